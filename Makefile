@@ -132,7 +132,7 @@ $(B)/unit/%: tests/unit/%.c $(B)/libkeyhole.a
 $(B)/sandbox/launch_only: tests/sandbox/launch_only.c $(B)/libkeyhole.a
 	$(call say,TEST,$@)mkdir -p $(@D) && $(CC) $(KH_CFLAGS) $(HARDEN_LD) -o $@ $< $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
 
-# The worker's core between stand-ins (tests/simulation/simulation.h). A million seeds take no sanitizer; what
+# The worker's core between test doubles (tests/simulation/simulation.h). A million seeds take no sanitizer; what
 # fails is looked at under one: make VARIANT=asan build/asan/simulation, with the seed.
 SIMULATION_SRC := $(sort $(wildcard tests/simulation/*.c))
 SIMULATION_SEEDS ?= 1000000
@@ -223,19 +223,19 @@ docs-tables: $(B)/libkeyhole.a ## write the tables of options in docs/ anew, fro
 BENCH_FILES := $(sort $(wildcard tests/bench/*.[ch]))
 # x.c and x_*.c are one program.
 bench_owner = $(filter-out $(1),$(wildcard tests/bench/$(firstword $(subst _, ,$(basename $(notdir $(1))))).c))
-BENCH_TOOLS := $(patsubst tests/bench/%.c,$(B)/bench/%,$(foreach f,$(filter-out %/uncaged.c,$(filter %.c,$(BENCH_FILES))),$(if \
+BENCH_TOOLS := $(patsubst tests/bench/%.c,$(B)/bench/%,$(foreach f,$(filter-out %/no_lockin.c,$(filter %.c,$(BENCH_FILES))),$(if \
 	$(call bench_owner,$(f)),,$(f))))
 .PHONY: bench-tools
 bench-tools: $(BENCH_TOOLS) ## build the load generator and its kin in build/bench/
 $(B)/bench/%: tests/bench/%.c $(BENCH_FILES) $(B)/libkeyhole.a
 	$(call say,BENCH,$@)mkdir -p $(@D) && $(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(HARDEN_LD) $(LDFLAGS) -o $@ \
 		$< $(wildcard tests/bench/$*_*.c) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
-# keyhole without its cage, in which valgrind can't count.
-$(B)/bench/keyhole-uncaged: $(call obj,$(CLI_SRC)) tests/bench/no_lockin.c $(B)/libkeyhole.a
+# keyhole without the lock-in, under which valgrind can't count.
+$(B)/bench/keyhole-no-lockin: $(call obj,$(CLI_SRC)) tests/bench/no_lockin.c $(B)/libkeyhole.a
 	$(call say,BENCH,$@)mkdir -p $(@D) && $(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(HARDEN_LD) $(LDFLAGS) -Wl,--wrap=kh_lockin,--wrap=execve \
 		-o $@ $(filter-out %.a,$^) $(B)/libkeyhole.a $(PKG_LIBS) -lpthread
 .PHONY: bench-instructions
-bench-instructions: all bench-tools $(B)/bench/keyhole-uncaged ## instructions and system calls a request, keyhole and peers: figures that repeat
+bench-instructions: all bench-tools $(B)/bench/keyhole-no-lockin ## instructions and system calls a request, keyhole and peers: figures that repeat
 	$(Q)tests/bench/instructions.py
 
 .PHONY: bench

@@ -39,7 +39,7 @@ run|libpsl at run time|libpsl5t64/libpsl5|libpsl|libpsl|libpsl
 run|libmaxminddb at run time|libmaxminddb0|libmaxminddb|libmaxminddb-libs/libmaxminddb|libmaxminddb
 run|jansson at run time|libjansson4|jansson|jansson|jansson
 test|unit tests|libcmocka-dev|libcmocka-devel|cmocka-dev|cmocka
-demo test|the stand-in upstream, and a real client|python3 curl openssl bash|python3 curl openssl bash|python3 curl openssl bash|python curl openssl bash
+demo test|the mock upstream, and a real client|python3 curl openssl bash|python3 curl openssl bash|python3 curl openssl bash|python curl openssl bash
 test|integration tests|python3-pytest python3-h11 python3-websockets|python3-pytest python3-h11 python3-websockets|py3-pytest py3-h11 py3-websockets|python-pytest python-h11 python-websockets
 test|several of them at a time, and random ones|python3-pytest-xdist python3-hypothesis|python3-pytest-xdist python3-hypothesis|py3-pytest-xdist py3-hypothesis|python-pytest-xdist python-hypothesis
 test|real servers to talk to|nginx-light/nginx nodejs|nginx nodejs|nginx nodejs|nginx nodejs

@@ -8,7 +8,7 @@ request = urllib.request.Request(
     "https://api.anthropic.com/v1/messages",
     json.dumps(
         {
-            "model": "claude-standin",
+            "model": "claude-mock",
             "max_tokens": 64,
             "messages": [{"role": "user", "content": "Hello?"}],
         }

@@ -17,7 +17,7 @@ def openssl(*args, text=None):
 def make_ca(folder, name="ca", subject=None):
     """Makes a CA in `folder`; gives the paths of certificate and key."""
     cert, key = os.path.join(folder, name + ".pem"), os.path.join(folder, name + ".key")
-    subject = subject or f"/CN=Stand-in CA {secrets.token_hex(4)}"
+    subject = subject or f"/CN=Mock CA {secrets.token_hex(4)}"
     openssl(
         "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc",
         "-keyout", key, "-out", cert, "-days", "3", "-subj", subject,

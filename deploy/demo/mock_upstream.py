@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""standin.py - a stand-in for api.anthropic.com, for the demo and for tests.
+"""mock_upstream.py - a mock of api.anthropic.com, for the demo and for tests.
 
 It speaks TLS under a CA of its own (made with the openssl command when it starts), HTTP/1.1 with
 keep-alive, and the Messages API: plain and streamed answers, count_tokens, the list of models, and
@@ -7,7 +7,7 @@ the side calls that command line agents make. Every /v1 path asks for the real k
 as `Authorization: Bearer`, and answers 401 to anything else.
 
 It never shows the key that it got, only a fingerprint: the first 8 hex digits of its SHA-256, in the
-response field `x-standin-key` and in the log. The log is one JSON object a line:
+response field `x-mock-key` and in the log. The log is one JSON object a line:
 
     {"event": "accept"|"tls"|"request"|"done"|"end", "conn": 1, "t": CLOCK_MONOTONIC seconds, …}
     {"event": "idle closed", "t": …}    what SIGUSR1 asks for is done
@@ -274,7 +274,7 @@ REASONS = {
 # --- the API --------------------------------------------------------------------------------------
 
 
-class Standin:
+class Mock:
     """The server; `answer` is what tests override to add more."""
 
     def __init__(self, key, context, log_fd=-1, answer_text=None, pace=0.06):
@@ -333,7 +333,7 @@ class Standin:
             threading.Thread(target=connection.run, daemon=True).start()
 
     def close_idle(self, *_):
-        """Ends the connections that rest now, and the others when they come to rest."""
+        """Ends the connections that are idle now, and the others when they become idle."""
         self.epoch += 1
         for connection in list(self.connections):
             if connection.idle:
@@ -347,7 +347,7 @@ class Standin:
         key = request.key()
         fields = [("request-id", "req_" + secrets.token_hex(12))]
         if key is not None:
-            fields.append(("x-standin-key", fingerprint(key)))
+            fields.append(("x-mock-key", fingerprint(key)))
         return fields
 
     def is_real(self, request):
@@ -388,7 +388,7 @@ class Standin:
 
     def text_for(self, request):
         return self.answer_text or (
-            "Hello! This answer was made by a stand-in for the API, not by a model. "
+            "Hello! This answer was made by a mock of the API, not by a model. "
             f"The key that came with your question has the fingerprint {fingerprint(request.key())}, "
             "and it is the real one."
         )
@@ -402,7 +402,7 @@ class Standin:
             return {"type": "model", "id": name, "display_name": name,
                     "created_at": "2026-01-01T00:00:00Z"}  # fmt: skip
 
-        names = ["claude-opus-standin", "claude-haiku-standin"]
+        names = ["claude-opus-mock", "claude-haiku-mock"]
         connection.reply(
             request,
             200,
@@ -426,7 +426,7 @@ class Standin:
             "id": "msg_" + secrets.token_hex(12),
             "type": "message",
             "role": "assistant",
-            "model": what.get("model", "claude-standin"),
+            "model": what.get("model", "claude-mock"),
             "content": [{"type": "text", "text": text}],
             "stop_reason": "end_turn",
             "stop_sequence": None,
@@ -474,15 +474,15 @@ class Standin:
 
 
 ROUTES = {
-    ("POST", "/v1/messages"): Standin.messages,
-    ("POST", "/v1/messages/count_tokens"): Standin.count_tokens,
-    ("GET", "/v1/models"): Standin.models,
-    ("GET", "/"): Standin.empty,
-    ("GET", "/api/hello"): Standin.empty,
-    ("GET", "/api/claude_code/settings"): Standin.empty,
-    ("GET", "/api/claude_cli/bootstrap"): Standin.empty,
-    ("POST", "/api/event_logging/batch"): Standin.empty,
-    ("POST", "/api/event_logging/v2/batch"): Standin.empty,
+    ("POST", "/v1/messages"): Mock.messages,
+    ("POST", "/v1/messages/count_tokens"): Mock.count_tokens,
+    ("GET", "/v1/models"): Mock.models,
+    ("GET", "/"): Mock.empty,
+    ("GET", "/api/hello"): Mock.empty,
+    ("GET", "/api/claude_code/settings"): Mock.empty,
+    ("GET", "/api/claude_cli/bootstrap"): Mock.empty,
+    ("POST", "/api/event_logging/batch"): Mock.empty,
+    ("POST", "/api/event_logging/v2/batch"): Mock.empty,
 }
 
 
@@ -495,7 +495,7 @@ def arguments(description):
     parser.add_argument("--port", type=int, default=0, help="port (default: any that is free)")
     parser.add_argument("--dir", help="folder for CA and certificate (default: one that is removed)")
     parser.add_argument("--names", default="api.anthropic.com", help="names in the certificate")
-    parser.add_argument("--key-file", help="file with the real key (default: $STANDIN_KEY)")
+    parser.add_argument("--key-file", help="file with the real key (default: $MOCK_KEY)")
     parser.add_argument("--cert", help="certificate (PEM), with --cert-key, instead of an own CA")
     parser.add_argument("--cert-key", help="its private key")
     parser.add_argument("--tls", help="one version of TLS: 1.0, 1.1, 1.2 or 1.3")
@@ -512,9 +512,9 @@ def real_key(args):
         with open(args.key_file, "rb") as file:
             key = file.read().strip()
     else:
-        key = os.environ.get("STANDIN_KEY", "").encode()
+        key = os.environ.get("MOCK_KEY", "").encode()
     if not key:
-        sys.exit("standin: no key: set STANDIN_KEY or give --key-file")
+        sys.exit("mock: no key: set MOCK_KEY or give --key-file")
     return key
 
 
@@ -526,10 +526,10 @@ def end_with_input():
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def main(server_class=Standin):
+def main(server_class=Mock):
     args = arguments(__doc__.splitlines()[0]).parse_args()
     key = real_key(args)
-    folder = args.dir or tempfile.mkdtemp(prefix="standin.")
+    folder = args.dir or tempfile.mkdtemp(prefix="mock.")
     context, ca = None, None
     # The end by a signal is an ordinary one, so that the folder is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

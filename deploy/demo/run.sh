@@ -1,7 +1,7 @@
 #!/bin/bash
 # run.sh - the demo: agents that work with a key which they never have.
 #
-# A stand-in for the API runs on this host and knows the real key; the clients run in the sandbox.
+# A mock of the API runs on this host and knows the real key; the clients run in the sandbox.
 # Every scene states what it shows and checks it; the first claim that does not hold ends the demo
 # with status 1. No network is needed. ENGINE= chooses the sandbox's engine; AGENT= names one more
 # client, as in AGENT="claude -p" (taken by itself where claude is on the PATH; AGENT=none: not).
@@ -42,11 +42,11 @@ claim() {
 fingerprint() { printf %s "$1" | sha256sum | cut -c1-8; }
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/keyhole-demo.XXXXXX") || exit 1
-standin=''
+mock=''
 cleanup() {
-	if [ -n "$standin" ]; then
-		kill "$standin" 2>/dev/null
-		wait "$standin" 2>/dev/null
+	if [ -n "$mock" ]; then
+		kill "$mock" 2>/dev/null
+		wait "$mock" 2>/dev/null
 	fi
 	rm -rf "$dir"
 }
@@ -74,20 +74,20 @@ inside() {
 quiet=-q
 
 scene "On the host: an API, and a key for it" \
-	"A stand-in for api.anthropic.com starts on this machine. It answers 401 to any key but one that" \
+	"A mock of api.anthropic.com starts on this machine. It answers 401 to any key but one that" \
 	"was made a moment ago, and of a key that it gets it reports only a fingerprint."
 real=sk-ant-api03-$(head -c 69 /dev/urandom | base64 -w0 | tr '+/' '-_')
 real_print=$(fingerprint "$real")
 mkfifo "$dir/ready"
-STANDIN_KEY=$real "$python" "$here/standin.py" --dir "$dir" --log "$dir/standin.log" \
+MOCK_KEY=$real "$python" "$here/mock_upstream.py" --dir "$dir" --log "$dir/mock.log" \
 	>"$dir/ready" 2>"$dir/err" &
-standin=$!
-read -r -t 10 ready <"$dir/ready" || fail "the stand-in does not start"
+mock=$!
+read -r -t 10 ready <"$dir/ready" || fail "the mock does not start"
 port=${ready#*\"port\": }
 port=${port%%,*}
 echo "  the real key: ${real:0:18}…, fingerprint $bold$real_print$off"
 sed "s|@PORT@|$port|; s|@CA@|$dir/ca.pem|; s|@DIR@|$dir|" "$here/demo.yaml" >"$dir/keyhole.yaml"
-echo "  keyhole's configuration, which makes the API's name lead to the stand-in:"
+echo "  keyhole's configuration, which makes the API's name lead to the mock:"
 grep -v '^#' "$dir/keyhole.yaml" | sed "s|$dir|…|" | show
 check_config() { "$keyhole" check -c "$dir/keyhole.yaml" >"$dir/out" 2>"$dir/err"; }
 export ANTHROPIC_API_KEY=$real
@@ -107,11 +107,11 @@ refused_directly() {
 		-H "x-api-key: $placeholder" "https://api.anthropic.com:$port/v1/models" \
 		>"$dir/out" 2>"$dir/err" && grep -q authentication_error "$dir/out"
 }
-claim "sent to the stand-in without keyhole it is worth nothing: 401" refused_directly
+claim "sent to the mock without keyhole it is worth nothing: 401" refused_directly
 
 scene "curl streams a message with the placeholder" \
 	"  \$ keyhole run -- curl -N -H \"x-api-key: \$ANTHROPIC_API_KEY\" https://api.anthropic.com/v1/messages …"
-question='{"model":"claude-standin","max_tokens":64,"stream":true,
+question='{"model":"claude-mock","max_tokens":64,"stream":true,
 	"messages":[{"role":"user","content":"Hello?"}]}'
 # shellcheck disable=SC2016
 quiet='' inside sh -c 'exec curl -sSN --max-time 10 -H "x-api-key: $ANTHROPIC_API_KEY" -d "$1" \
@@ -120,16 +120,16 @@ quiet='' inside sh -c 'exec curl -sSN --max-time 10 -H "x-api-key: $ANTHROPIC_AP
 [ "${PIPESTATUS[*]}" = "0 0 0" ] || fail "the message was not streamed"
 tail -n 1 "$dir/err" | sed "s|$dir|…|" | show
 good "the answer came piece by piece"
-# The fingerprint of every key that the stand-in has got through keyhole.
-keys_seen() { sed -n 's/.*"event": "request".*"key": "\([0-9a-f]*\)".*/\1/p' "$dir/standin.log" | tail -n +2; }
+# The fingerprint of every key that the mock has got through keyhole.
+keys_seen() { sed -n 's/.*"event": "request".*"key": "\([0-9a-f]*\)".*/\1/p' "$dir/mock.log" | tail -n +2; }
 only_the_real_key() { [ "$(keys_seen | sort -u)" = "$real_print" ]; }
-claim "what reached the stand-in was the real key, $real_print" only_the_real_key
+claim "what reached the mock was the real key, $real_print" only_the_real_key
 
 scene "Python's urllib does the same and knows of no proxy" \
 	"  \$ keyhole run -- python3 ask.py"
 inside /usr/bin/python3 - <"$here/ask.py" >"$dir/out" || fail "urllib got no answer"
 show <"$dir/out"
-claim "the stand-in names the real key's fingerprint" grep -q "fingerprint $real_print" "$dir/out"
+claim "the mock names the real key's fingerprint" grep -q "fingerprint $real_print" "$dir/out"
 
 scene "The agent wants the key itself" \
 	"A script searches its environment, every process (arguments, environment, memory) and every file" \
@@ -157,7 +157,7 @@ cannot_connect() {
 }
 claim "a direct connection has nowhere to go" \
 	cannot_connect "Network is unreachable|No route to host|Connection refused" 192.0.2.1 22
-claim "the host's loopback, where the stand-in listens, is not the sandbox's" \
+claim "the host's loopback, where the mock listens, is not the sandbox's" \
 	cannot_connect "Connection refused" 127.0.0.1 "$port"
 # The name's address is the sandbox's own, and behind it is keyhole.
 resolves_to_itself() {
@@ -215,6 +215,6 @@ forged() {
 }
 echo "  and with one word changed in a copy:"
 claim "the forgery is found, with its line" forged
-claim "through it all the stand-in has seen the real key and no other" only_the_real_key
+claim "through it all the mock has seen the real key and no other" only_the_real_key
 
 printf '\n%s\n' "${bold}The agent sees the keyhole, never the key.$off ($(($(date +%s) - began)) s)"

@@ -7,8 +7,9 @@
  * the main thread, which leaves it here as mail.
  *
  * Who calls is settled where a connection is accepted (SO_PEERCRED, which nobody can forge), and
- * each kind of caller has places of its own: whoever fills all that he can have shuts nobody else
- * out.
+ * each kind of caller has places of its own. Where they are taken, a user who has more than another
+ * gives one up to that one (kh_admin_conns_make_room): whoever fills all that he can have shuts
+ * nobody else out.
  */
 
 #include "admin_internal.h"
@@ -39,10 +40,10 @@ enum { STACK_BYTES = 4 * 1024 * 1024 };
 enum { STACK_BYTES = 256 * 1024 };
 #endif
 
-static enum kh_admin_caller caller_of(struct kh_admin *admin, const struct kh_admin_acceptor *door,
-				      uid_t uid)
+static enum kh_admin_caller caller_of(struct kh_admin *admin,
+				      const struct kh_admin_acceptor *acceptor, uid_t uid)
 {
-	if (door->kind == KH_LISTEN_TCP)
+	if (acceptor->kind == KH_LISTEN_TCP)
 		return KH_CALLER_TCP;
 	if (uid == 0 || uid == admin->owner)
 		return KH_CALLER_OWNER;
@@ -65,47 +66,57 @@ static void on_accept(evutil_socket_t listener, short what, void *arg)
 {
 	enum { AT_ONCE = 16 };
 	struct kh_admin *admin = arg;
-	struct kh_admin_acceptor *door = NULL;
+	struct kh_admin_acceptor *acceptor = NULL;
 
 	(void)what;
 	for (int i = 0; i < 2; i++)
-		if (admin->doors[i].fd == listener)
-			door = &admin->doors[i];
-	for (int i = 0; door && i < AT_ONCE; i++) {
+		if (admin->acceptors[i].fd == listener)
+			acceptor = &admin->acceptors[i];
+	for (int i = 0; acceptor && i < AT_ONCE; i++) {
 		struct kh_peer peer;
 		int fd = -1;
 		enum kh_accept got = kh_listener_accept(listener, &fd, &peer);
 		if (got == KH_ACCEPT_AGAIN)
 			return;
 		if (got != KH_ACCEPT_GOT) { /* out of descriptors: until the next tick */
-			(void)event_del(door->event);
-			door->rests = true;
+			(void)event_del(acceptor->event);
+			acceptor->rests = true;
 			return;
 		}
-		enum kh_admin_caller caller = caller_of(admin, door, peer.uid);
-		if (admin->n_conns[caller] >= share_of(caller))
+		enum kh_admin_caller caller = caller_of(admin, acceptor, peer.uid);
+		if (admin->n_conns[caller] >= share_of(caller) &&
+		    !kh_admin_conns_make_room(admin, caller, peer.uid, false))
 			(void)close(fd);
 		else
 			kh_admin_conn_new(admin, fd, caller, &peer);
 	}
 }
 
-static void close_acceptor(struct kh_admin_acceptor *door)
+static void close_acceptor(struct kh_admin_acceptor *acceptor)
 {
-	if (door->event)
-		event_free(door->event);
-	if (door->fd >= 0)
-		(void)close(door->fd);
-	*door = (struct kh_admin_acceptor){ .fd = -1 };
+	if (acceptor->event)
+		event_free(acceptor->event);
+	if (acceptor->fd >= 0)
+		(void)close(acceptor->fd);
+	*acceptor = (struct kh_admin_acceptor){ .fd = -1 };
 }
 
-static void open_acceptor(struct kh_admin *admin, struct kh_admin_acceptor *door)
+static void open_acceptor(struct kh_admin *admin, struct kh_admin_acceptor *acceptor)
 {
-	if (door->fd < 0)
+	if (acceptor->fd < 0)
 		return;
-	door->event = event_new(admin->base, door->fd, EV_READ | EV_PERSIST, on_accept, admin);
-	if (!door->event || event_add(door->event, NULL) != 0)
+	acceptor->event =
+		event_new(admin->base, acceptor->fd, EV_READ | EV_PERSIST, on_accept, admin);
+	if (!acceptor->event || event_add(acceptor->event, NULL) != 0)
 		kh_log_error("admin: no memory to listen");
+}
+
+static void note_taken(struct kh_admin *admin)
+{
+	pthread_mutex_lock(&admin->lock);
+	admin->is_behind = admin->has_new_acceptors;
+	pthread_mutex_unlock(&admin->lock);
+	kh_worker_note_taken(admin->worker);
 }
 
 static void on_wake(evutil_socket_t fd, short what, void *arg)
@@ -120,19 +131,22 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 	     done = admin->has_done, ok = admin->done_ok;
 	uint32_t ref = admin->done_ref;
 	kh_auto_free char *text = admin->done_text;
-	struct kh_admin_acceptor doors[2] = { admin->new_acceptors[0], admin->new_acceptors[1] };
+	struct kh_admin_acceptor acceptors[2] = { admin->new_acceptors[0],
+						  admin->new_acceptors[1] };
 	admin->done_text = NULL;
 	admin->has_done = admin->has_new_acceptors = false;
 	pthread_mutex_unlock(&admin->lock);
 	for (int i = 0; i < 2 && (retire || has_acceptors); i++) {
-		close_acceptor(&admin->doors[i]);
+		close_acceptor(&admin->acceptors[i]);
 		if (has_acceptors)
-			admin->doors[i] = doors[i];
+			admin->acceptors[i] = acceptors[i];
 		if (retire)
-			close_acceptor(&admin->doors[i]);
+			close_acceptor(&admin->acceptors[i]);
 		else
-			open_acceptor(admin, &admin->doors[i]);
+			open_acceptor(admin, &admin->acceptors[i]);
 	}
+	if (has_acceptors)
+		note_taken(admin);
 	if (retire)
 		kh_admin_conns_retire(admin);
 	if (done) {
@@ -154,9 +168,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	kh_admin_conns_tick(admin, kh_clock_mono_ms());
 	kh_dynamic_sandboxes_tick(admin->worker);
 	for (int i = 0; i < 2; i++) {
-		if (admin->doors[i].rests && admin->doors[i].event)
-			(void)event_add(admin->doors[i].event, NULL);
-		admin->doors[i].rests = false;
+		if (admin->acceptors[i].rests && admin->acceptors[i].event)
+			(void)event_add(admin->acceptors[i].event, NULL);
+		admin->acceptors[i].rests = false;
 	}
 }
 
@@ -192,7 +206,7 @@ static void free_admin(struct kh_admin *admin)
 {
 	kh_admin_conns_end(admin);
 	for (int i = 0; i < 2; i++) {
-		close_acceptor(&admin->doors[i]);
+		close_acceptor(&admin->acceptors[i]);
 		if (admin->has_new_acceptors)
 			close_acceptor(&admin->new_acceptors[i]);
 	}
@@ -229,7 +243,7 @@ static struct kh_admin *make(struct kh_worker *worker, struct kh_err *err)
 	admin->began_ms = kh_clock_wall_ms();
 	admin->wake_fd = -1;
 	for (int i = 0; i < 2; i++)
-		admin->doors[i].fd = admin->new_acceptors[i].fd = -1;
+		admin->acceptors[i].fd = admin->new_acceptors[i].fd = -1;
 	pthread_mutex_init(&admin->lock, NULL);
 	kh_list_init(&admin->conns);
 	admin->gen = kh_generation_ref(worker->current);
@@ -261,12 +275,12 @@ bool kh_admin_take_acceptors(struct kh_worker *worker, struct kh_channel_message
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	uint32_t owner = kh_wire_u32(&r);
-	struct kh_admin_acceptor doors[2] = { { .fd = -1 }, { .fd = -1 } };
+	struct kh_admin_acceptor acceptors[2] = { { .fd = -1 }, { .fd = -1 } };
 
 	if (message->n_fds > 2)
 		return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
 	for (unsigned i = 0; i < message->n_fds; i++)
-		doors[i].kind = (enum kh_listener_kind)kh_wire_u8(&r);
+		acceptors[i].kind = (enum kh_listener_kind)kh_wire_u8(&r);
 	if (!kh_wire_done(&r))
 		return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
 	/* Also where there are none yet: behind the lock-in no event loop can be made. */
@@ -274,15 +288,15 @@ bool kh_admin_take_acceptors(struct kh_worker *worker, struct kh_channel_message
 		return false;
 	struct kh_admin *admin = worker->admin;
 	for (unsigned i = 0; i < message->n_fds; i++)
-		doors[i].fd = kh_steal_fd(&message->fds[i]);
+		acceptors[i].fd = kh_steal_fd(&message->fds[i]);
 	pthread_mutex_lock(&admin->lock);
 	admin->owner = owner;
 	for (int i = 0; i < 2; i++) {
 		if (admin->has_new_acceptors && admin->new_acceptors[i].fd >= 0)
 			(void)close(admin->new_acceptors[i].fd);
-		admin->new_acceptors[i] = doors[i];
+		admin->new_acceptors[i] = acceptors[i];
 	}
-	admin->has_new_acceptors = true;
+	admin->has_new_acceptors = admin->is_behind = true;
 	pthread_mutex_unlock(&admin->lock);
 	kh_admin_wake(admin);
 	return true;
@@ -367,6 +381,18 @@ void kh_admin_reload(struct kh_worker *worker)
 	admin->gen = kh_generation_ref(worker->current);
 	pthread_mutex_unlock(&admin->lock);
 	kh_generation_unref(before);
+}
+
+bool kh_admin_has_taken(const struct kh_worker *worker)
+{
+	struct kh_admin *admin = worker->admin;
+
+	if (!admin || !admin->started)
+		return true;
+	pthread_mutex_lock(&admin->lock);
+	bool is_behind = admin->is_behind;
+	pthread_mutex_unlock(&admin->lock);
+	return !is_behind;
 }
 
 void kh_admin_retire(struct kh_worker *worker)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <keyhole/base/clock.h>
+#include <keyhole/base/worker_messages.h>
 
 enum { IN_BYTES = 16 * 1024, HEAD_BYTES = 1024 };
 
@@ -135,7 +136,7 @@ static bool ask_keeper(struct kh_admin_conn *conn, enum kh_admin_verb verb)
 		admin->last_ref = 1;
 	kh_buf_init(&body, sizeof(uint32_t));
 	bool ok = kh_wire_put_u8(&body, (uint8_t)verb) &&
-		  kh_channel_send(&admin->worker->channel, KH_CHANNEL_VERB, admin->last_ref,
+		  kh_channel_send(&admin->worker->channel, KH_WORKER_MSG_VERB, admin->last_ref,
 				  kh_buf_view(&body), NULL, 0, NULL);
 	kh_buf_fini(&body);
 	if (ok)

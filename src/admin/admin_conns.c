@@ -30,6 +30,60 @@ void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms)
 	}
 }
 
+static bool counts(const struct kh_admin_conn *conn, enum kh_admin_caller caller, bool watching)
+{
+	return conn->caller == caller && (!watching || conn->watch);
+}
+
+static unsigned held_by(struct kh_admin *admin, enum kh_admin_caller caller, uid_t uid,
+			bool watching)
+{
+	unsigned n = 0;
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		n += counts(conn, caller, watching) && conn->uid == uid;
+	}
+	return n;
+}
+
+/* The one of a user's that goes first: the oldest on which nothing is asked, or the oldest. */
+static struct kh_admin_conn *first_to_go(struct kh_admin *admin, enum kh_admin_caller caller,
+					 uid_t uid, bool watching)
+{
+	struct kh_admin_conn *oldest = NULL;
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		if (!counts(conn, caller, watching) || conn->uid != uid)
+			continue;
+		if (conn->state == READING && !conn->begun)
+			return conn;
+		oldest = oldest ? oldest : conn;
+	}
+	return oldest;
+}
+
+bool kh_admin_conns_make_room(struct kh_admin *admin, enum kh_admin_caller caller, uid_t uid,
+			      bool watching)
+{
+	unsigned own = held_by(admin, caller, uid, watching), most = own;
+	uid_t whose = uid;
+	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next) {
+		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		if (!counts(conn, caller, watching) || conn->uid == whose || conn->uid == uid)
+			continue;
+		unsigned n = held_by(admin, caller, conn->uid, watching);
+		if (n > most) {
+			most = n;
+			whose = conn->uid;
+		}
+	}
+	struct kh_admin_conn *conn =
+		whose == uid ? NULL : first_to_go(admin, caller, whose, watching);
+	if (conn)
+		kh_admin_conn_free(conn);
+	return conn != NULL;
+}
+
 /* Return: NULL: nobody does any more. */
 static struct kh_admin_conn *waits_for(struct kh_admin *admin, uint32_t ref)
 {

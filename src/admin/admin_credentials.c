@@ -1,9 +1,9 @@
 /*
  * admin_credentials.c - what metrics say of credentials' values, out of what the keeper tells
  *
- * The keeper tells states as the JSON that `status` shows (keeper/states.c). A family's samples
- * stand together on the page, so the list is walked once a family. Names are the configuration's:
- * an id needs no escape.
+ * The keeper tells states as the JSON that `status` shows (keeper/credential_status.c). A family's
+ * samples stand together on the page, so the list is walked once a family. Names are the
+ * configuration's: an id needs no escape.
  */
 #include "admin_internal.h"
 

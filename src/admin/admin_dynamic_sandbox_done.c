@@ -12,6 +12,7 @@
 #include <keyhole/base/clock.h>
 #include <keyhole/credential/credential.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/worker_messages.h>
 #include <keyhole/tls/tls.h>
 
 #include <keyhole/loop/dynamic_sandboxes.h>
@@ -208,8 +209,8 @@ static void take_back(struct kh_admin *admin, const struct kh_admin_dynamic_sand
 	if (kh_wire_put_str(&body, done->tenant) && kh_wire_put_str(&body, done->id) &&
 	    kh_wire_put_u64(&body, done->number) &&
 	    kh_wire_put_u32(&body, KH_DYNAMIC_SANDBOX_NO_UID) && kh_wire_put_u32(&body, 0))
-		(void)kh_channel_send(&admin->worker->channel, KH_CHANNEL_DYNAMIC_SANDBOX_REMOVE, 0,
-				      kh_buf_view(&body), NULL, 0, NULL);
+		(void)kh_channel_send(&admin->worker->channel, KH_WORKER_MSG_DYNAMIC_SANDBOX_REMOVE,
+				      0, kh_buf_view(&body), NULL, 0, NULL);
 	kh_buf_fini(&body);
 }
 

@@ -18,6 +18,7 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/worker_messages.h>
 
 #include <keyhole/loop/dynamic_sandboxes.h>
 
@@ -245,7 +246,7 @@ bool kh_admin_dynamic_sandbox_add(const struct kh_admin_request *request,
 		(void)refuse_with(out, 400, &err);
 	} else if (read_wish(request, root, &wish, out)) {
 		if (kh_dynamic_sandbox_wish_put(&out->ask_body, &wish))
-			out->ask = KH_CHANNEL_DYNAMIC_SANDBOX_ADD;
+			out->ask = KH_WORKER_MSG_DYNAMIC_SANDBOX_ADD;
 		else
 			(void)refuse(out, 500, "no memory");
 	}
@@ -277,6 +278,6 @@ bool kh_admin_dynamic_sandbox_remove(const struct kh_admin_request *request,
 	    !kh_wire_put_u64(&out->ask_body, 0) || !kh_wire_put_u32(&out->ask_body, request->uid) ||
 	    !kh_wire_put_u32(&out->ask_body, request->pid > 0 ? (uint32_t)request->pid : 0))
 		return false;
-	out->ask = KH_CHANNEL_DYNAMIC_SANDBOX_REMOVE;
+	out->ask = KH_WORKER_MSG_DYNAMIC_SANDBOX_REMOVE;
 	return true;
 }

@@ -138,7 +138,8 @@ bool kh_admin_events(const struct kh_admin_request *request, struct kh_admin_ans
 	struct kh_admin *admin = request->admin;
 	const struct kh_config *config = request->gen->config;
 
-	if (admin->n_watching[request->caller] >= KH_LIMIT_EVENTS_READERS) {
+	if (admin->n_watching[request->caller] >= KH_LIMIT_EVENTS_READERS &&
+	    !kh_admin_conns_make_room(admin, request->caller, request->uid, true)) {
 		kh_admin_put_error(out, 503, "too many watch already");
 		return true;
 	}

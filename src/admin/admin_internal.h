@@ -9,6 +9,7 @@
 #include <keyhole/http/h1.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/list.h>
+#include <keyhole/base/worker_messages.h>
 #include <keyhole/net/listener.h>
 
 #include <keyhole/admin/admin.h>
@@ -23,7 +24,7 @@ enum kh_admin_caller {
 };
 
 struct kh_admin_watch;
-/* What the keeper says of a guest that was asked for. */
+/* What the keeper says of a dynamic sandbox that was asked for. */
 struct kh_admin_dynamic_sandbox_done {
 	struct kh_admin_dynamic_sandbox_done *next;
 	uint32_t ref;
@@ -53,7 +54,7 @@ struct kh_admin {
 		enum kh_listener_kind kind;
 		struct event *event;
 		bool rests; /* there was no descriptor to be had */
-	} doors[2];
+	} acceptors[2];
 	struct kh_node conns; /* struct kh_admin_conn.link */
 	unsigned n_conns[KH_CALLERS];
 	unsigned n_watching[KH_CALLERS]; /* of those, who watch decisions */
@@ -69,6 +70,7 @@ struct kh_admin {
 	struct kh_admin_facts facts;
 	struct kh_admin_acceptor new_acceptors[2];
 	bool has_new_acceptors, retire, stop, has_done, done_ok;
+	bool is_behind; /* the thread accepts where an ADMIN before the last one said */
 	uint32_t done_ref;
 	char *done_text;
 	struct kh_admin_dynamic_sandbox_done *dynamic_sandbox_done; /* the first of them first */
@@ -95,7 +97,7 @@ struct kh_admin_answer {
 	enum kh_admin_verb verb;      /* not 0: the keeper's answer is awaited */
 	struct kh_admin_watch *watch; /* not NULL: the answer goes on, line by line */
 	/* Likewise, with the message's body; 0: nothing is asked. */
-	enum kh_channel_type ask;
+	enum kh_worker_msg_to_keeper ask;
 	struct kh_buf ask_body;
 };
 
@@ -104,6 +106,11 @@ void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller call
 		       const struct kh_peer *peer);
 /* admin_conns.c: all of them */
 void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms);
+/* All places of that kind of caller are taken, and a user wants one: the user who has the most
+ * gives one up, if that is somebody else who has more. `watching`: of those who watch decisions.
+ * Return: false when nobody has. */
+bool kh_admin_conns_make_room(struct kh_admin *admin, enum kh_admin_caller caller, uid_t uid,
+			      bool watching);
 /* The keeper has answered. */
 void kh_admin_conns_done(struct kh_admin *admin, uint32_t ref, bool ok, const char *text);
 /* Calls `show` for each that watches, with what is written to it. */
@@ -122,22 +129,22 @@ bool kh_admin_events(const struct kh_admin_request *request, struct kh_admin_ans
 void kh_admin_watch_free(struct kh_admin_watch *watch);
 /* The first one watches from now on; the last one has gone. */
 void kh_admin_events_watched(struct kh_admin *admin, bool watched);
-/* … about a guest. Return: nobody waits for it any more. */
+/* … about a dynamic sandbox. Return: nobody waits for it any more. */
 bool kh_admin_conns_dynamic_sandbox_done(struct kh_admin *admin,
 					 const struct kh_admin_dynamic_sandbox_done *done);
 void kh_admin_conns_end(struct kh_admin *admin);
 
-/* admin_guests.c: what may be asked about guests, and what is answered. Return: false without
- * memory. */
+/* admin_dynamic_sandboxes.c: what may be asked about dynamic sandboxes, and what is answered.
+ * Return: false without memory. */
 bool kh_admin_dynamic_sandbox_add(const struct kh_admin_request *request,
 				  struct kh_admin_answer *out);
 bool kh_admin_dynamic_sandbox_remove(const struct kh_admin_request *request,
 				     struct kh_admin_answer *out);
-/* admin_guest_done.c */
+/* admin_dynamic_sandbox_done.c */
 void kh_admin_put_dynamic_sandbox_done(struct kh_admin *admin, enum kh_admin_caller caller,
 				       const struct kh_admin_dynamic_sandbox_done *done,
 				       struct kh_admin_answer *out);
-/* On the admin thread: the mail about guests is delivered. */
+/* On the admin thread: the mail about dynamic sandboxes is delivered. */
 void kh_admin_dynamic_sandboxes_wake(struct kh_admin *admin);
 void kh_admin_dynamic_sandboxes_free(struct kh_admin *admin);
 void kh_admin_wake(const struct kh_admin *admin);

@@ -156,7 +156,7 @@ static void put_reasons(struct page *page, bool denials)
 			n += kh_counter_get(&(denials ? counts->denials : counts->failures)[code]);
 		}
 		/* From the start for what alerts ask for; the rest when it has happened. */
-		if (n > 0 || kh_err_status((enum kh_err_code)code) == 403)
+		if (n > 0 || kh_err_is_policy((enum kh_err_code)code))
 			sample(page, name, "reason", kh_err_reason((enum kh_err_code)code), n);
 	}
 }
@@ -165,7 +165,7 @@ static void put_limits(struct page *page)
 {
 	family(page, "keyhole_limit_refusals_total", "counter",
 	       "What a limit refused or ended, by the limit.");
-	for (int kind = KH_QUOTA_NONE + 1; kind <= KH_QUOTA_TUNNEL_LIFETIME; kind++) {
+	for (int kind = KH_QUOTA_NONE + 1; kind < KH_QUOTA_KINDS; kind++) {
 		uint64_t n = 0;
 		for (unsigned i = 0; i < page->worker->n_loops; i++)
 			n += kh_counter_get(&page->worker->loops[i]->counts.limits[kind]);
@@ -243,13 +243,13 @@ struct by_tenant {
 	uint64_t *open;
 };
 
-static void add_dynamic_sandbox(void *arg, const struct kh_dynamic_sandbox *guest)
+static void add_dynamic_sandbox(void *arg, const struct kh_dynamic_sandbox *dynamic_sandbox)
 {
 	const struct by_tenant *tenants = arg;
-	const void *at = kh_lru_get(tenants->index, kh_slice_str(guest->tenant));
+	const void *at = kh_lru_get(tenants->index, kh_slice_str(dynamic_sandbox->tenant));
 	if (at)
 		tenants->open[(uintptr_t)at - 1] +=
-			atomic_load(&guest->listener_stats->connections);
+			atomic_load(&dynamic_sandbox->listener_stats->connections);
 }
 
 static void drop_nothing(void *value)
@@ -257,7 +257,7 @@ static void drop_nothing(void *value)
 	(void)value;
 }
 
-/* The connections of guests, to those of their tenants. */
+/* The connections of dynamic sandboxes, to those of their tenants. */
 static void add_dynamic_sandboxes(struct page *page, uint64_t *open)
 {
 	const struct kh_config *config = page->gen->config;
@@ -280,7 +280,8 @@ static void put_listener_stats_list(struct page *page)
 	uint64_t *open = calloc(config->n_tenants + 1, sizeof(*open));
 	page->ok = page->ok && open;
 	for (size_t i = 0; open && i < config->n_listeners; i++)
-		open[config->listeners[i].tenant] += atomic_load(&page->gen->gates[i]->connections);
+		open[config->listeners[i].tenant] +=
+			atomic_load(&page->gen->listener_stats_list[i]->connections);
 	if (open)
 		add_dynamic_sandboxes(page, open);
 	family(page, "keyhole_connections", "gauge",

@@ -77,7 +77,8 @@ static void put_time(struct doc *doc, const char *name, uint64_t wall_ms)
 
 /* --- sandboxes -------------------------------------------------------------------------------- */
 
-/* By name: the configuration that the list of guests goes with may be the next one already. */
+/* By name: the configuration that the list of dynamic sandboxes goes with may be the next one
+ * already. */
 static bool may_see(const struct kh_admin_request *request, const char *tenant)
 {
 	const struct kh_config *config = request->gen->config;
@@ -92,20 +93,20 @@ static bool may_see(const struct kh_admin_request *request, const char *tenant)
 	return false;
 }
 
-static void put_dynamic_sandbox(void *arg, const struct kh_dynamic_sandbox *guest)
+static void put_dynamic_sandbox(void *arg, const struct kh_dynamic_sandbox *dynamic_sandbox)
 {
 	struct doc *doc = arg;
-	if (!may_see(doc->request, guest->tenant))
+	if (!may_see(doc->request, dynamic_sandbox->tenant))
 		return;
 	begin(doc, NULL, "{");
-	put_text(doc, "id", guest->config.sandbox);
-	put_text(doc, "tenant", guest->tenant);
-	put_text(doc, "listener", guest->config.name);
-	put_bool(doc, "narrowed", guest->config.narrowed);
-	put_number(doc, "connections", atomic_load(&guest->listener_stats->connections));
+	put_text(doc, "id", dynamic_sandbox->config.sandbox);
+	put_text(doc, "tenant", dynamic_sandbox->tenant);
+	put_text(doc, "listener", dynamic_sandbox->config.name);
+	put_bool(doc, "narrowed", dynamic_sandbox->config.narrowed);
+	put_number(doc, "connections", atomic_load(&dynamic_sandbox->listener_stats->connections));
 	put_bool(doc, "added", true);
-	put_time(doc, "expires", guest->expires_ms);
-	put_bool(doc, "suspect", guest->suspect);
+	put_time(doc, "expires", dynamic_sandbox->expires_ms);
+	put_bool(doc, "suspect", dynamic_sandbox->suspect);
 	end(doc, "}");
 }
 
@@ -122,7 +123,8 @@ static void put_sandboxes(struct doc *doc)
 		put_text(doc, "tenant", config->tenants[listener->tenant].name);
 		put_text(doc, "listener", listener->name);
 		put_bool(doc, "narrowed", listener->narrowed);
-		put_number(doc, "connections", atomic_load(&doc->gen->gates[i]->connections));
+		put_number(doc, "connections",
+			   atomic_load(&doc->gen->listener_stats_list[i]->connections));
 		put_bool(doc, "added", false);
 		put_text(doc, "expires", NULL);
 		put_bool(doc, "suspect", false);
@@ -148,19 +150,25 @@ struct owner {
 	const char *name, *tenant; /* NULL: the site */
 };
 
-static void put_limit(struct doc *doc, const struct owner *owner, enum kh_quota_kind kind,
-		      const struct kh_rate *rate, uint64_t used, uint64_t most)
+struct near {
+	struct doc *doc;
+	const struct owner *owner;
+};
+
+static void put_limit(void *arg, const struct kh_verdict *verdict)
 {
+	const struct near *near = arg;
+	struct doc *doc = near->doc;
+	uint64_t used = verdict->used, most = verdict->most;
 	char limit[KH_VERDICT_LIMIT_BYTES];
-	const struct kh_verdict verdict = { .kind = kind, .rate = rate, .most = most };
-	/* `most` has up to 44 bits. */
+	/* What is used has up to 44 bits. */
 	if (most == 0 || used * 100 / most < NEAR_PERCENT || ++doc->limits > NEAR_MOST)
 		return;
 	begin(doc, NULL, "{");
-	put_text(doc, "of", kh_quota_owner_name(owner->kind));
-	put_text(doc, "name", owner->name);
-	put_text(doc, "tenant", owner->tenant);
-	put_text(doc, "limit", kh_verdict_limit(&verdict, limit));
+	put_text(doc, "of", kh_quota_owner_name(verdict->owner));
+	put_text(doc, "name", near->owner->name);
+	put_text(doc, "tenant", near->owner->tenant);
+	put_text(doc, "limit", kh_verdict_limit(verdict, limit));
 	put_number(doc, "used", used < most ? used : most);
 	put_number(doc, "most", most);
 	end(doc, "}");
@@ -168,24 +176,9 @@ static void put_limit(struct doc *doc, const struct owner *owner, enum kh_quota_
 
 static void look_at(struct doc *doc, const struct owner *owner, const struct kh_limits *limits)
 {
-	const struct kh_quota_ledger *ledger = &doc->gen->ledger;
-	uint64_t now = kh_clock_mono_ms();
-	if (!limits || !ledger->slots)
-		return;
-	for (size_t i = 0; i < limits->n_rates; i++) {
-		const struct kh_rate *rate = &limits->rates[i];
-		uint64_t used = kh_bucket_used(atomic_load(&ledger->slots[rate->slot]), rate, now);
-		if (rate->slot)
-			put_limit(doc, owner, rate->kind, rate, used, rate->burst);
-	}
-	if (limits->concurrency_slot)
-		put_limit(doc, owner, KH_QUOTA_CONCURRENCY, NULL,
-			  kh_places_taken(atomic_load(&ledger->slots[limits->concurrency_slot])),
-			  limits->concurrency);
-	if (limits->connections_slot)
-		put_limit(doc, owner, KH_QUOTA_CONNECTIONS, NULL,
-			  kh_places_taken(atomic_load(&ledger->slots[limits->connections_slot])),
-			  limits->connections);
+	struct near near = { doc, owner };
+	kh_quota_look(limits, owner->kind, &doc->gen->quota_ledger, kh_clock_mono_ms(), put_limit,
+		      &near);
 }
 
 static void look_at_rules(struct doc *doc, const struct kh_rules *rules, enum kh_quota_owner kind,

@@ -23,6 +23,8 @@ enum {
 	/* `,"seq":` and 20 digits, `,"prev":"…"`, `,"hash":"…"}` and the newline */
 	KH_SEAL_BYTES = 7 + 20 + 74 + 75 + 1,
 	KH_LINE_BYTES = KH_LIMIT_RECORD_BYTES + KH_SEAL_BYTES,
+	/* How long a reader waits for the end of a line that is being written. */
+	KH_JOURNAL_WAIT_MS = 200,
 };
 
 /* Hash of what stands before the first line. */
@@ -59,9 +61,12 @@ bool kh_line_is_sound(struct kh_digest *digest, const struct kh_line *line);
 /* "x" and 16 small hex digits in the third place, not all zero. Return: false for any other id or
  * none; *id is 0 then. */
 bool kh_line_id(struct kh_slice line, uint64_t *id);
-/* Values of records that hold no foreign text (recovered, aborted). */
-bool kh_line_number(struct kh_slice line, struct kh_slice key, uint64_t *out);
-struct kh_slice kh_line_hex(struct kh_slice line, struct kh_slice key);
+/* The value of a member of the line's own object, never of an object in it: a whole number in plain
+ * digits, 64 hex digits. Return: false, or an empty view, where there is none or another kind. */
+bool kh_line_number(struct kh_slice line, const char *name, uint64_t *out);
+struct kh_slice kh_line_hex(struct kh_slice line, const char *name);
+/* The event is one that this version writes. */
+bool kh_line_is_known(const struct kh_line *line);
 
 /* record.c */
 /* Begins a body: {"event":"…","time":"<now>". */
@@ -145,6 +150,39 @@ void kh_lines_fini(struct kh_lines *lines);
 enum kh_lines_status kh_lines_next(struct kh_lines *lines, struct kh_lines_piece *out,
 				   struct kh_err *err);
 
+/* chain.c: the one reading of which lines are the journal. */
+struct kh_chain {
+	struct kh_digest digest; /* of the line at hand */
+	bool adopts;		 /* a last line that lacks only its newline is taken */
+	/* Where it stands: after this line of the file, at this record. */
+	uint64_t line, seq;
+	char head[KH_HASH_HEX + 1];
+	uint64_t base; /* the line that this segment continues, by its first record; 0: none */
+	char base_hash[KH_HASH_HEX + 1];
+	/* From `offset` on, these bytes are not next; a `recovered` record may name them. */
+	bool suspect;
+	uint64_t offset, bytes;
+	struct kh_digest torn; /* of these bytes */
+};
+enum kh_chain_place {
+	KH_CHAIN_NEXT = 1,  /* the next record */
+	KH_CHAIN_RECOVERED, /* the next record; all since `offset` was torn */
+	KH_CHAIN_APART,	    /* neither: torn, or what is wrong with the file */
+	KH_CHAIN_FAILED,    /* SHA-256 fails */
+};
+/* It stands before the first line of a journal. Also after an error: kh_chain_fini. */
+bool kh_chain_init(struct kh_chain *chain, struct kh_err *err);
+void kh_chain_fini(struct kh_chain *chain);
+/* `head`: 64 hex digits. */
+void kh_chain_stand(struct kh_chain *chain, uint64_t line, uint64_t seq, struct kh_slice head);
+/* *fault: NULL for a sound record, wherever it stands; *line is set then. */
+enum kh_chain_place kh_chain_take(struct kh_chain *chain, const struct kh_lines_piece *piece,
+				  struct kh_line *line, const char **fault);
+/* By its number and the hash that it names. */
+bool kh_chain_is_due(const struct kh_chain *chain, const struct kh_line *line);
+/* More stands apart than any record of ours explains (KH_LIMIT_TORN_BYTES). */
+bool kh_chain_is_lost(const struct kh_chain *chain);
+
 /* verify.c: kh_journal_verify, with its patience for the end of a line that is being written. */
 bool kh_verify_within(int fd, uint32_t wait_ms, struct kh_verify_report *report,
 		      struct kh_err *err);
@@ -170,8 +208,16 @@ bool kh_ids_init(struct kh_ids *ids, size_t most);
 void kh_ids_clear(struct kh_ids *ids);
 /* Return: false: it was there already. */
 bool kh_ids_add(struct kh_ids *ids, uint64_t id);
-void kh_ids_remove(struct kh_ids *ids, uint64_t id);
-/* What a record does to them. Return: false: it opens what is open. */
-bool kh_ids_follow(struct kh_ids *ids, const struct kh_line *line, struct kh_slice text);
+/* One that is not there is taken for one of those that have no place. Return: false: there are no
+ * such. */
+bool kh_ids_remove(struct kh_ids *ids, uint64_t id);
+/* What a record does to them. */
+enum kh_ids_fault {
+	KH_IDS_NONE,
+	KH_IDS_REOPENED,  /* it opens what is open */
+	KH_IDS_UNMATCHED, /* it ends what is not open */
+};
+enum kh_ids_fault kh_ids_follow(struct kh_ids *ids, const struct kh_line *line,
+				struct kh_slice text);
 
 #endif

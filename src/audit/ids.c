@@ -70,13 +70,14 @@ bool kh_ids_add(struct kh_ids *ids, uint64_t id)
 	return true;
 }
 
-void kh_ids_remove(struct kh_ids *ids, uint64_t id)
+bool kh_ids_remove(struct kh_ids *ids, uint64_t id)
 {
 	size_t at;
 
 	if (id == 0 || ids->size == 0 || ids->slots[at = place(ids, id)] == 0) {
-		ids->unnamed -= ids->unnamed > 0;
-		return;
+		bool unnamed = ids->unnamed > 0;
+		ids->unnamed -= unnamed;
+		return unnamed;
 	}
 	ids->slots[at] = 0;
 	ids->used--;
@@ -87,28 +88,28 @@ void kh_ids_remove(struct kh_ids *ids, uint64_t id)
 		at = (at + 1) & (ids->size - 1);
 		moving = ids->slots[at];
 		if (moving == 0)
-			return;
+			return true;
 		ids->slots[at] = 0;
 		ids->slots[place(ids, moving)] = moving;
 	}
 }
 
-bool kh_ids_follow(struct kh_ids *ids, const struct kh_line *line, struct kh_slice text)
+enum kh_ids_fault kh_ids_follow(struct kh_ids *ids, const struct kh_line *line,
+				struct kh_slice text)
 {
-	bool fresh = true;
+	bool aborted = kh_slice_eq(line->event, KH_SLICE("aborted"));
 	uint64_t id, count;
 
 	if (kh_slice_eq(line->event, KH_SLICE("open"))) {
 		(void)kh_line_id(text, &id);
-		fresh = kh_ids_add(ids, id);
-	} else if (kh_slice_eq(line->event, KH_SLICE("close"))) {
-		(void)kh_line_id(text, &id);
-		kh_ids_remove(ids, id);
-	} else if (kh_slice_eq(line->event, KH_SLICE("aborted"))) {
-		if (kh_line_id(text, &id))
-			kh_ids_remove(ids, id);
-		else if (kh_line_number(text, KH_SLICE(",\"count\":"), &count))
-			ids->unnamed -= count < ids->unnamed ? count : ids->unnamed;
+		return kh_ids_add(ids, id) ? KH_IDS_NONE : KH_IDS_REOPENED;
 	}
-	return fresh;
+	if (!aborted && !kh_slice_eq(line->event, KH_SLICE("close")))
+		return KH_IDS_NONE;
+	if (kh_line_id(text, &id) || !aborted)
+		return kh_ids_remove(ids, id) ? KH_IDS_NONE : KH_IDS_UNMATCHED;
+	/* It ends those that have no place, never one that has. */
+	if (kh_line_number(text, "count", &count))
+		ids->unnamed -= count < ids->unnamed ? count : ids->unnamed;
+	return KH_IDS_NONE;
 }

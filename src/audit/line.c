@@ -196,34 +196,81 @@ bool kh_line_has_form(const struct kh_line *line, struct kh_slice text)
 			return kh_line_id(text, &id);
 	if (!kh_slice_eq(line->event, KH_SLICE("aborted")) || kh_line_id(text, &id))
 		return true;
-	return skip(&rest, KH_SLICE(",\"count\":")) &&
-	       kh_line_number(text, KH_SLICE(",\"count\":"), &count) && count > 0;
+	return skip(&rest, KH_SLICE(",\"count\":")) && kh_line_number(text, "count", &count) &&
+	       count > 0;
 }
 
-/* What follows the first `key` in the line; the empty view when there is none. */
-static struct kh_slice behind(struct kh_slice line, struct kh_slice key)
+bool kh_line_is_known(const struct kh_line *line)
 {
-	const char *at = memmem(line.ptr, line.len, key.ptr, key.len);
+	static const char *const events[] = { "start", "open",	    "close",   "deny",	"denials",
+					      "stop",  "recovered", "aborted", "joined" };
 
-	if (!at)
-		return (struct kh_slice){ NULL, 0 };
-	at += key.len;
-	return kh_slice_of(at, (size_t)(line.ptr + line.len - at));
+	for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++)
+		if (kh_slice_eq(line->event, kh_slice_str(events[i])))
+			return true;
+	return false;
 }
 
-bool kh_line_number(struct kh_slice line, struct kh_slice key, uint64_t *out)
+/* Where the string ends that begins at `at`: its second quote, or the line's end. */
+static size_t string_end(struct kh_slice line, size_t at)
 {
-	struct kh_slice rest = behind(line, key);
-	size_t n = 0;
-
-	while (n < rest.len && kh_is_digit(rest.ptr[n]))
-		n++;
-	return kh_slice_to_u64(kh_slice_of(rest.ptr, n), out);
+	for (at++; at < line.len && line.ptr[at] != '"'; at++)
+		at += line.ptr[at] == '\\';
+	return at < line.len ? at : line.len;
 }
 
-struct kh_slice kh_line_hex(struct kh_slice line, struct kh_slice key)
+/* Past the value that begins at `at`: the comma or the brace of the line's own object. */
+static size_t value_end(struct kh_slice line, size_t at)
 {
-	struct kh_slice rest = kh_slice_sub(behind(line, key), 0, KH_HASH_HEX);
+	unsigned depth = 0;
 
-	return is_hash(rest) ? rest : (struct kh_slice){ "", 0 };
+	for (; at < line.len; at++) {
+		char c = line.ptr[at];
+
+		if (c == '"')
+			at = string_end(line, at);
+		else if (c == '{' || c == '[')
+			depth++;
+		else if (depth == 0 && (c == ',' || c == '}'))
+			break;
+		else if (c == '}' || c == ']')
+			depth--;
+	}
+	return at < line.len ? at : line.len;
+}
+
+/* The value of the line's own member of that name; the empty view when there is none. */
+static struct kh_slice member(struct kh_slice line, const char *name)
+{
+	for (size_t at = 1; at < line.len && line.ptr[at] == '"';) {
+		size_t quote = string_end(line, at), value = quote + 2;
+
+		if (value >= line.len || line.ptr[quote + 1] != ':')
+			break;
+		size_t end = value_end(line, value);
+		if (kh_slice_eq(kh_slice_sub(line, at + 1, quote), kh_slice_str(name)))
+			return kh_slice_sub(line, value, end);
+		at = end + 1;
+	}
+	return (struct kh_slice){ "", 0 };
+}
+
+bool kh_line_number(struct kh_slice line, const char *name, uint64_t *out)
+{
+	struct kh_slice value = member(line, name);
+
+	for (size_t i = 0; i < value.len; i++)
+		if (!kh_is_digit(value.ptr[i]))
+			return false;
+	return kh_slice_to_u64(value, out);
+}
+
+struct kh_slice kh_line_hex(struct kh_slice line, const char *name)
+{
+	struct kh_slice value = member(line, name);
+
+	if (value.len != KH_HASH_HEX + 2 || value.ptr[0] != '"' ||
+	    !is_hash(kh_slice_sub(value, 1, 1 + KH_HASH_HEX)))
+		return (struct kh_slice){ "", 0 };
+	return kh_slice_sub(value, 1, 1 + KH_HASH_HEX);
 }

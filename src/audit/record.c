@@ -245,7 +245,10 @@ static bool put_how(struct kh_buf *body, const struct kh_audit_close *r)
 		return false;
 	return put_str(body, ",\"detail\":", r->detail, CUT_DETAIL) &&
 	       put_str(body, ",\"limit\":", r->limit, CUT_LIMIT) &&
+	       put_str(body, ",\"would_deny\":", r->would_deny, CUT_NAME) &&
+	       put_str(body, ",\"would_deny.rule\":", r->would_rule, CUT_RULE) &&
 	       put_str(body, ",\"would_deny.limit\":", r->would_limit, CUT_LIMIT) &&
+	       (!r->withheld || put(body, ",\"withheld\":true")) &&
 	       put_str(body, ",\"placeholders\":", r->placeholders, CUT_LIMIT) &&
 	       put_u64(body, ",\"http.request.body.size\":", r->up_bytes) &&
 	       put_u64(body, ",\"http.response.body.size\":", r->down_bytes) &&

@@ -8,8 +8,9 @@
  * it is torn, back to the first line that is sound.
  *
  * Then the beginning of the last life is sought backwards (a line that begins like a `start`
- * record), and that life is read forwards with a set of the ids that are open. What is left in the
- * set has no end.
+ * record), and the chain is followed from there (chain.c) to the last line, with a set of the ids
+ * that are open. What is left in the set has no end. Where the chain does not lead to the last
+ * line, that `start` was torn, and the one before it is tried.
  *
  * A worker that was taken over may have written the file, so that nothing in it bounds the work:
  * torn bytes are bounded by KH_LIMIT_TORN_BYTES (more are an error), the part of a life that is
@@ -223,15 +224,14 @@ bool kh_recover_tail(struct kh_journal *journal, struct kh_err *err)
 	return kh_recover_tail_at(journal, (uint64_t)st.st_size, err);
 }
 
-/* Where the last life begins: its `start` record, or the file's first byte, but not before
- * `least`. */
-static bool find_life(struct kh_journal *journal, uint64_t least, uint64_t *begin,
+/* Where a life begins before `from`: at a line that begins like a `start` record, or the file's
+ * first byte, but not before `least`. */
+static bool find_life(struct kh_journal *journal, uint64_t least, uint64_t from, uint64_t *begin,
 		      struct kh_err *err)
 {
 	static const char head[] = "\n{\"event\":\"start\",";
 	enum { HEAD_BYTES = sizeof(head) - 1 };
 	char *chunk = malloc(CHUNK_BYTES + HEAD_BYTES);
-	uint64_t from = journal->end;
 
 	*begin = least;
 	if (!chunk)
@@ -261,35 +261,109 @@ static bool find_life(struct kh_journal *journal, uint64_t least, uint64_t *begi
 	return true;
 }
 
+/* Of a life that is being read. */
+struct life {
+	struct kh_chain chain;
+	struct kh_ids *ids;
+	uint64_t begin;
+	uint64_t until; /* monotonic, in ms */
+	bool anchored;	/* the chain stands somewhere */
+	bool cut;	/* it may begin in the middle of a line */
+};
+
+/* A life that begins in the middle of a file has its first sound record for a beginning; whether
+ * that is one of the journal's is known when the last line follows from it. */
+static void anchor(struct life *life, const struct kh_lines_piece *piece)
+{
+	struct kh_line line;
+
+	life->anchored = piece->begins && kh_line_parse(&line, piece->bytes) &&
+			 kh_line_is_sound(&life->chain.digest, &line) && line.seq > 0;
+	if (life->anchored)
+		kh_chain_stand(&life->chain, 1, line.seq - 1, line.prev);
+}
+
+static bool is_last(const struct kh_journal *journal, const struct kh_chain *chain)
+{
+	return chain->seq == journal->seq && memcmp(chain->head, journal->head, KH_HASH_HEX) == 0;
+}
+
+/* *follows: the journal's last line follows from what begins there, so that all that was taken in
+ * is of its chain. */
+static bool follow_life(struct kh_journal *journal, struct life *life, bool *follows,
+			struct kh_err *err)
+{
+	enum kh_lines_status status = KH_LINES_END;
+	struct kh_lines_piece piece;
+	struct kh_lines lines;
+	struct kh_line line;
+	const char *fault;
+
+	*follows = false;
+	if (!kh_lines_init(&lines, journal->read_fd, true, life->begin, err))
+		return false;
+	while (!*follows && kh_clock_mono_ms() <= life->until && !kh_chain_is_lost(&life->chain) &&
+	       (status = kh_lines_next(&lines, &piece, err)) == KH_LINES_PIECE) {
+		if (!life->anchored)
+			anchor(life, &piece);
+		if (!life->anchored && life->cut)
+			continue;
+		if (!life->anchored)
+			break;
+		enum kh_chain_place place = kh_chain_take(&life->chain, &piece, &line, &fault);
+		/* A line that was torn may begin like a record; it never became one. */
+		if (place == KH_CHAIN_NEXT || place == KH_CHAIN_RECOVERED)
+			(void)kh_ids_follow(life->ids, &line, piece.bytes);
+		*follows = is_last(journal, &life->chain);
+	}
+	kh_lines_fini(&lines);
+	return status != KH_LINES_FAILED;
+}
+
+static bool read_from(struct kh_journal *journal, struct life *life, bool *follows,
+		      struct kh_err *err)
+{
+	bool ok = kh_chain_init(&life->chain, err);
+
+	life->chain.adopts = journal->unended;
+	/* At the file's beginning the chain knows where it stands. */
+	life->anchored = life->begin == 0;
+	kh_ids_clear(life->ids);
+	ok = ok && follow_life(journal, life, follows, err);
+	kh_chain_fini(&life->chain);
+	return ok;
+}
+
+/* A `start` that was torn begins no life, whatever it says: then the one before it is sought. */
 static bool read_life(struct kh_journal *journal, const struct kh_recover_bounds *bounds,
 		      struct kh_ids *ids, uint64_t *unread, struct kh_err *err)
 {
-	uint64_t most = bounds->bytes, until = kh_clock_mono_ms() + bounds->ms;
-	struct kh_lines lines;
-	struct kh_lines_piece piece;
-	struct kh_line line;
-	enum kh_lines_status status;
-	uint64_t least = journal->end > most ? journal->end - most : 0, begin;
+	uint64_t least = journal->end > bounds->bytes ? journal->end - bounds->bytes : 0;
+	uint64_t from = journal->end;
+	struct life life = { .ids = ids, .until = kh_clock_mono_ms() + bounds->ms };
+	bool follows = false;
 
-	if (!find_life(journal, least, &begin, err) ||
-	    !kh_lines_init(&lines, journal->read_fd, true, begin, err))
-		return false;
-	*unread = begin == least ? least : 0;
-	while ((status = kh_lines_next(&lines, &piece, err)) == KH_LINES_PIECE) {
-		if (kh_clock_mono_ms() > until) {
-			/* An end may follow that was not read. */
-			kh_ids_clear(ids);
-			*unread = journal->end;
-			status = KH_LINES_END;
-			break;
-		}
-		/* A line that was torn may begin like a record; it never became one. */
-		if (piece.begins && (piece.ends || journal->unended) &&
-		    kh_line_parse(&line, piece.bytes))
-			(void)kh_ids_follow(ids, &line, piece.bytes);
+	*unread = 0;
+	/* No line of it is a record. */
+	if (journal->torn == journal->end)
+		return true;
+	while (!follows && from > least && kh_clock_mono_ms() <= life.until) {
+		if (!find_life(journal, least, from, &life.begin, err))
+			return false;
+		life.cut = life.begin == least;
+		if (!read_from(journal, &life, &follows, err))
+			return false;
+		/* Before the newline in front of it. */
+		from = life.begin > least ? life.begin - 1 : least;
 	}
-	kh_lines_fini(&lines);
-	return status == KH_LINES_END;
+	if (follows && life.begin == least)
+		*unread = least;
+	if (!follows) {
+		/* An end may follow that was not read. */
+		kh_ids_clear(ids);
+		*unread = journal->end;
+	}
+	return true;
 }
 
 static bool put_aborted(struct kh_batch *batch, uint64_t id, uint64_t count)

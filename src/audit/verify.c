@@ -1,13 +1,11 @@
 /*
  * verify.c - is the journal as it was written?
  *
- * Theory of operation. One pass, line by line, in the memory of one line. A line is good when its
- * hash fits its bytes, its `prev` is the hash of the last good line, and its `seq` the next one.
- * What is not good is either torn, and then a good `recovered` record follows that names exactly
- * these bytes by offset, length and hash; or it is what is wrong with the journal. The first such
- * place is the verdict. The rest of the file is read to say more about it: where a line that is
- * missing stands instead, and which parts of the file hold by themselves, so that somebody who kept
- * the head of one of them can see whether that part is as it was.
+ * Theory of operation. One pass, line by line, in the memory of one line. chain.c says which lines
+ * are the journal; what it leaves apart at the end is what is wrong. The first such place is the
+ * verdict. The rest of the file is read to say more about it: where a line that is missing stands
+ * instead, and which parts of the file hold by themselves, so that somebody who kept the head of
+ * one of them can see whether that part is as it was.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,22 +13,14 @@
 
 #include "audit_internal.h"
 
-enum { WAIT_MS = 200 };
-
 struct verifier {
 	struct kh_verify_report *report;
-	struct kh_digest digest; /* of the line at hand */
-	uint64_t line;		 /* its number, from 1 */
-	/* From `offset` on something is wrong, unless a `recovered` record explains it. */
-	bool suspect;
-	uint64_t offset, bytes;
-	struct kh_digest torn;		     /* of these bytes */
+	struct kh_chain chain;
 	uint64_t sought;		     /* seq of the line that is missing; 0: none */
 	const struct kh_verify_report *next; /* of the segment that continues this one, or NULL */
 	char due[96]; /* what was wrong, as far as a found line could explain it */
 	struct kh_ids open;
-	uint64_t reopened_line; /* the first that opened an id that was open; 0: none */
-	bool adopts;		/* a last line that lacks only its newline is taken */
+	uint64_t reopened_line, unmatched_line; /* the first with that fault; 0: none */
 	/* As they were before the suspicion. */
 	uint64_t n_parts;
 	struct kh_verify_part part;
@@ -44,15 +34,40 @@ static bool is_event(const struct kh_line *line, const char *event)
 /* A `joined` record speaks of the segment that this one continues. */
 static void take_joined(struct kh_verify_report *report, struct kh_slice text)
 {
-	struct kh_slice hash = kh_line_hex(text, KH_SLICE(",\"head\":\""));
+	struct kh_slice hash = kh_line_hex(text, "head");
 	uint64_t segment, last;
 
-	if (!kh_line_number(text, KH_SLICE(",\"segment\":"), &segment) ||
-	    segment != report->continues || hash.len == 0 ||
-	    !kh_line_number(text, KH_SLICE(",\"last_seq\":"), &last))
+	if (!kh_line_number(text, "segment", &segment) || segment != report->continues ||
+	    hash.len == 0 || !kh_line_number(text, "last_seq", &last))
 		return;
 	report->joined_seq = last;
 	memcpy(report->joined_hash, hash.ptr, KH_HASH_HEX);
+}
+
+/* Is each end that of an exchange that is open? */
+static void match(struct verifier *v, struct kh_slice text, const struct kh_line *line)
+{
+	struct kh_verify_report *report = v->report;
+	enum kh_ids_fault fault = kh_ids_follow(&v->open, line, text);
+
+	if (fault == KH_IDS_REOPENED && report->reopened++ == 0)
+		v->reopened_line = v->chain.line;
+	if (fault == KH_IDS_UNMATCHED && report->unmatched++ == 0)
+		v->unmatched_line = v->chain.line;
+	if (v->open.unnamed > 0 && report->crowded_line == 0)
+		report->crowded_line = v->chain.line;
+}
+
+static void note_unknown(struct verifier *v, const struct kh_line *line)
+{
+	struct kh_verify_report *report = v->report;
+
+	if (kh_line_is_known(line) || report->unknown++ > 0)
+		return;
+	report->unknown_line = v->chain.line;
+	snprintf(report->unknown_event, sizeof(report->unknown_event), "%.*s",
+		 (int)(line->event.len < sizeof(report->unknown_event) ? line->event.len : 63),
+		 line->event.ptr);
 }
 
 static void take_in(struct verifier *v, struct kh_slice text, const struct kh_line *line)
@@ -65,19 +80,17 @@ static void take_in(struct verifier *v, struct kh_slice text, const struct kh_li
 	if (is_event(line, "joined"))
 		take_joined(report, text);
 
-	report->last_seq = line->seq;
-	memcpy(report->head, line->hash.ptr, KH_HASH_HEX);
-	if (!kh_ids_follow(&v->open, line, text) && report->reopened++ == 0)
-		v->reopened_line = v->line;
+	match(v, text, line);
+	note_unknown(v, line);
 	report->opens += is_event(line, "open");
 	report->closes += is_event(line, "close");
 	report->denials += is_event(line, "deny");
-	if (is_event(line, "denials") && kh_line_number(text, KH_SLICE(",\"count\":"), &count))
+	if (is_event(line, "denials") && kh_line_number(text, "count", &count))
 		report->counted += count;
 	report->starts += is_event(line, "start");
 	if (!is_event(line, "aborted"))
 		return;
-	if (!kh_line_id(text, &id) && !kh_line_number(text, KH_SLICE(",\"count\":"), &count))
+	if (!kh_line_id(text, &id) && !kh_line_number(text, "count", &count))
 		count = 1;
 	report->aborted += count;
 }
@@ -86,12 +99,12 @@ static void take_in(struct verifier *v, struct kh_slice text, const struct kh_li
 static void accuse_place(struct verifier *v, const struct kh_line *line)
 {
 	struct kh_verify_report *report = v->report;
-	unsigned long long number = v->line, seq = line->seq, due = report->last_seq + 1;
+	unsigned long long number = v->chain.line, seq = line->seq, due = report->last_seq + 1;
 	bool same = memcmp(line->hash.ptr, report->head, KH_HASH_HEX) == 0;
 
 	snprintf(v->due, sizeof(v->due), "line %llu: seq %llu where %llu is due", number, seq, due);
 	if (seq == due && number > 1) {
-		report->bad_line = v->line - 1;
+		report->bad_line = v->chain.line - 1;
 		snprintf(report->problem, sizeof(report->problem),
 			 "line %llu: written anew (line %llu names another hash before it)",
 			 number - 1, number);
@@ -117,90 +130,19 @@ static void accuse_place(struct verifier *v, const struct kh_line *line)
 	}
 }
 
-/* The first line of a segment: the chain goes on from what it names. */
-static void take_base(struct verifier *v, struct kh_slice text, const struct kh_line *line)
-{
-	struct kh_verify_report *report = v->report;
-	uint64_t base;
-
-	if (v->line != 1 || line->seq < 2 || !is_event(line, "start") ||
-	    !kh_line_number(text, KH_SLICE(",\"continues\":"), &base) || base != line->seq - 1)
-		return;
-	report->continues = report->last_seq = base;
-	memcpy(report->continues_hash, line->prev.ptr, KH_HASH_HEX);
-	memcpy(report->head, line->prev.ptr, KH_HASH_HEX);
-}
-
-/* Is it a sound record, wherever it stands? Return: NULL, or what is wrong with it. */
-static const char *fault_of(struct verifier *v, const struct kh_lines_piece *piece,
-			    struct kh_line *line)
-{
-	if (!piece->begins || (!piece->ends && piece->bytes.len > KH_LINE_BYTES))
-		return "no record (too long for one)";
-	if (!piece->ends && !v->adopts)
-		return "cut off (no newline ends it)";
-	if (!kh_line_parse(line, piece->bytes))
-		return "no record (cut, changed or inserted)";
-	if (!kh_line_is_sound(&v->digest, line))
-		return "changed (its hash does not fit)";
-	if (!kh_line_is_json(piece->bytes))
-		return "no record (hashed, but not JSON that every program reads alike)";
-	if (!kh_line_has_form(line, piece->bytes))
-		return "no record (hashed, but its time or its id is not where and what it is due)";
-	return NULL;
-}
-
-/* Is it the line that is due? If not, what is wrong with it goes into the report. */
-static bool judge(struct verifier *v, const struct kh_lines_piece *piece, const char *fault,
-		  const struct kh_line *line)
+/* What is wrong with the line that is not the next goes into the report. */
+static void accuse(struct verifier *v, const char *fault, const struct kh_line *line)
 {
 	struct kh_verify_report *report = v->report;
 
-	report->bad_line = v->line;
-	if (fault) {
+	report->bad_line = v->chain.line;
+	if (!fault && kh_chain_is_due(&v->chain, line))
+		fault = "names torn bytes that are not there";
+	if (fault)
 		snprintf(report->problem, sizeof(report->problem), "line %llu: %s",
-			 (unsigned long long)v->line, fault);
-		return false;
-	}
-	take_base(v, piece->bytes, line);
-	if (line->seq != report->last_seq + 1 ||
-	    memcmp(line->prev.ptr, report->head, KH_HASH_HEX) != 0) {
+			 (unsigned long long)v->chain.line, fault);
+	else
 		accuse_place(v, line);
-		return false;
-	}
-	/* In its place in the chain, but nothing torn stands before it. */
-	if (is_event(line, "recovered")) {
-		snprintf(report->problem, sizeof(report->problem),
-			 "line %llu: names torn bytes that are not there",
-			 (unsigned long long)v->line);
-		return false;
-	}
-	report->bad_line = 0;
-	take_in(v, piece->bytes, line);
-	return true;
-}
-
-/* The record that explains all bytes since the suspicion arose. */
-static bool explains(struct verifier *v, const struct kh_lines_piece *piece,
-		     const struct kh_line *line)
-{
-	const struct kh_verify_report *report = v->report;
-	char hex[KH_HASH_HEX + 1];
-	uint64_t offset, bytes;
-
-	/* The newline before the record is the record's own. */
-	if (!is_event(line, "recovered") || line->seq != report->last_seq + 1 ||
-	    memcmp(line->prev.ptr, report->head, KH_HASH_HEX) != 0 ||
-	    !kh_line_number(piece->bytes, KH_SLICE(",\"offset\":"), &offset) ||
-	    !kh_line_number(piece->bytes, KH_SLICE(",\"bytes\":"), &bytes) || offset != v->offset ||
-	    bytes != v->bytes)
-		return false;
-	if (!kh_digest_end(&v->torn, hex) ||
-	    !kh_slice_eq(kh_line_hex(piece->bytes, KH_SLICE(",\"sha256\":\"")),
-			 kh_slice_of(hex, KH_HASH_HEX)))
-		return false;
-	take_in(v, piece->bytes, line);
-	return true;
 }
 
 /* --- parts ------------------------------------------------------------------------------------ */
@@ -222,10 +164,11 @@ static void put_into_part(struct verifier *v, const struct kh_line *line)
 	    memcmp(line->prev.ptr, part->head, KH_HASH_HEX) != 0) {
 		v->report->n_parts++;
 		part = last_part(v->report);
-		*part = (struct kh_verify_part){ .first_line = v->line, .first_seq = line->seq };
+		*part = (struct kh_verify_part){ .first_line = v->chain.line,
+						 .first_seq = line->seq };
 	}
 	part->lines++;
-	part->last_line = v->line;
+	part->last_line = v->chain.line;
 	part->last_seq = line->seq;
 	memcpy(part->head, line->hash.ptr, KH_HASH_HEX);
 }
@@ -245,58 +188,58 @@ static void return_to_part(struct verifier *v)
 		*last_part(v->report) = v->part;
 }
 
-static bool suspect(struct verifier *v, const struct kh_lines_piece *piece)
-{
-	v->suspect = true;
-	v->offset = piece->offset;
-	v->bytes = piece->bytes.len;
-	return kh_digest_begin(&v->torn) && kh_digest_add(&v->torn, piece->bytes);
-}
-
-/* Another line after one that was not good. */
-static void search(struct verifier *v, const struct kh_lines_piece *piece, const char *fault,
-		   const struct kh_line *line)
+/* Another line after one that was not the next: does it say where that one is? */
+static void search(struct verifier *v, const char *fault, const struct kh_line *line)
 {
 	struct kh_verify_report *report = v->report;
 
-	if (!fault && v->sought && line->seq == v->sought) {
-		snprintf(report->problem, sizeof(report->problem),
-			 "%s: that line stands at line %llu (moved)", v->due,
-			 (unsigned long long)v->line);
-		v->sought = 0;
+	if (fault || !v->sought || line->seq != v->sought)
+		return;
+	snprintf(report->problem, sizeof(report->problem),
+		 "%s: that line stands at line %llu (moved)", v->due,
+		 (unsigned long long)v->chain.line);
+	v->sought = 0;
+}
+
+/* Where the chain stands now. */
+static void follow_chain(struct verifier *v)
+{
+	struct kh_verify_report *report = v->report;
+
+	if (v->chain.base && !report->continues) {
+		report->continues = v->chain.base;
+		memcpy(report->continues_hash, v->chain.base_hash, sizeof(v->chain.base_hash));
 	}
-	v->bytes += piece->bytes.len + (piece->begins ? 1 : 0);
-	/* A digest that was ended to be compared takes no more, and need not. */
-	if (piece->begins)
-		(void)kh_digest_add(&v->torn, KH_SLICE("\n"));
-	(void)kh_digest_add(&v->torn, piece->bytes);
+	report->last_seq = v->chain.seq;
+	memcpy(report->head, v->chain.head, sizeof(v->chain.head));
 }
 
 static bool step(struct verifier *v, const struct kh_lines_piece *piece)
 {
-	struct kh_line line = { .seq = 0 };
+	bool suspected = v->chain.suspect;
+	struct kh_line line;
 	const char *fault;
-	bool ok = true;
+	enum kh_chain_place place = kh_chain_take(&v->chain, piece, &line, &fault);
 
-	if (piece->begins)
-		v->line++;
-	fault = fault_of(v, piece, &line);
-	if (!fault && v->suspect && explains(v, piece, &line)) {
+	follow_chain(v);
+	if (place == KH_CHAIN_RECOVERED) {
 		return_to_part(v);
-		v->suspect = false;
 		v->sought = 0;
 		v->report->recovered++;
 		v->report->bad_line = 0;
 		v->report->problem[0] = '\0';
-	} else if (v->suspect) {
-		search(v, piece, fault, &line);
-	} else if (!judge(v, piece, fault, &line)) {
+	}
+	if (place == KH_CHAIN_NEXT || place == KH_CHAIN_RECOVERED)
+		take_in(v, piece->bytes, &line);
+	else if (suspected)
+		search(v, fault, &line);
+	else {
 		remember_part(v);
-		ok = suspect(v, piece);
+		accuse(v, fault, &line);
 	}
 	if (!fault)
 		put_into_part(v, &line);
-	return ok;
+	return place != KH_CHAIN_FAILED;
 }
 
 static bool read_all(struct verifier *v, struct kh_lines *lines, struct kh_err *err)
@@ -333,21 +276,37 @@ static void hold_to_next(struct verifier *v)
 	report->ok = report->problem[0] == '\0';
 }
 
+/* The chain holds; do the exchanges? */
+static void accuse_exchanges(struct verifier *v)
+{
+	struct kh_verify_report *report = v->report;
+	uint64_t reopened = v->reopened_line, unmatched = v->unmatched_line;
+
+	if (reopened && (!unmatched || reopened < unmatched)) {
+		report->bad_line = reopened;
+		snprintf(report->problem, sizeof(report->problem),
+			 "line %llu: opens an exchange under an id that is open already",
+			 (unsigned long long)reopened);
+	} else if (unmatched) {
+		report->bad_line = unmatched;
+		snprintf(report->problem, sizeof(report->problem),
+			 "line %llu: ends an exchange that is not open (opened nowhere before it, "
+			 "or ended already)",
+			 (unsigned long long)unmatched);
+	}
+}
+
 static void conclude(struct verifier *v)
 {
 	struct kh_verify_report *report = v->report;
-	uint64_t ended = report->closes + report->aborted;
 
-	report->lines = v->line;
-	report->unclosed = report->opens > ended ? report->opens - ended : 0;
-	report->ok = !v->suspect && v->line > 0 && report->reopened == 0;
-	if (!v->suspect && report->reopened) {
-		report->bad_line = v->reopened_line;
-		snprintf(report->problem, sizeof(report->problem),
-			 "line %llu: opens an exchange under an id that is open already",
-			 (unsigned long long)v->reopened_line);
-	}
-	if (v->line == 0)
+	report->lines = v->chain.line;
+	report->unclosed = v->open.used + v->open.unnamed;
+	report->ok = !v->chain.suspect && report->lines > 0 && report->reopened == 0 &&
+		     report->unmatched == 0;
+	if (!v->chain.suspect)
+		accuse_exchanges(v);
+	if (report->lines == 0)
 		snprintf(report->problem, sizeof(report->problem),
 			 "empty: a journal has a `start` record at least");
 	hold_to_next(v);
@@ -355,16 +314,16 @@ static void conclude(struct verifier *v)
 
 static bool begin(struct verifier *v, struct kh_err *err)
 {
-	if (!kh_ids_init(&v->open, KH_LIMIT_RECOVER_IDS))
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal: no random key");
-	return kh_digest_init(&v->digest, err) && kh_digest_init(&v->torn, err);
+	if (!kh_chain_init(&v->chain, err))
+		return false;
+	return kh_ids_init(&v->open, KH_LIMIT_RECOVER_IDS) ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal: no random key");
 }
 
 static void end(struct verifier *v)
 {
 	kh_ids_clear(&v->open);
-	kh_digest_fini(&v->digest);
-	kh_digest_fini(&v->torn);
+	kh_chain_fini(&v->chain);
 }
 
 static bool verify(int fd, uint32_t wait_ms, const struct kh_verify_report *next,
@@ -401,8 +360,7 @@ static bool read_within(struct verifier *v, struct kh_lines *lines, uint64_t fro
 			return true;
 		if (!step(v, &piece))
 			return kh_err_set(err, KH_ERR_INTERNAL, "journal: SHA-256 fails");
-		/* More than any record of ours explains. */
-		if (v->suspect && v->bytes > KH_LIMIT_TORN_BYTES)
+		if (kh_chain_is_lost(&v->chain))
 			return true;
 	}
 	return status == KH_LINES_END;
@@ -412,15 +370,20 @@ bool kh_verify_behind(int fd, uint64_t from, const struct kh_recover_bounds *bou
 		      struct kh_verify_report *report, uint64_t *suspect, bool *whole,
 		      struct kh_err *err)
 {
-	/* Not the first line of a segment: what that one continues is known. */
-	struct verifier v = { .report = report, .line = 1, .adopts = true };
+	struct verifier v = { .report = report };
 	struct kh_lines lines;
 	bool ok;
 
 	if (!kh_lines_init(&lines, fd, true, from, err))
 		return false;
-	ok = begin(&v, err) && read_within(&v, &lines, from, bounds, whole, err);
-	*suspect = v.suspect ? v.offset : UINT64_MAX;
+	ok = begin(&v, err);
+	if (ok) {
+		/* Not the first line of a segment: what that one continues is known. */
+		kh_chain_stand(&v.chain, 1, report->last_seq, kh_slice_of(report->head, 64));
+		v.chain.adopts = true;
+		ok = read_within(&v, &lines, from, bounds, whole, err);
+	}
+	*suspect = v.chain.suspect ? v.chain.offset : UINT64_MAX;
 	end(&v);
 	kh_lines_fini(&lines);
 	return ok;
@@ -433,11 +396,11 @@ bool kh_verify_within(int fd, uint32_t wait_ms, struct kh_verify_report *report,
 
 bool kh_journal_verify(int fd, struct kh_verify_report *report, struct kh_err *err)
 {
-	return verify(fd, WAIT_MS, NULL, report, err);
+	return verify(fd, KH_JOURNAL_WAIT_MS, NULL, report, err);
 }
 
 bool kh_verify_segment(int fd, const struct kh_verify_report *next, struct kh_verify_report *report,
 		       struct kh_err *err)
 {
-	return verify(fd, WAIT_MS, next, report, err);
+	return verify(fd, KH_JOURNAL_WAIT_MS, next, report, err);
 }

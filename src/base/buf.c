@@ -42,7 +42,7 @@ static void drop_block(struct kh_buf *buf)
 	/* All of the block, not only the content: what was reserved and not committed counts too.
 	 */
 	if (buf->wipe && buf->data)
-		kh_wipe(buf->data, buf->alloc);
+		kh_secret_wipe(buf->data, buf->alloc);
 	if (buf->wipe)
 		kh_hidden_give(buf->data);
 	else
@@ -64,7 +64,7 @@ static void compact(struct kh_buf *buf)
 	if (len)
 		memmove(buf->data, buf->data + buf->head, len);
 	if (buf->wipe)
-		kh_wipe(buf->data + len, buf->tail - len);
+		kh_secret_wipe(buf->data + len, buf->tail - len);
 	buf->head = 0;
 	buf->tail = len;
 }
@@ -182,7 +182,7 @@ bool kh_buf_printf(struct kh_buf *buf, const char *fmt, ...)
 	if (ok)
 		buf->tail += (size_t)need;
 	else if (buf->wipe)
-		kh_wipe(buf->data + buf->tail, buf->alloc - buf->tail);
+		kh_secret_wipe(buf->data + buf->tail, buf->alloc - buf->tail);
 	va_end(again);
 	va_end(args);
 	return ok;
@@ -194,7 +194,7 @@ void kh_buf_consume(struct kh_buf *buf, size_t len)
 	if (len > most)
 		len = most;
 	if (buf->wipe && len)
-		kh_wipe(buf->data + buf->head, len);
+		kh_secret_wipe(buf->data + buf->head, len);
 	buf->head += len;
 	if (buf->head == buf->tail)
 		buf->head = buf->tail = 0;
@@ -206,7 +206,7 @@ void kh_buf_truncate(struct kh_buf *buf, size_t len)
 	if (len >= now)
 		return;
 	if (buf->wipe)
-		kh_wipe(buf->data + buf->head + len, now - len);
+		kh_secret_wipe(buf->data + buf->head + len, now - len);
 	buf->tail = buf->head + len;
 	if (len == 0)
 		buf->head = buf->tail = 0;

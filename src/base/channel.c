@@ -1,5 +1,5 @@
 /*
- * channel.c - messages between keeper and worker
+ * channel.c - messages between two processes of keyhole
  *
  * One datagram a message, so there is nothing to reassemble: a message is whole or it is bad. The
  * keeper reads what a worker that may be compromised has sent. Everything that does not fit ends
@@ -37,16 +37,9 @@ enum {
 _Static_assert(KH_LIMIT_CHANNEL_FDS == sizeof(((struct kh_channel_message *)0)->fds) / sizeof(int),
 	       "a message holds as many descriptors as the limit says");
 
-static bool is_known(uint32_t type)
+static bool may_come(const struct kh_channel *channel, uint32_t type)
 {
-	switch (type) {
-#define KH_CHANNEL_CASE(name, value) case KH_CHANNEL_##name:
-		KH_CHANNEL_TABLE(KH_CHANNEL_CASE)
-#undef KH_CHANNEL_CASE
-		return true;
-	default:
-		return false;
-	}
+	return type < 64 && (channel->takes & KH_CHANNEL_BIT(type)) != 0;
 }
 
 bool kh_channel_pair(int fds[2], struct kh_err *err)
@@ -57,9 +50,9 @@ bool kh_channel_pair(int fds[2], struct kh_err *err)
 	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "socketpair");
 }
 
-bool kh_channel_init(struct kh_channel *channel, int fd, struct kh_err *err)
+bool kh_channel_init(struct kh_channel *channel, int fd, uint64_t takes, struct kh_err *err)
 {
-	*channel = (struct kh_channel){ .fd = -1 };
+	*channel = (struct kh_channel){ .fd = -1, .takes = takes };
 	/* Blocking, with an end to it; who may not block says so to kh_channel_receive. */
 	const struct timeval limit = { .tv_sec = SEND_TIMEOUT_S };
 	if (!kh_file_set_nonblock(fd, false) || !kh_file_set_cloexec(fd, true) ||
@@ -129,7 +122,7 @@ void kh_channel_fini(struct kh_channel *channel)
 	(void)close(channel->fd);
 	channel->fd = -1;
 	/* The fetcher's answer was in it. */
-	kh_wipe(channel->in, KH_LIMIT_CHANNEL_BYTES);
+	kh_secret_wipe(channel->in, KH_LIMIT_CHANNEL_BYTES);
 	kh_hidden_give(channel->in);
 	channel->in = NULL;
 	(void)pthread_mutex_destroy(&channel->send_lock);
@@ -141,15 +134,15 @@ static void put_u32(unsigned char *out, uint32_t value)
 		out[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-bool kh_channel_send(struct kh_channel *channel, enum kh_channel_type type, uint32_t ref,
-		     struct kh_slice body, const int *fds, unsigned n_fds, struct kh_err *err)
+bool kh_channel_send(struct kh_channel *channel, uint32_t type, uint32_t ref, struct kh_slice body,
+		     const int *fds, unsigned n_fds, struct kh_err *err)
 {
 	if (body.len > KH_LIMIT_CHANNEL_BYTES - HEAD_BYTES || n_fds > KH_LIMIT_CHANNEL_FDS)
 		return kh_err_set(err, KH_ERR_INTERNAL,
-				  "message %d is too large: %zu bytes, %u descriptors", (int)type,
-				  body.len, n_fds);
+				  "message %u is too large: %zu bytes, %u descriptors",
+				  (unsigned)type, body.len, n_fds);
 	unsigned char head[HEAD_BYTES];
-	put_u32(head, (uint32_t)type);
+	put_u32(head, type);
 	put_u32(head + 4, ref);
 	/* sendmsg does not write through it; the structure is shared with recvmsg, which does. */
 	union {
@@ -181,7 +174,7 @@ bool kh_channel_send(struct kh_channel *channel, enum kh_channel_type type, uint
 	(void)pthread_mutex_unlock(&channel->send_lock);
 	if (sent < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, why == EAGAIN ? ETIMEDOUT : why,
-				  "message %d can't be sent", (int)type);
+				  "message %u can't be sent", (unsigned)type);
 	/* A datagram goes whole or not at all. */
 	return true;
 }
@@ -200,16 +193,14 @@ static bool collect(struct msghdr *msg, struct kh_channel_message *out)
 	return ok && fit;
 }
 
-static bool decode(struct kh_slice datagram, struct kh_channel_message *out)
+static bool decode(const struct kh_channel *channel, struct kh_slice datagram,
+		   struct kh_channel_message *out)
 {
 	struct kh_wire_reader r = { .rest = datagram };
-	uint32_t type = kh_wire_u32(&r);
+	out->type = kh_wire_u32(&r);
 	out->ref = kh_wire_u32(&r);
 	out->body = r.rest;
-	if (r.bad || !is_known(type))
-		return false;
-	out->type = (enum kh_channel_type)type;
-	return true;
+	return !r.bad && may_come(channel, out->type);
 }
 
 enum kh_channel_status kh_channel_receive(struct kh_channel *channel, bool wait,
@@ -238,7 +229,7 @@ enum kh_channel_status kh_channel_receive(struct kh_channel *channel, bool wait,
 	/* The end, or an empty datagram, which nobody sends in good faith: the end as well. */
 	if (n == 0 && ok && out->n_fds == 0)
 		return KH_CHANNEL_CLOSED;
-	if (ok && decode(kh_slice_of(channel->in, (size_t)n), out))
+	if (ok && decode(channel, kh_slice_of(channel->in, (size_t)n), out))
 		return KH_CHANNEL_GOT;
 	kh_channel_message_close(out);
 	return KH_CHANNEL_BAD;

@@ -36,6 +36,11 @@ int kh_err_status(enum kh_err_code code)
 	return row(code)->status;
 }
 
+bool kh_err_is_policy(enum kh_err_code code)
+{
+	return row(code)->status == 403;
+}
+
 const char *kh_err_proxy_status(enum kh_err_code code)
 {
 	return row(code)->token;

@@ -392,3 +392,22 @@ char *kh_file_state_home(struct kh_err *err)
 		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a path");
 	return out;
 }
+
+/* Where ".digits" begins that ends at `end`; `end` where there are fewer than `least`. */
+static size_t before_number(struct kh_slice name, size_t end, size_t least)
+{
+	size_t at = end;
+
+	while (at > 0 && kh_is_digit(name.ptr[at - 1]))
+		at--;
+	return end - at >= least && at > 0 && name.ptr[at - 1] == '.' ? at - 1 : end;
+}
+
+size_t kh_file_stem_len(struct kh_slice name)
+{
+	enum { DIGITS_LEAST = 12 };
+	size_t last = before_number(name, name.len, 1);
+	size_t stem = before_number(name, last, DIGITS_LEAST);
+
+	return stem < last ? stem : before_number(name, name.len, DIGITS_LEAST);
+}

@@ -63,6 +63,6 @@ unsigned kh_guess_bits(struct kh_slice text, size_t *at)
 		if (at)
 			*at = i + 1 - WINDOW;
 	}
-	kh_wipe(seen, sizeof(seen));
+	kh_secret_wipe(seen, sizeof(seen));
 	return most / 10;
 }

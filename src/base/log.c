@@ -1,4 +1,4 @@
-/* log.c - one line, one write, to standard error */
+/* log.c - one line, one write, to standard error; or kept, while nobody may be waited for */
 #include <keyhole/base/log.h>
 
 #include <errno.h>
@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <keyhole/base/buf.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
 
 /* Room for an error's text with context in front; what is longer is cut with a mark. */
 enum { LINE_BYTES = 1024 };
@@ -49,6 +51,63 @@ void kh_log_set_role(const char *role)
 	atomic_store_explicit(&who, role, memory_order_release);
 }
 
+/* ---- lines that are held ---- */
+
+static struct {
+	unsigned depth;
+	pid_t pid; /* whose lines these are */
+	struct kh_buf lines;
+	unsigned long long lost;
+} held;
+
+static void write_line(const char *line, size_t len)
+{
+	ssize_t n;
+	do
+		n = write(STDERR_FILENO, line, len);
+	while (n < 0 && errno == EINTR);
+}
+
+void kh_log_hold(void)
+{
+	if (held.depth++ > 0)
+		return;
+	held.pid = getpid();
+	held.lost = 0;
+	kh_buf_init(&held.lines, KH_LIMIT_LOG_HELD_BYTES);
+}
+
+void kh_log_release(void)
+{
+	if (held.depth == 0 || --held.depth > 0)
+		return;
+	struct kh_slice all = kh_buf_view(&held.lines);
+	for (size_t at = 0, end; held.pid == getpid() && at < all.len; at = end + 1) {
+		end = kh_slice_find(all, '\n', at);
+		write_line(all.ptr + at, end + 1 - at);
+	}
+	kh_buf_fini(&held.lines);
+	if (held.pid == getpid() && held.lost > 0)
+		kh_log_warn("%llu more lines were not kept", held.lost);
+}
+
+void kh_log_release_all(void)
+{
+	if (held.depth > 1)
+		held.depth = 1;
+	kh_log_release();
+}
+
+void kh_log_line(const char *line, size_t len)
+{
+	if (held.depth == 0 || held.pid != getpid())
+		write_line(line, len);
+	else if (!kh_buf_append(&held.lines, line, len))
+		held.lost++;
+}
+
+/* ---- lines ---- */
+
 /* How much of vsnprintf's answer is there. */
 static size_t written(int need, size_t room)
 {
@@ -78,7 +137,6 @@ void kh_log(enum kh_log_level level, const char *fmt, ...)
 	if (cut)
 		memcpy(line + len - 3, "...", 3);
 	line[len++] = '\n'; /* over the NUL: there is always that place */
-	ssize_t ignored = write(STDERR_FILENO, line, len);
-	(void)ignored;
+	kh_log_line(line, len);
 	errno = saved;
 }

@@ -297,3 +297,51 @@ bool kh_path_decoded(struct kh_slice normal, struct kh_buf *out, bool *differs)
 		kh_buf_commit(out, len);
 	return true;
 }
+
+/* Where the first of these marks stands, escaped; path.len: nowhere. *behind: where it ends. */
+static size_t find_mark(struct kh_slice path, const char *marks, size_t *behind)
+{
+	size_t at = kh_slice_find(path, '%', 0);
+	while (at < path.len) {
+		struct kh_character c = kh_spelling_at(path, at, KH_PLUS_IS_PLUS);
+		*behind = at + c.width;
+		if (c.byte != '\0' && strchr(marks, c.byte))
+			return at;
+		at = kh_slice_find(path, '%', *behind);
+	}
+	return path.len;
+}
+
+bool kh_path_cut_query(struct kh_slice normal, struct kh_buf *out, bool *cut)
+{
+	size_t behind;
+	*cut = find_mark(normal, "?#", &behind) < normal.len;
+	if (!*cut)
+		return true;
+	char *to = make_room(&normal, out);
+	if (!to)
+		return false;
+	size_t len = 0;
+	for (size_t at = behind; at < normal.len;) {
+		struct kh_character c = kh_spelling_at(normal, at, KH_PLUS_IS_PLUS);
+		to[len++] = c.byte == '?' || c.byte == '#' ? '&' : (char)c.byte;
+		at += c.width;
+	}
+	kh_buf_commit(out, len);
+	return true;
+}
+
+void kh_path_cuts_add(struct kh_path_cuts *cuts, struct kh_slice path)
+{
+	static const char *const marks[] = { "?", "#" };
+	for (size_t i = 0; path.ptr && i < sizeof(marks) / sizeof(marks[0]); i++) {
+		size_t behind, end = find_mark(path, marks[i], &behind);
+		bool there = end == path.len || cuts->n == KH_PATH_CUTS;
+		for (size_t j = 0; j < cuts->n && !there; j++)
+			there = kh_slice_eq(cuts->list[j].path, kh_slice_sub(path, 0, end));
+		if (!there)
+			cuts->list[cuts->n++] =
+				(struct kh_path_cut){ kh_slice_sub(path, 0, end),
+						      kh_slice_sub(path, behind, path.len) };
+	}
+}

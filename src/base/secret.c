@@ -68,7 +68,7 @@ struct kh_secret {
 enum backing { UNKNOWN = 0, MEMFD_SECRET, MEMFD };
 static atomic_int backing_known = UNKNOWN;
 
-void kh_wipe(void *bytes, size_t len)
+void kh_secret_wipe(void *bytes, size_t len)
 {
 	if (len)
 		explicit_bzero(bytes, len);
@@ -266,7 +266,7 @@ struct kh_secret *kh_secret_new(void *value, size_t len, struct kh_err *err)
 		free_shell(secret);
 		secret = NULL;
 	}
-	kh_wipe(value, len);
+	kh_secret_wipe(value, len);
 	return secret;
 }
 
@@ -343,7 +343,7 @@ void kh_secret_unref(struct kh_secret *secret)
 	if (!secret || atomic_fetch_sub_explicit(&secret->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	if (open_for_wiping(secret))
-		kh_wipe(secret->map, secret->map_len);
+		kh_secret_wipe(secret->map, secret->map_len);
 	else
 		kh_log_error("a secret could not be overwritten before it was given back");
 	(void)munmap(secret->map, secret->map_len);

@@ -3,7 +3,8 @@
  *
  * `SERVICE.REGION.amazonaws.com`, with what belongs to a customer in front (a bucket), or
  * `REGION.SERVICE.amazonaws.com`, or without a region. The name under which a service is signed for
- * is that label, a beginning of it up to a hyphen (bedrock-runtime: bedrock), or stands in a table.
+ * is that label, or stands in a table (bedrock-runtime: bedrock). No beginning of a label is taken
+ * for a service: vpc-lattice-svcs serves what customers put there, and vpc-lattice manages it.
  */
 #include <keyhole/base/sigv4_host.h>
 
@@ -17,13 +18,12 @@ static const struct kh_slice domains[] = {
 	KH_SLICE_INIT(".on.amazonwebservices.com.cn"),
 };
 
-/* Where the name that is signed for is neither the label nor its beginning, and which of several
- * goes in where the client says none. */
+/* Where the name that is signed for is not the label. The first is the one that goes in where the
+ * client says none. `-fips` at a label's end is not looked at. */
 static const struct {
 	struct kh_slice label, service;
 } aliases[] = {
 	{ KH_SLICE_INIT("email"), KH_SLICE_INIT("ses") },
-	{ KH_SLICE_INIT("email-fips"), KH_SLICE_INIT("ses") },
 	{ KH_SLICE_INIT("iot"), KH_SLICE_INIT("iotdata") },
 	{ KH_SLICE_INIT("iot"), KH_SLICE_INIT("iotdevicegateway") },
 	{ KH_SLICE_INIT("marketplace"), KH_SLICE_INIT("aws-marketplace") },
@@ -35,14 +35,23 @@ static const struct {
 	{ KH_SLICE_INIT("sync-states"), KH_SLICE_INIT("states") },
 	{ KH_SLICE_INIT("runtime-v2-lex"), KH_SLICE_INIT("lex") },
 	{ KH_SLICE_INIT("models-v2-lex"), KH_SLICE_INIT("lex") },
+	{ KH_SLICE_INIT("bedrock-agent"), KH_SLICE_INIT("bedrock") },
+	{ KH_SLICE_INIT("bedrock-agent-runtime"), KH_SLICE_INIT("bedrock") },
+	{ KH_SLICE_INIT("bedrock-data-automation"), KH_SLICE_INIT("bedrock") },
+	{ KH_SLICE_INIT("bedrock-data-automation-runtime"), KH_SLICE_INIT("bedrock") },
+	{ KH_SLICE_INIT("bedrock-runtime"), KH_SLICE_INIT("bedrock") },
+	{ KH_SLICE_INIT("s3-accelerate"), KH_SLICE_INIT("s3") },
+	{ KH_SLICE_INIT("s3-accesspoint"), KH_SLICE_INIT("s3") },
+	{ KH_SLICE_INIT("s3-control"), KH_SLICE_INIT("s3") },
+	{ KH_SLICE_INIT("s3-external-1"), KH_SLICE_INIT("s3") },
+	{ KH_SLICE_INIT("lambda-url"), KH_SLICE_INIT("lambda") },
+	{ KH_SLICE_INIT("aps-workspaces"), KH_SLICE_INIT("aps") },
+	{ KH_SLICE_INIT("appsync-api"), KH_SLICE_INIT("appsync") },
+	{ KH_SLICE_INIT("appsync-realtime-api"), KH_SLICE_INIT("appsync") },
+	{ KH_SLICE_INIT("personalize-events"), KH_SLICE_INIT("personalize") },
+	{ KH_SLICE_INIT("personalize-runtime"), KH_SLICE_INIT("personalize") },
 };
 enum { N_ALIASES = sizeof(aliases) / sizeof(*aliases) };
-
-/* Beginnings of labels that are the name which is signed for. */
-static const struct kh_slice families[] = {
-	KH_SLICE_INIT("bedrock"), KH_SLICE_INIT("s3"),	    KH_SLICE_INIT("lambda"),
-	KH_SLICE_INIT("aps"),	  KH_SLICE_INIT("appsync"), KH_SLICE_INIT("personalize"),
-};
 
 /* What stands before AWS's own domain; empty: it is none of them. */
 static struct kh_slice labels_of(struct kh_slice host)
@@ -138,34 +147,29 @@ struct kh_slice kh_sigv4_host_region(struct kh_slice host)
 	return place_of(host).region;
 }
 
-static bool is_of_family(struct kh_slice label, struct kh_slice service)
-{
-	return label.len > service.len && kh_slice_has_prefix(label, service) &&
-	       label.ptr[service.len] == '-';
-}
-
-struct kh_slice kh_sigv4_host_service(struct kh_slice host)
+static struct kh_slice service_label(struct kh_slice host)
 {
 	static const struct kh_slice fips = KH_SLICE_INIT("-fips");
 	struct kh_slice label = place_of(host).label;
 
-	for (size_t i = 0; i < N_ALIASES; i++)
-		if (kh_slice_eq(label, aliases[i].label))
-			return aliases[i].service;
-	if (kh_slice_eq(label, KH_SLICE("s3-outposts")) ||
-	    kh_slice_eq(label, KH_SLICE("s3-object-lambda")))
-		return label;
-	for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++)
-		if (is_of_family(label, families[i]))
-			return families[i];
 	return kh_slice_has_suffix(label, fips) ? kh_slice_sub(label, 0, label.len - fips.len)
 						: label;
 }
 
+struct kh_slice kh_sigv4_host_service(struct kh_slice host)
+{
+	struct kh_slice label = service_label(host);
+
+	for (size_t i = 0; i < N_ALIASES; i++)
+		if (kh_slice_eq(label, aliases[i].label))
+			return aliases[i].service;
+	return label;
+}
+
 bool kh_sigv4_host_fits_service(struct kh_slice host, struct kh_slice service)
 {
-	struct kh_slice label = place_of(host).label;
-	bool fits = kh_slice_eq(label, service) || is_of_family(label, service);
+	struct kh_slice label = service_label(host);
+	bool fits = kh_slice_eq(label, service);
 
 	for (size_t i = 0; i < N_ALIASES; i++)
 		fits = fits || (kh_slice_eq(label, aliases[i].label) &&

@@ -45,6 +45,13 @@ struct kh_slice kh_slice_trim(struct kh_slice s)
 	return kh_slice_sub(s, from, to);
 }
 
+struct kh_slice kh_slice_chomp(struct kh_slice s)
+{
+	while (s.len > 0 && (s.ptr[s.len - 1] == '\n' || s.ptr[s.len - 1] == '\r'))
+		s.len--;
+	return s;
+}
+
 char *kh_slice_dup(struct kh_slice s)
 {
 	if (s.len && memchr(s.ptr, 0, s.len))

@@ -172,9 +172,21 @@ static size_t skip_blanks(struct kh_slice text, size_t at, enum where where)
 	return at;
 }
 
-static bool is_name(struct kh_slice text, struct kh_slice name, enum where where)
+/* Before a parameter's name: blanks, and what qs and Rack (brackets) and Spring (!) take off. */
+static size_t skip_front(struct kh_slice text, enum where where)
 {
 	size_t at = skip_blanks(text, 0, where);
+	while (where == IN_QUERY && at < text.len) {
+		struct kh_character c = name_at(text, at, where);
+		if (c.byte != '[' && c.byte != ']' && c.byte != '!')
+			break;
+		at = skip_blanks(text, at + c.width, where);
+	}
+	return at;
+}
+
+static bool is_name_from(struct kh_slice text, size_t at, struct kh_slice name, enum where where)
+{
 	for (size_t i = 0; i < name.len; i++) {
 		if (at == text.len)
 			return false;
@@ -187,7 +199,15 @@ static bool is_name(struct kh_slice text, struct kh_slice name, enum where where
 	if (at == text.len)
 		return true;
 	unsigned char end = name_at(text, at, where).byte;
-	return end == '\0' || end == '[';
+	return end == '\0' || end == '[' || (end == ']' && where == IN_QUERY);
+}
+
+/* PHP takes a bracket in front for an underscore, and others for nothing. */
+static bool is_name(struct kh_slice text, struct kh_slice name, enum where where)
+{
+	size_t at = skip_blanks(text, 0, where), front = skip_front(text, where);
+	return is_name_from(text, at, name, where) ||
+	       (front != at && is_name_from(text, front, name, where));
 }
 
 bool kh_spelling_is_parameter(struct kh_slice parameter, struct kh_slice name)
@@ -198,6 +218,64 @@ bool kh_spelling_is_parameter(struct kh_slice parameter, struct kh_slice name)
 bool kh_spelling_is_member(struct kh_slice member, struct kh_slice name)
 {
 	return is_name(member, name, AS_IT_IS);
+}
+
+struct kh_character kh_spelling_in_field(struct kh_slice value, size_t at)
+{
+	struct kh_character out = { 1, (unsigned char)value.ptr[at] };
+	if (out.byte == '\\' && at + 1 < value.len)
+		return (struct kh_character){ 2, (unsigned char)value.ptr[at + 1] };
+	if (out.byte >= 0xc0)
+		(void)take_sequence(value, at, &out);
+	else if (out.byte >= 0x80 && kh_spelling_ascii(out.byte)) /* Latin-1 */
+		out.byte = kh_spelling_ascii(out.byte);
+	return out;
+}
+
+struct kh_slice kh_spelling_of_value(struct kh_slice value, enum kh_value_end end)
+{
+	size_t from = SIZE_MAX, to = 0;
+	for (size_t at = 0; at < value.len;) {
+		struct kh_character c = kh_spelling_in_field(value, at);
+		bool blank = kh_spelling_is_blank((char)c.byte);
+		if ((c.byte == ';' && end != KH_VALUE_WHOLE) ||
+		    (blank && end == KH_VALUE_TO_BLANK && from != SIZE_MAX))
+			break;
+		if (!blank && c.byte != '"') {
+			from = from == SIZE_MAX ? at : from;
+			to = at + c.width;
+		}
+		at += c.width;
+	}
+	return from == SIZE_MAX ? kh_slice_sub(value, 0, 0) : kh_slice_sub(value, from, to);
+}
+
+/* Where the word ends that begins at `at`; SIZE_MAX: there is none. */
+static size_t skip_word(struct kh_slice value, size_t at, struct kh_slice word)
+{
+	for (size_t i = 0; i < word.len; i++) {
+		if (at >= value.len)
+			return SIZE_MAX;
+		struct kh_character c = kh_spelling_in_field(value, at);
+		if (kh_lower((char)c.byte) != kh_lower(word.ptr[i]))
+			return SIZE_MAX;
+		at += c.width;
+	}
+	return at;
+}
+
+bool kh_spelling_is_value(struct kh_slice value, struct kh_slice word)
+{
+	value = kh_spelling_of_value(value, KH_VALUE_WHOLE);
+	return skip_word(value, 0, word) == value.len;
+}
+
+bool kh_spelling_has_word(struct kh_slice value, struct kh_slice word)
+{
+	for (size_t at = 0; at < value.len; at++)
+		if (skip_word(value, at, word) != SIZE_MAX)
+			return true;
+	return false;
 }
 
 size_t kh_spelling_of_parameter(struct kh_slice parameter, char *out, size_t room)
@@ -215,17 +293,34 @@ size_t kh_spelling_of_parameter(struct kh_slice parameter, char *out, size_t roo
 	return solid;
 }
 
-bool kh_spelling_is_decoded(struct kh_slice decoded, struct kh_slice name)
+static bool is_decoded(struct kh_slice decoded, struct kh_slice name)
 {
 	if (decoded.len < name.len)
 		return false;
 	size_t at = name.len;
-	if (at < decoded.len && decoded.ptr[at] != '[' && !kh_spelling_is_blank(decoded.ptr[at]))
+	if (at < decoded.len && decoded.ptr[at] != '[' && decoded.ptr[at] != ']' &&
+	    !kh_spelling_is_blank(decoded.ptr[at]))
 		return false;
 	while (at < decoded.len && kh_spelling_is_blank(decoded.ptr[at]))
 		at++;
-	return (at == decoded.len || decoded.ptr[at] == '[') &&
+	return (at == decoded.len || decoded.ptr[at] == '[' || decoded.ptr[at] == ']') &&
 	       kh_spelling_is_field(kh_slice_sub(decoded, 0, name.len), name);
+}
+
+size_t kh_spelling_front(struct kh_slice decoded)
+{
+	size_t n = 0;
+	while (n < decoded.len && (decoded.ptr[n] == '[' || decoded.ptr[n] == ']' ||
+				   decoded.ptr[n] == '!' || kh_spelling_is_blank(decoded.ptr[n])))
+		n++;
+	return n;
+}
+
+bool kh_spelling_is_decoded(struct kh_slice decoded, struct kh_slice name)
+{
+	size_t front = kh_spelling_front(decoded);
+	return is_decoded(decoded, name) ||
+	       (front > 0 && is_decoded(kh_slice_sub(decoded, front, decoded.len), name));
 }
 
 size_t kh_spelling_of_text(struct kh_slice text, char *out, size_t room)

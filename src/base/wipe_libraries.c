@@ -20,7 +20,7 @@
 static void wiping_free(void *block)
 {
 	if (block)
-		kh_wipe(block, kh_hidden_usable(block));
+		kh_secret_wipe(block, kh_hidden_usable(block));
 	kh_hidden_give(block);
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,14 +24,15 @@ static int help(FILE *out)
 {
 	fputs("usage: keyhole audit verify [--json] FILE…\n"
 	      "       keyhole audit show [--denied] [--json] FILE…\n\n"
-	      "  verify    check every line of a journal and the chain between them\n"
-	      "            (and of the segments before it, which handovers left as FILE.N)\n"
-	      "  show      one line an exchange, for people\n\n"
-	      "  --json    one JSON object a line\n"
-	      "  --denied  only what was refused\n\n"
-	      "FILE - is standard input. verify exits with 0 when all is well, 1 when a journal "
-	      "was\n"
-	      "changed or is cut off, 2 when it can't be read.\n",
+	      "  verify    check every line of a journal and the chain of hashes\n"
+	      "            (also in the earlier segments, which handovers left as FILE.N)\n"
+	      "  show      one line per exchange, for people\n\n"
+	      "      --json    print one JSON object per line\n"
+	      "      --denied  show: only refused requests\n"
+	      "  -h, --help    show this\n\n"
+	      "FILE - is standard input. Exit status of verify: 0 if the journal is intact,\n"
+	      "1 if it was changed or is cut off, 2 if it can't be read.\n"
+	      "The manual: keyhole-audit(1).\n",
 	      out);
 	return ferror(out) ? KH_EXIT_FAILED : 0;
 }
@@ -77,6 +79,10 @@ static void print_json(const char *name, const struct kh_verify_report *r)
 	json_object_set_new(o, "last_seq", json_integer((json_int_t)r->last_seq));
 	json_object_set_new(o, "head", json_string(r->head));
 	json_object_set_new(o, "reopened", json_integer((json_int_t)r->reopened));
+	json_object_set_new(o, "unmatched", json_integer((json_int_t)r->unmatched));
+	json_object_set_new(o, "unknown_events", json_integer((json_int_t)r->unknown));
+	if (r->crowded_line)
+		json_object_set_new(o, "crowded_line", json_integer((json_int_t)r->crowded_line));
 	if (!r->ok) {
 		json_object_set_new(o, "bad_line", json_integer((json_int_t)r->bad_line));
 		json_object_set_new(o, "problem", json_string(r->problem));
@@ -119,6 +125,7 @@ static void print_parts(const struct kh_verify_report *r)
 		       part->last_seq, part->head);
 	}
 	print_count_line(r->reopened, "opens under an id that was open already");
+	print_count_line(r->unmatched, "ends of an exchange that was not open");
 }
 
 static void print_text(const char *name, const struct kh_verify_report *r)
@@ -139,6 +146,21 @@ static void print_text(const char *name, const struct kh_verify_report *r)
 		printf(", continues line %" PRIu64 " of the segment before%s", r->continues,
 		       r->joined_seq ? "" : " (whose end is not written yet)");
 	printf("; seq %" PRIu64 ", head %s\n", r->last_seq, r->head);
+}
+
+/* What is no fault, and must not pass unseen. */
+static void warn(const char *name, const struct kh_verify_report *r)
+{
+	if (r->unknown)
+		kh_cli_complain("audit: %s: %" PRIu64 " records are of an event that this keyhole "
+				"does not know, the first is \"%s\" in line %" PRIu64
+				" (was it written by a newer keyhole? then verify with that one)",
+				kh_esc_str(name), r->unknown, r->unknown_event, r->unknown_line);
+	if (r->crowded_line)
+		kh_cli_complain("audit: %s: from line %" PRIu64 " on more than %d exchanges were "
+				"open at a time: not every end could be matched with its exchange "
+				"by its id",
+				kh_esc_str(name), r->crowded_line, KH_LIMIT_RECOVER_IDS);
 }
 
 /* A stream that the caller's shell opened for this very process. */
@@ -190,21 +212,27 @@ static int verify_one(const char *name, bool json, const struct kh_verify_report
 		print_json(name, report);
 	else
 		print_text(name, report);
+	warn(name, report);
 	return report->ok ? 0 : EXIT_BROKEN;
 }
 
-/* FILE of "FILE.000000000123": all segments of a journal are named after the one that is written.
- */
-static size_t stem_len(const char *name)
+/* The segment whose line `base` the file of that name continues: all are named after the one that
+ * is written, FILE of "FILE.000000000123" and "FILE.000000000123.2". A FILE that itself ends like
+ * that is refused today, and was not always. */
+static char *name_before(const char *name, uint64_t base)
 {
-	enum { DIGITS_LEAST = 12 };
-	size_t len = strlen(name), digits = 0;
+	size_t stem = kh_file_stem_len(kh_slice_str(name));
+	char *before = kh_strf("%.*s.%012" PRIu64, (int)stem, name, base);
 
-	while (digits < len && name[len - digits - 1] >= '0' && name[len - digits - 1] <= '9')
-		digits++;
-	return digits >= DIGITS_LEAST && digits < len && name[len - digits - 1] == '.'
-		       ? len - digits - 1
-		       : len;
+	if (!before || !name[stem] || access(before, F_OK) == 0 || errno != ENOENT)
+		return before;
+	char *longer = kh_strf("%s.%012" PRIu64, name, base);
+	if (longer && access(longer, F_OK) != 0) {
+		free(longer);
+		return before;
+	}
+	free(before);
+	return longer;
 }
 
 /* What another segment continues, and is not there. */
@@ -231,8 +259,7 @@ static int verify_chain(const char *name, bool json)
 	while (worst != EXIT_UNREADABLE && report.continues && report.continues < last &&
 	       strcmp(name, "-") != 0) {
 		struct kh_verify_report next = report;
-		kh_auto_free char *before =
-			kh_strf("%.*s.%012" PRIu64, (int)stem_len(name), name, report.continues);
+		kh_auto_free char *before = name_before(name, report.continues);
 		int status;
 
 		if (!before)
@@ -257,8 +284,8 @@ int kh_cli_audit(int argc, char **argv)
 	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)
 		return help(stdout);
 	if (!verify && strcmp(verb, "show") != 0) {
-		kh_cli_complain("audit: %s (`keyhole audit --help` shows them)",
-				verb[0] ? "no such verb" : "a verb is missing");
+		kh_cli_complain("audit: %s (`keyhole audit --help` lists them)",
+				verb[0] ? "no such command" : "a command is missing");
 		return KH_EXIT_USAGE;
 	}
 	/* Options are taken out; files stay, in their order. */

@@ -3,17 +3,18 @@
  *
  * An open waits for its close and is shown with it; what still waits at the end is shown as open.
  * Columns of a fixed width come first and the long ones last, so that lines are aligned without
- * reading ahead. All text of a record was written by a sandbox or an upstream, and passes kh_esc.
+ * reading ahead. Which lines are the journal, the same reading says as for `audit verify`. All text
+ * of a record was written by a sandbox or an upstream, and passes kh_esc.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <jansson.h>
 
+#include <keyhole/audit/audit.h>
+#include <keyhole/base/cleanup.h>
 #include <keyhole/base/err.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/limits.h>
@@ -22,13 +23,12 @@
 #include "record_text.h"
 
 enum {
-	LINE_BYTES = 64 * 1024,
 	ROW_BYTES = 16 * 1024,
 	/* Exchanges that wait for their close at a time; above it the oldest is shown as it is. */
 	MOST_WAITING = 65536,
-	/* Records out of the chain that wait for the `recovered` record that explains them. */
-	APART_BYTES = 4096,
-	KH_CHAIN_HEX = 64,
+	/* Bytes out of the chain that wait for the `recovered` record that explains them: as many
+	 * as one can, and what was read with the last of them. */
+	APART_BYTES = KH_LIMIT_TORN_BYTES + 256 * 1024,
 };
 
 struct show {
@@ -37,12 +37,10 @@ struct show {
 	json_t *waiting; /* id → open record, in the order of the file */
 	struct kh_buf row;
 	uint64_t foreign; /* lines that are no records */
-	/* Where the chain stands: of the last record that was taken. */
-	uint64_t seq;
-	char hash[KH_CHAIN_HEX + 1];
-	/* Records that do not continue it: torn, if a `recovered` record follows that does. */
-	json_t *apart;
-	uint64_t torn; /* that were left out */
+	/* What does not continue the chain: torn, if a `recovered` record says so. */
+	struct kh_buf apart;
+	uint64_t torn;		      /* records that were left out */
+	uint64_t astray, astray_line; /* that are shown and not of the chain; the first such line */
 };
 
 static bool is_event(const json_t *record, const char *event)
@@ -105,7 +103,7 @@ static bool is_refusal(const json_t *open, const json_t *close)
 		return true;
 	for (int code = 0; reason.len > 0 && code < KH_ERR_COUNT; code++)
 		if (kh_slice_eq(reason, kh_slice_str(kh_err_reason((enum kh_err_code)code))))
-			return kh_err_status((enum kh_err_code)code) == 403;
+			return kh_err_is_policy((enum kh_err_code)code);
 	return false;
 }
 
@@ -278,141 +276,133 @@ static void follow(struct show *s, json_t *record)
 	json_decref(record);
 }
 
-static bool continues_chain(const struct show *s, const json_t *record)
+/* Return: NULL for a line that is no record. */
+static json_t *record_of(struct kh_slice line)
 {
-	return kh_record_number(record, "seq") == s->seq + 1 &&
-	       kh_slice_eq(kh_record_text(record, "prev"), kh_slice_str(s->hash));
+	json_t *record =
+		json_loadb(line.ptr, line.len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
+
+	if (json_is_object(record) && kh_record_text(record, "event").len > 0)
+		return record;
+	json_decref(record);
+	return NULL;
 }
 
-static void stand_at(struct show *s, const json_t *record)
+static bool take_apart_line(struct kh_slice *rest, struct kh_slice *line)
 {
-	struct kh_slice hash = kh_record_text(record, "hash");
+	size_t newline = kh_slice_find(*rest, '\n', 0);
 
-	s->seq = kh_record_number(record, "seq");
-	(void)snprintf(s->hash, sizeof(s->hash), "%.*s",
-		       hash.len == KH_CHAIN_HEX ? KH_CHAIN_HEX : 0, hash.len ? hash.ptr : "");
+	if (rest->len == 0)
+		return false;
+	*line = kh_slice_sub(*rest, 0, newline);
+	*rest = kh_slice_sub(*rest, newline + 1, rest->len);
+	return true;
 }
 
-/* They were not torn. (Another segment behind the first one, or `audit verify` has more to say.) */
+/* The journal says that they were torn. */
+static void drop_apart(struct show *s)
+{
+	struct kh_slice rest = kh_buf_view(&s->apart), line;
+
+	while (take_apart_line(&rest, &line)) {
+		json_t *record = record_of(line);
+		s->torn += record != NULL;
+		json_decref(record);
+	}
+	kh_buf_clear(&s->apart);
+	s->astray_line = 0;
+}
+
+/* They were not torn: nothing of a broken journal is left out. */
 static void show_apart(struct show *s)
 {
-	size_t i;
+	struct kh_slice rest = kh_buf_view(&s->apart), line;
+
+	while (take_apart_line(&rest, &line)) {
+		json_t *record = record_of(line);
+		s->astray += record != NULL;
+		s->foreign += record == NULL;
+		if (record)
+			follow(s, record);
+	}
+	kh_buf_clear(&s->apart);
+}
+
+static void put_apart(struct show *s, const struct kh_journal_piece *piece)
+{
+	if (s->astray_line == 0)
+		s->astray_line = piece->line;
+	if (!kh_buf_append_slice(&s->apart, piece->bytes) ||
+	    (piece->ends && !kh_buf_append_char(&s->apart, '\n')))
+		show_apart(s);
+	if (piece->place == KH_JOURNAL_BROKEN && piece->ends)
+		show_apart(s);
+}
+
+static void take_piece(void *context, const struct kh_journal_piece *piece)
+{
+	struct show *s = context;
 	json_t *record;
 
-	json_array_foreach(s->apart, i, record)
-	{
-		stand_at(s, record);
-		follow(s, json_incref(record));
-	}
-	(void)json_array_clear(s->apart);
-}
-
-/*
- * A write that was cut can leave whole lines, which are declared torn by the record behind them:
- * the chain goes on from before them. Takes the record over.
- */
-static void take_in_order(struct show *s, json_t *record)
-{
-	bool fits = s->seq == 0 || continues_chain(s, record);
-
-	if (!fits && json_array_size(s->apart) < APART_BYTES) {
-		(void)json_array_append_new(s->apart, record);
+	if (piece->place == KH_JOURNAL_APART || piece->place == KH_JOURNAL_BROKEN) {
+		put_apart(s, piece);
 		return;
 	}
-	if (fits && is_event(record, "recovered")) {
-		s->torn += json_array_size(s->apart);
-		(void)json_array_clear(s->apart);
-	}
-	show_apart(s);
-	stand_at(s, record);
-	follow(s, record);
+	if (piece->place == KH_JOURNAL_RECOVERED)
+		drop_apart(s);
+	record = record_of(piece->bytes);
+	s->foreign += record == NULL;
+	if (record)
+		follow(s, record);
 }
 
-static void read_line(struct show *s, const char *line, size_t len)
+static void complain(const struct show *s, const char *name)
 {
-	json_t *record = json_loadb(line, len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
-
-	if (json_is_object(record) && kh_record_text(record, "event").len > 0) {
-		take_in_order(s, record);
-		return;
-	}
-	json_decref(record);
-	s->foreign++;
-}
-
-/* What is longer than any record, or not ended, is none. */
-static void read_lines(struct show *s, FILE *in, char *line)
-{
-	size_t len = 0;
-	int c;
-
-	while ((c = getc_unlocked(in)) != EOF) {
-		if (c != '\n') {
-			if (len < LINE_BYTES)
-				line[len] = (char)c;
-			len++;
-			continue;
-		}
-		if (len <= LINE_BYTES)
-			read_line(s, line, len);
-		else
-			s->foreign++;
-		len = 0;
-	}
-	s->foreign += len > 0;
-}
-
-static int show_stream(FILE *in, const char *name, const struct kh_audit_show_options *options)
-{
-	struct show s = { .options = options, .colour = kh_record_wants_colour() };
-	char *line = malloc(LINE_BYTES);
-	bool failed;
-
-	s.waiting = json_object();
-	s.apart = json_array();
-	kh_buf_init(&s.row, ROW_BYTES);
-	if (line && s.waiting && s.apart) {
-		read_lines(&s, in, line);
-		show_apart(&s);
-	}
-	failed = ferror(in) || !line || !s.waiting || !s.apart;
-	if (failed)
-		kh_cli_complain("audit: %s: %s", kh_esc_str(name), strerror(errno));
-	while (s.waiting && json_object_size(s.waiting) > 0)
-		show_waiting(&s, "  (no end yet)");
-	if (s.foreign > 0)
+	if (s->foreign > 0)
 		kh_cli_complain("audit: %s: %" PRIu64 " lines are no records (see `keyhole audit "
 				"verify`)",
-				kh_esc_str(name), s.foreign);
-	if (s.torn > 0)
+				kh_esc_str(name), s->foreign);
+	if (s->astray > 0)
+		kh_cli_complain("audit: %s: %" PRIu64 " records from line %" PRIu64 " on are shown "
+				"though they do not continue the chain (see `keyhole audit "
+				"verify`)",
+				kh_esc_str(name), s->astray, s->astray_line);
+	if (s->torn > 0)
 		kh_cli_complain("audit: %s: %" PRIu64 " records are left out: the journal declares "
 				"them torn",
-				kh_esc_str(name), s.torn);
+				kh_esc_str(name), s->torn);
+}
+
+static int show_stream(int fd, const char *name, const struct kh_audit_show_options *options)
+{
+	struct show s = { .options = options, .colour = kh_record_wants_colour() };
+	struct kh_err err = KH_ERR_INIT;
+	bool ok;
+
+	s.waiting = json_object();
+	kh_buf_init(&s.row, ROW_BYTES);
+	kh_buf_init(&s.apart, APART_BYTES);
+	ok = s.waiting ? kh_journal_read(fd, take_piece, &s, &err)
+		       : kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory");
+	if (s.waiting)
+		show_apart(&s);
+	if (!ok)
+		kh_cli_complain("audit: %s: %s", kh_esc_str(name), err.text);
+	while (s.waiting && json_object_size(s.waiting) > 0)
+		show_waiting(&s, "  (no end yet)");
+	complain(&s, name);
 	json_decref(s.waiting);
-	json_decref(s.apart);
 	kh_buf_fini(&s.row);
-	free(line);
-	return failed ? 2 : 0;
+	kh_buf_fini(&s.apart);
+	return ok ? 0 : 2;
 }
 
 int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *options)
 {
-	FILE *in = stdin;
-	int status;
+	kh_auto_close int opened = -1;
 
-	if (strcmp(name, "-") != 0) {
-		int fd = kh_cli_open_journal(name);
-		if (fd < 0)
-			return 2;
-		in = fdopen(fd, "r");
-		if (!in) {
-			(void)close(fd);
-			kh_cli_complain("audit: %s: no memory", kh_esc_str(name));
-			return 2;
-		}
-	}
-	status = show_stream(in, name, options);
-	if (in != stdin)
-		(void)fclose(in);
-	return status;
+	if (strcmp(name, "-") == 0)
+		return show_stream(STDIN_FILENO, name, options);
+	opened = kh_cli_open_journal(name);
+	return opened < 0 ? 2 : show_stream(opened, name, options);
 }

@@ -26,23 +26,23 @@ static int help(void)
 {
 	fputs("usage: keyhole ca COMMAND [-c FILE | --certificate FILE --key FILE] [OPTION…]\n"
 	      "The certificate authority that sandboxes trust.\n\n"
-	      "  init    make it; nothing that is there is overwritten\n"
-	      "  show    what it is, and how far a change of it is\n"
-	      "  bundle  all certificates that a sandbox is to trust now, for trust stores\n"
-	      "  rotate  the next step of changing it: a new one that is trusted, then signs\n\n"
+	      "  init    make it; existing files are not overwritten\n"
+	      "  show    its certificates, and the state of a rotation\n"
+	      "  bundle  all certificates that a sandbox has to trust now, for trust stores\n"
+	      "  rotate  the next step to a new CA: first it is trusted, then it signs\n\n"
 	      "  -c, --config FILE       the configuration that names it (authority)\n"
-	      "      --tenant NAME       of authority.per_tenant: this tenant's CA\n"
-	      "      --certificate FILE  or its two files themselves\n"
-	      "      --key FILE          the second of them; bundle and show need none\n"
-	      "      --json              show: for programs\n"
+	      "      --tenant NAME       with authority.per_tenant: this tenant's CA\n"
+	      "      --certificate FILE  the CA's certificate, instead of a configuration\n"
+	      "      --key FILE          the CA's key; bundle and show do not need it\n"
+	      "      --json              show: as JSON\n"
 	      "      --format FORMAT     bundle: pem (the default), der or pkcs12\n"
-	      "      --which ROLE        bundle: one alone: signing, next or old\n"
-	      "      --password WORD     bundle: of pkcs12; changeit unless said\n"
-	      "  -o, --output FILE       bundle: into this file, not standard output\n"
-	      "      --now               rotate: at once, and the old one is trusted no more\n"
-	      "      --drop              rotate: trust the old one no more, whatever its age\n"
+	      "      --which ROLE        bundle: only this one: signing, next or old\n"
+	      "      --password WORD     bundle: for pkcs12; the default is changeit\n"
+	      "  -o, --output FILE       bundle: write to this file, not to standard output\n"
+	      "      --now               rotate: at once; the old CA is no longer trusted\n"
+	      "      --drop              rotate: no longer trust the old CA, whatever its age\n"
 	      "  -h, --help              show this\n\n"
-	      "Exit status: 0 it is done, 1 it is not, 2 wrong usage. keyhole-ca(1) tells more.\n",
+	      "Exit status: 0 success, 1 failure, 2 wrong usage. The manual: keyhole-ca(1).\n",
 	      stdout);
 	return ferror(stdout) ? KH_EXIT_FAILED : 0;
 }

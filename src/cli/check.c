@@ -24,12 +24,11 @@ static const char usage[] =
 	"       keyhole check --schema\n"
 	"Reads a configuration and shows every error and warning in it as file:line:column.\n\n"
 	"  -c, --config FILE  the configuration\n"
-	"      --json         the result as one JSON object on standard output\n"
-	"      --presets      holds every preset to the cases of its own instead\n"
-	"      --schema       a JSON Schema of keyhole.yaml, for editors\n"
-	"      --help         this text\n\n"
-	"Exit status: 0 it can be used, 1 it has errors, 2 wrong usage. keyhole-check(1) tells "
-	"more.\n";
+	"      --json         print the result as one JSON object\n"
+	"      --presets      check every preset against its own test cases instead\n"
+	"      --schema       print a JSON Schema of keyhole.yaml, for editors\n"
+	"  -h, --help         show this\n\n"
+	"Exit status: 0 no errors, 1 errors, 2 wrong usage. The manual: keyhole-check(1).\n";
 
 static size_t count_rules(const struct kh_config *config)
 {
@@ -200,7 +199,6 @@ static int check(const char *path, bool json)
 		kh_check_pairs(config, &diags);
 		kh_check_values(config, &diags);
 		check_journal(config, &diags);
-		kh_check_open_modules(config, &diags);
 		kh_config_inspect(config, &diags);
 	}
 	bool good = config != NULL && diags.errors == 0;
@@ -271,16 +269,16 @@ static int print_schema(void)
 
 int kh_cli_check(int argc, char **argv)
 {
-	enum { OPT_JSON = 256, OPT_HELP, OPT_SCHEMA, OPT_PRESETS };
+	enum { OPT_JSON = 256, OPT_SCHEMA, OPT_PRESETS };
 	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
 						 { "json", no_argument, NULL, OPT_JSON },
 						 { "schema", no_argument, NULL, OPT_SCHEMA },
 						 { "presets", no_argument, NULL, OPT_PRESETS },
-						 { "help", no_argument, NULL, OPT_HELP },
+						 { "help", no_argument, NULL, 'h' },
 						 { NULL, 0, NULL, 0 } };
 	const char *path = NULL;
 	bool json = false, schema = false, presets = false;
-	for (int opt; (opt = kh_cli_option(argc, argv, "c:", options)) != -1;) {
+	for (int opt; (opt = kh_cli_option(argc, argv, "c:h", options)) != -1;) {
 		switch (opt) {
 		case 'c':
 			path = optarg;
@@ -294,7 +292,7 @@ int kh_cli_check(int argc, char **argv)
 		case OPT_PRESETS:
 			presets = true;
 			break;
-		case OPT_HELP:
+		case 'h':
 			fputs(usage, stdout);
 			return EXIT_SUCCESS;
 		default:
@@ -307,12 +305,13 @@ int kh_cli_check(int argc, char **argv)
 		return KH_EXIT_USAGE;
 	}
 	if (presets && (path || schema)) {
-		kh_cli_complain("check: --presets goes without a file: it asks the presets "
-				"themselves");
+		kh_cli_complain("check: --presets checks the presets: give it neither -c nor "
+				"--schema");
 		return KH_EXIT_USAGE;
 	}
 	if (schema && (path || json)) {
-		kh_cli_complain("check: --schema stands alone: it is the same for every file");
+		kh_cli_complain(
+			"check: --schema is the same for every file: give it no other option");
 		return KH_EXIT_USAGE;
 	}
 	if (schema)

@@ -17,7 +17,4 @@ struct kh_diagnostics;
 bool kh_check_notes_put(struct kh_buf *out, const struct kh_config *config,
 			const struct kh_diagnostics *diags, bool json);
 
-/* Warns of `use: go` without the modules that may be asked for. */
-void kh_check_open_modules(const struct kh_config *config, struct kh_diagnostics *diags);
-
 #endif

@@ -24,14 +24,6 @@ static bool is_file(const struct kh_source *source)
 	       S_ISREG(st.st_mode);
 }
 
-static struct kh_slice without_newline(struct kh_slice value)
-{
-	while (value.len > 0 &&
-	       (value.ptr[value.len - 1] == '\n' || value.ptr[value.len - 1] == '\r'))
-		value.len--;
-	return value;
-}
-
 static bool is_guessable(const struct kh_credential_config *credential,
 			 const struct kh_source *source)
 {
@@ -42,7 +34,7 @@ static bool is_guessable(const struct kh_credential_config *credential,
 	const char *variable = source->kind == KH_SOURCE_ENV ? getenv(source->name) : NULL;
 	bool read = variable ? kh_buf_append_str(&content, variable)
 			     : is_file(source) && kh_file_read(source->name, &content, NULL);
-	struct kh_slice value = without_newline(kh_buf_view(&content));
+	struct kh_slice value = kh_slice_chomp(kh_buf_view(&content));
 	if (read && value.len > 0)
 		found = kh_parts_guessable(credential, value);
 	kh_buf_fini(&content);

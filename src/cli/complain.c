@@ -2,8 +2,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include <keyhole/base/log.h>
 #include <keyhole/base/slice.h>
 
 #include "cli_internal.h"
@@ -23,8 +23,7 @@ void kh_cli_complain(const char *fmt, ...)
 		used = sizeof(line) - 2;
 	line[used++] = '\n';
 	/* Where standard error is shut there is nobody left to tell. */
-	ssize_t ignored = write(STDERR_FILENO, line, used);
-	(void)ignored;
+	kh_log_line(line, used);
 }
 
 void kh_cli_complain_err(const struct kh_err *err)

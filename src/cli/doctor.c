@@ -34,11 +34,12 @@ enum { VARIABLES_MOST_BYTES = 1024 };
 
 static const char usage[] =
 	"usage: keyhole doctor [OPTION…]\n"
-	"What this host can do: engines, the kernel, libraries, presets whose key is there. Each\n"
-	"is tried; what does not work comes with the command that makes it work.\n\n"
-	"      --json           as JSON\n"
-	"  -h, --help           this text\n\n"
-	"Exit status: 0 when an engine works, 1 when none does.\n";
+	"Tests what works on this host: engines, the kernel, libraries, presets that have a key.\n"
+	"For what does not work, it shows the command that repairs it.\n\n"
+	"      --json           print JSON\n"
+	"  -h, --help           show this\n\n"
+	"Exit status: 0 if an engine works, 1 if none does, 2 wrong usage.\n"
+	"The manual: keyhole-doctor(1).\n";
 
 void kh_doctor_add(struct kh_doctor_report *report, const char *group, const char *name,
 		   enum kh_doctor_state state, const char *fmt, ...)

@@ -33,8 +33,8 @@ static void cannot(struct kh_doctor_report *report, const char *what)
 }
 
 #ifdef __x86_64__
-/* The guest's one page holds zeroes and a HLT, at its address 0, in real mode. Return: the reason
- * of the exit, -1 with errno. */
+/* The guest's one page holds zeroes and a HLT, at its address 0, in real mode. Return:
+ * the reason of the exit, -1 with errno. */
 static int run_dynamic_sandbox(int vm, size_t run_bytes)
 {
 	unsigned char *memory =

@@ -22,21 +22,21 @@ enum { EXIT_DENIED = 3, LINE_BYTES = 1024 * 1024 };
 static const char usage[] =
 	"usage: keyhole explain -c FILE [--tenant NAME] [OPTION…] METHOD URL\n"
 	"       keyhole explain -c FILE --batch\n"
-	"Shows each rule that is looked at for a request, why it does or does not match, and what\n"
-	"comes of it. Nothing is sent.\n\n"
+	"Shows each rule that is checked for a request, why it matches or not, and the decision.\n"
+	"Nothing is sent.\n\n"
 	"  -c, --config FILE      the configuration\n"
-	"  -t, --tenant NAME      whose rules; needed where there are several tenants\n"
-	"  -s, --sandbox NAME     a listener's sandbox, whose narrowing is asked too\n"
-	"  -H, --header 'N: V'    a field of the request (again for more)\n"
-	"      --body-bytes N     how much content it announces\n"
-	"      --model NAME       the model that its content names\n"
-	"      --resolve          look the name up, and let the address guard judge what comes\n"
-	"      --json             the result as one JSON object\n"
-	"      --batch            requests from standard input, a JSON object a line; answers\n"
-	"                         likewise\n"
-	"      --help             this text\n\n"
-	"Exit status: 0 it would be allowed, 3 denied, 1 an error, 2 wrong usage. "
-	"keyhole-explain(1) tells more.\n";
+	"  -t, --tenant NAME      the tenant whose rules apply; required if there are several\n"
+	"  -s, --sandbox NAME     a listener's sandbox, to include its own rules\n"
+	"  -H, --header 'N: V'    a field of the request (repeat it for more)\n"
+	"      --body-bytes N     the size of the request's content\n"
+	"      --model NAME       the model that the content names\n"
+	"      --resolve          resolve the name, and check its addresses\n"
+	"      --json             print the result as one JSON object\n"
+	"      --batch            read requests from standard input, one JSON object per line;\n"
+	"                         print the answers in the same way\n"
+	"  -h, --help             show this\n\n"
+	"Exit status: 0 allowed, 3 denied, 1 error, 2 wrong usage.\n"
+	"The manual: keyhole-explain(1).\n";
 
 struct explain {
 	const char *config_path, *tenant_name, *sandbox_name;
@@ -101,16 +101,30 @@ static void show(void *arg, const struct kh_looked_at *at)
 	(void)json_array_append_new(shown->list, one);
 }
 
-static json_t *addresses(const struct explain *e, const struct kh_authority *authority,
-			 const struct kh_decision *decision)
+static json_t *addresses(const struct explain *e, const struct kh_dry_run *q,
+			 struct kh_outcome *outcome)
 {
+	struct kh_request_view tunnel = { .scheme = outcome->kind == KH_TUNNEL_RAW
+							    ? KH_SCHEME_TCP
+							    : KH_SCHEME_HTTPS,
+					  .method = q->message.method,
+					  .host = &q->authority.host,
+					  .port = q->authority.port };
+	/* In a tunnel that is read each request is asked for by itself. */
+	bool unread = outcome->kind == KH_TUNNEL_PASS || outcome->kind == KH_TUNNEL_RAW;
 	const struct kh_explain_place from = { .config = e->config,
 					       .geo = e->geo,
 					       .levels = kh_policy_geo(e->policy, e->tenant,
-								       decision),
+								       &outcome->decision),
+					       .policy = e->policy,
+					       .narrowing = e->narrowing,
+					       .view = !q->tunnel ? &q->view
+						       : unread	  ? &tunnel
+								  : NULL,
+					       .unread = unread,
 					       .tenant = e->tenant,
 					       .resolve = e->resolve };
-	return kh_explain_addresses(&from, authority);
+	return kh_explain_addresses(&from, &q->authority, outcome);
 }
 
 /* In a tunnel that is read each request has its own. */
@@ -130,13 +144,7 @@ static json_t *answer(const struct explain *e, const struct kh_dry_run *q)
 	if (!q->tunnel)
 		kh_policy_explain(e->policy, e->tenant, e->narrowing, &q->view, show, &shown,
 				  &same);
-	json_t *dialled = a.allow ? addresses(e, &q->authority, &a.decision) : NULL;
-	if (kh_explain_all_refused(dialled)) {
-		a.allow = false;
-		a.reason = json_object_get(json_array_get(dialled, 0), "class")
-				   ? KH_ERR_ADDRESS_PROHIBITED
-				   : KH_ERR_GEO_PROHIBITED;
-	}
+	json_t *dialled = a.allow ? addresses(e, q, &a) : NULL;
 	json_t *out = json_pack("{s:s%, s:s%, s:s, s:s, s:s, s:o}", "method", q->message.method.ptr,
 				q->message.method.len, "url", q->message.target.ptr,
 				q->message.target.len, "tenant", e->config->tenants[e->tenant].name,
@@ -172,17 +180,24 @@ static json_t *answer(const struct explain *e, const struct kh_dry_run *q)
 	if (a.reason == KH_ERR_CLIENT_AUTH)
 		(void)json_object_set_new(
 			out, "detail",
-			json_sprintf("%s carries authentication of the client's own, and the rule "
-				     "neither sets a credential nor has client_auth: pass",
-				     kh_esc(a.carrier)));
+			json_sprintf("%s carries authentication of the client's own, and %s",
+				     kh_esc(a.carrier),
+				     rule && rule->n_credentials > 0
+					     ? "can't be taken out of the path, where it follows "
+					       "an escaped '?' or '#'"
+					     : "the rule neither sets a credential nor has "
+					       "client_auth: pass"));
 	if (a.reason == KH_ERR_UPGRADE_UNSUPPORTED)
 		(void)json_object_set_new(out, "detail", json_string(a.upgrade.text));
 	if (a.allow && rule && !q->tunnel) {
-		kh_explain_credentials(e->config, rule, q, out);
+		bool injects = rule->n_credentials > 0 && !a.decision.bare;
+		if (injects)
+			kh_explain_credentials(e->config, rule, q, out);
 		(void)json_object_set_new(out, "client_auth",
-					  json_string(rule->n_credentials > 0  ? "removed"
-						      : rule->client_auth_pass ? "pass"
-									       : "refuse"));
+					  json_string(injects ? "removed"
+						      : kh_decision_passes_auth(&a.decision)
+							      ? "pass"
+							      : "refuse"));
 	}
 	if (a.allow)
 		(void)json_object_set_new(out, "limits",
@@ -412,7 +427,7 @@ static int ask(struct explain *e, struct kh_dry_run *q, char **words, int n)
 
 int kh_cli_explain(int argc, char **argv)
 {
-	enum { OPT_JSON = 256, OPT_HELP, OPT_BATCH, OPT_RESOLVE, OPT_BODY, OPT_MODEL };
+	enum { OPT_JSON = 256, OPT_BATCH, OPT_RESOLVE, OPT_BODY, OPT_MODEL };
 	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
 						 { "tenant", required_argument, NULL, 't' },
 						 { "sandbox", required_argument, NULL, 's' },
@@ -423,13 +438,13 @@ int kh_cli_explain(int argc, char **argv)
 						 { "resolve", no_argument, NULL, OPT_RESOLVE },
 						 { "json", no_argument, NULL, OPT_JSON },
 						 { "batch", no_argument, NULL, OPT_BATCH },
-						 { "help", no_argument, NULL, OPT_HELP },
+						 { "help", no_argument, NULL, 'h' },
 						 { NULL, 0, NULL, 0 } };
 	struct explain e = { 0 };
 	struct kh_dry_run q;
 	uint64_t bytes;
 	kh_dry_run_init(&q);
-	for (int opt; (opt = kh_cli_option(argc, argv, "c:t:s:H:", options)) != -1;) {
+	for (int opt; (opt = kh_cli_option(argc, argv, "c:t:s:H:h", options)) != -1;) {
 		switch (opt) {
 		case 'c':
 			e.config_path = optarg;
@@ -465,7 +480,7 @@ int kh_cli_explain(int argc, char **argv)
 		case OPT_BATCH:
 			e.batch = true;
 			break;
-		case OPT_HELP:
+		case 'h':
 			fputs(usage, stdout);
 			return EXIT_SUCCESS;
 		default:

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include <keyhole/exchange/dry_run.h>
 #include <keyhole/net/geo.h>
 #include <keyhole/http/target.h>
 #include <keyhole/policy/policy.h>
@@ -13,14 +14,17 @@ struct kh_explain_place {
 	const struct kh_config *config;
 	struct kh_geo *geo;
 	struct kh_geo_levels levels;
+	const struct kh_policy *policy;
+	const struct kh_narrowing *narrowing;
+	const struct kh_request_view *view; /* that its rules by address are asked of; NULL: none */
+	bool unread;			    /* a tunnel */
 	uint16_t tenant;
 	bool resolve; /* a name is looked up */
 };
 
-/* What would be dialled: a list, each with whether it may be. */
+/* What would be dialled for what is allowed: a list, each with whether it may be. Where none may,
+ * or only since rules observe, that is the outcome from there on. */
 json_t *kh_explain_addresses(const struct kh_explain_place *from,
-			     const struct kh_authority *authority);
-/* None that is known may be dialled. */
-bool kh_explain_all_refused(const json_t *list);
+			     const struct kh_authority *authority, struct kh_outcome *outcome);
 
 #endif

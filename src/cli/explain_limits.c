@@ -13,42 +13,27 @@ struct owner {
 	const struct kh_limits *limits;
 };
 
-static void add(json_t *list, const struct owner *owner, const struct kh_verdict *limit)
+struct list {
+	json_t *rows;
+	const struct owner *owner;
+};
+
+static void add(void *arg, const struct kh_verdict *limit)
 {
+	const struct list *list = arg;
 	char text[KH_VERDICT_LIMIT_BYTES];
-	json_t *one = json_pack("{s:s, s:s, s:s}", "of", kh_quota_owner_name(owner->kind), "limit",
+	json_t *one = json_pack("{s:s, s:s, s:s}", "of", kh_quota_owner_name(limit->owner), "limit",
 				kh_quota_name(limit->kind), "text", kh_verdict_limit(limit, text));
-	json_t *name = json_string(owner->name);
-	if (one && name && owner->name[0])
+	json_t *name = json_string(list->owner->name);
+	if (one && name && list->owner->name[0])
 		(void)json_object_set(one, "name", name);
 	if (one)
 		(void)json_object_set_new(one, "most", json_integer((json_int_t)limit->most));
-	if (one && limit->rate)
+	if (one && limit->rate.kind != KH_QUOTA_NONE)
 		(void)json_object_set_new(one, "period_ms",
-					  json_integer((json_int_t)limit->rate->period_ms));
+					  json_integer((json_int_t)limit->rate.period_ms));
 	json_decref(name);
-	(void)json_array_append_new(list, one);
-}
-
-static void add_all(json_t *list, const struct owner *owner)
-{
-	const struct kh_limits *limits = owner->limits;
-	for (size_t i = 0; limits && i < limits->n_rates; i++)
-		add(list, owner,
-		    &(struct kh_verdict){ .kind = limits->rates[i].kind,
-					  .rate = &limits->rates[i],
-					  .most = limits->rates[i].burst });
-	if (!limits)
-		return;
-	const struct kh_verdict plain[] = {
-		{ .kind = KH_QUOTA_CONCURRENCY, .most = limits->concurrency },
-		{ .kind = KH_QUOTA_CONNECTIONS, .most = limits->connections },
-		{ .kind = KH_QUOTA_MAX_BODY, .most = limits->max_body },
-		{ .kind = KH_QUOTA_TUNNEL_LIFETIME, .most = limits->tunnel_lifetime_ms },
-	};
-	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
-		if (plain[i].most > 0)
-			add(list, owner, &plain[i]);
+	(void)json_array_append_new(list->rows, one);
 }
 
 static const struct kh_limits *limits_of(const struct kh_rule *rule)
@@ -71,10 +56,13 @@ json_t *kh_explain_limits(const struct kh_config *config, uint16_t tenant, int l
 		{ KH_OF_SITE_RULE, site_rule ? site_rule->text : "", limits_of(site_rule) },
 		{ KH_OF_SITE, "", config->site_limits },
 	};
-	json_t *list = json_array();
-	for (size_t i = 0; list && i < sizeof(owners) / sizeof(owners[0]); i++)
-		add_all(list, &owners[i]);
-	return list;
+	const struct kh_quota_ledger nothing_counted = { 0 };
+	json_t *rows = json_array();
+	for (size_t i = 0; rows && i < sizeof(owners) / sizeof(owners[0]); i++) {
+		struct list list = { rows, &owners[i] };
+		kh_quota_look(owners[i].limits, owners[i].kind, &nothing_counted, 0, add, &list);
+	}
+	return rows;
 }
 
 static const char *str(const json_t *object, const char *key)

@@ -73,7 +73,9 @@ static void print_looked_at(const json_t *list, const char *method)
 
 static void print_address(const json_t *one)
 {
-	const char *const why = json_object_get(one, "class") ? "class" : "geo";
+	const char *const why = json_object_get(one, "rule")	? "rule"
+				: json_object_get(one, "class") ? "class"
+								: "geo";
 	long long asn = json_integer_value(json_object_get(one, "asn"));
 	printf("address: %s%s", str(one, "address"),
 	       json_object_get(one, "pinned") ? " (pinned)" : "");
@@ -81,7 +83,11 @@ static void print_address(const json_t *one)
 		printf(" in %s", str(one, "country"));
 	if (asn > 0)
 		printf(" AS%lld", asn);
-	printf("%s%s\n", json_object_get(one, why) ? ", refused: " : "", str(one, why));
+	printf("%s%s", json_object_get(one, why) ? ", refused: " : "", str(one, why));
+	if (json_object_get(one, "would_deny_rule"))
+		printf(", only observed; enforced it would be refused: %s",
+		       str(one, "would_deny_rule"));
+	printf("\n");
 }
 
 void kh_explain_print(const json_t *out)

@@ -18,14 +18,15 @@
 static const char usage[] =
 	"usage: keyhole image COMMAND [OPTION…]\n"
 	"The images that `keyhole run` has unpacked. Each is unpacked once and kept, in\n"
-	"/var/cache/keyhole for root, $XDG_CACHE_HOME/keyhole or ~/.cache/keyhole for others.\n\n"
-	"  ls           those that there are, the one that was used last first\n"
-	"  rm           removes those that are named: by their reference or their name\n"
-	"  prune        removes all that no sandbox uses\n\n"
-	"      --json             ls: as JSON\n"
-	"      --unused-for TIME  prune: only what was not used for so long, such as 720h\n"
-	"  -h, --help             this text\n\n"
-	"Exit status: 0 it is done, 1 it is not, 2 wrong usage.\n";
+	"$XDG_CACHE_HOME/keyhole. Without that variable: in /var/cache/keyhole for root, in\n"
+	"~/.cache/keyhole for others.\n\n"
+	"  ls           list the images, the last used first\n"
+	"  rm           remove the given images, by reference or name\n"
+	"  prune        remove all images that no sandbox uses\n\n"
+	"      --json             ls: print JSON\n"
+	"      --unused-for TIME  prune: only those not used for this time, such as 720h\n"
+	"  -h, --help             show this\n\n"
+	"Exit status: 0 success, 1 failure, 2 wrong usage. The manual: keyhole-image(1).\n";
 
 struct options {
 	bool json;

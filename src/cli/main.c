@@ -32,14 +32,15 @@ static const struct kh_cli_subcommand subcommands[] = {
 	{ "run", kh_cli_run, "run a command in a sandbox whose only way out is the proxy" },
 	{ "proxy", kh_cli_proxy, "serve sandboxes as a daemon" },
 	{ "check", kh_cli_check, "read a configuration and show every error in it" },
-	{ "explain", kh_cli_explain, "say which rule decides about a request, and why" },
-	{ "audit", kh_cli_audit, "verify a journal, and show what it says" },
-	{ "ca", kh_cli_ca, "make, show, hand out and change the CA that sandboxes trust" },
-	{ "ctl", kh_cli_ctl, "look at a running daemon, and steer it" },
-	{ "doctor", kh_cli_doctor, "try what this host can do, and say what would help" },
-	{ "image", kh_cli_image, "list and remove the images that were unpacked for sandboxes" },
+	{ "explain", kh_cli_explain, "show which rule decides about a request, and why" },
+	{ "audit", kh_cli_audit, "verify and show a journal" },
+	{ "ca", kh_cli_ca, "make, show, export and rotate the CA that sandboxes trust" },
+	{ "ctl", kh_cli_ctl, "inspect and control a running daemon" },
+	{ "doctor", kh_cli_doctor,
+	  "test what works on this host, and say how to repair what does not" },
+	{ "image", kh_cli_image, "list and remove images that were unpacked for sandboxes" },
 	{ "workspace", kh_cli_workspace,
-	  "take over what was done under review, bring back what was set aside" },
+	  "show and apply an agent's changes, restore what was set aside" },
 	{ "version", kh_cli_version, "show the version" },
 	{ "worker", worker, NULL },
 	{ "fetcher", fetcher, NULL },
@@ -60,8 +61,8 @@ static int help(FILE *out)
 	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
 		if (subcommands[i].summary)
 			fprintf(out, "  %-11s%s\n", subcommands[i].name, subcommands[i].summary);
-	fputs("\n`keyhole COMMAND --help` shows a command's options; keyhole(1) tells the rest.\n"
-	      "For a start: keyhole run --use anthropic -- claude -p \"hello\"\n",
+	fputs("\n`keyhole COMMAND --help` shows a command's options. The manual: keyhole(1).\n"
+	      "To begin: keyhole run --use anthropic -- claude -p \"hello\"\n",
 	      out);
 	return ferror(out) ? KH_EXIT_FAILED : 0;
 }

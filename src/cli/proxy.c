@@ -18,14 +18,14 @@ static int help(void)
 	fputs("usage: keyhole proxy -c FILE [--ready-fd N]\n"
 	      "Serves the sandboxes whose sockets the configuration lists, until SIGTERM.\n\n"
 	      "  -c, --config FILE  the configuration (keyhole.yaml)\n"
-	      "      --ready-fd N   write a line to descriptor N when requests are served\n"
+	      "      --ready-fd N   write a line to descriptor N when the daemon serves requests\n"
 	      "  -h, --help         show this\n\n"
-	      "SIGHUP reads the configuration again; one with errors changes nothing. SIGUSR2 "
-	      "hands\n"
-	      "over to the binary that is installed now, without a pause. SIGTERM and\n"
-	      "SIGINT finish what runs (at most timeouts.drain), a second one ends at\n"
-	      "once. Exit status: 0 after SIGTERM, 1 when it could not start, 2 for wrong "
-	      "options.\n",
+	      "SIGHUP reloads the configuration; one with errors changes nothing. SIGUSR2 hands\n"
+	      "over to the binary that is installed now, without a pause. SIGTERM and SIGINT end\n"
+	      "the daemon after running requests (at most timeouts.drain); a second signal ends\n"
+	      "it at once.\n"
+	      "Exit status: 0 after SIGTERM, 1 if it could not start, 2 wrong usage.\n"
+	      "The manual: keyhole-proxy(1).\n",
 	      stdout);
 	return ferror(stdout) ? KH_EXIT_FAILED : 0;
 }

@@ -174,6 +174,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.n_publish = o->n_publish,
 		.argv = run->image.is_open ? run->image.argv : o->command,
 		.tty = has_terminal(),
+		.holds_log = true,
 	};
 	bool ok = kh_sandbox_run(&spec, status, err);
 	free(placeholders);
@@ -208,6 +209,20 @@ static int held_signal(void)
 			return ending[i];
 	}
 	return 0;
+}
+
+/* All is done: what is still to be said may be waited for, and whoever waits may be ended. What has
+ * come so far was for the command. */
+static void let_signals_end(const struct run *run)
+{
+	sigset_t set;
+	const struct timespec now = { 0 };
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		sigaddset(&set, ending[i]);
+	while (sigtimedwait(&set, NULL, &now) > 0 || errno == EINTR)
+		;
+	(void)sigprocmask(SIG_SETMASK, &run->mask, NULL);
 }
 
 /* ---- the whole ---- */
@@ -308,6 +323,8 @@ int kh_cli_run(int argc, char **argv)
 		if (!reached)
 			status = KH_EXIT_KEYHOLE;
 		clean_up(&run);
+		let_signals_end(&run);
+		kh_log_release_all();
 		if (err.code != KH_ERR_NONE)
 			kh_run_hint(&run.options, &run.image, status, &err);
 		if (err.code != KH_ERR_NONE)

@@ -3,7 +3,7 @@
  *
  * Instead of a keeper and a worker of its own the run asks that daemon for a sandbox, which ends
  * with the process that asked: a launcher that is killed leaves nothing behind. What a private
- * daemon tells its launcher (the CA, stand-ins) stands in the answer.
+ * daemon tells its launcher (the CA, placeholders) stands in the answer.
  */
 #include <stdlib.h>
 #include <string.h>

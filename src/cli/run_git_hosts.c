@@ -70,7 +70,7 @@ char *kh_run_git_hosts(const struct kh_config *config, const struct kh_ready *re
 			if (pattern->match != KH_MATCH_EXACT || pattern->host.kind != KH_HOST_NAME)
 				continue;
 			ok = put_host(&out, pattern->host.text) &&
-			     (!credential->stand_in.required || !placeholder ||
+			     (!credential->placeholder.required || !placeholder ||
 			      put_field(&out, pattern->host.text, field, placeholder));
 		}
 	}

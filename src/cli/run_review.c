@@ -76,7 +76,7 @@ bool kh_run_review_open(struct kh_run_review *out, const struct kh_run_options *
 
 static void say(const struct kh_review *review, const struct kh_changes *changes)
 {
-	size_t n[KH_CHANGE_DELETED + 1] = { 0 };
+	size_t n[KH_CHANGE_KINDS] = { 0 };
 	for (size_t i = 0; i < changes->n; i++)
 		n[changes->list[i].kind]++;
 	kh_cli_complain("review %s: %zu added, %zu changed, %zu deleted%s (`keyhole workspace diff "

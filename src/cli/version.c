@@ -13,8 +13,10 @@
 int kh_cli_version(int argc, char **argv)
 {
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-		puts("usage: keyhole version\nThe version of keyhole and of the libraries that it "
-		     "runs with.");
+		puts("usage: keyhole version\n"
+		     "Shows the version of keyhole and of the libraries that it runs with.\n\n"
+		     "  -h, --help  show this\n\n"
+		     "The manual: keyhole-version(1).");
 		return 0;
 	}
 	if (argc > 1) {

@@ -156,57 +156,14 @@ static int apply_files(const struct kh_review *review, const struct kh_workspace
 }
 
 /* What the agent had checked out; its other names are for nobody to paste into a shell. */
-static void recommend_merge(const struct kh_review *review, const struct kh_review_refs *refs,
-			    bool files, bool harmless)
+static void recommend_merge(const struct kh_review *review, const struct kh_review_refs *refs)
 {
 	kh_auto_free char *own = kh_strf("refs/keyhole/%s/HEAD", review->id);
 	bool head = false;
 	for (size_t i = 0; i < refs->n; i++)
 		head = head || (own && strcmp(refs->list[i].name, own) == 0);
-	if (harmless)
-		printf("`git merge refs/keyhole/%s/%s` merges them\n", review->id,
-		       head ? "HEAD" : "heads/BRANCH");
-	else
-		printf("merging them brings files that make something run on the host, marked "
-		       "above: look at each first (`git show REF:PATH`)\n");
-	if (files)
-		printf("files wait, since git merges over none that differ: merge, then take over "
-		       "what the agent did not commit with `keyhole workspace apply --no-commits` "
-		       "(which takes all files over where you do not merge)\n");
-}
-
-/* Each object once. Return: none of the names is protected. */
-static bool show_names(const struct kh_review *review, const struct kh_review_refs *refs)
-{
-	bool harmless = true;
-	for (size_t i = 0; i < refs->n; i++) {
-		struct kh_changes names kh_cleanup(kh_changes_fini) = { 0 };
-		struct kh_err err = KH_ERR_INIT;
-		bool again = false;
-		for (size_t k = 0; k < i; k++)
-			again = again || strcmp(refs->list[k].object, refs->list[i].object) == 0;
-		if (again)
-			continue;
-		if (!kh_review_commit_names(review, refs->list[i].object, &names, &err)) {
-			(void)kh_err_wrap(&err, "workspace: what commit %.12s changes",
-					  refs->list[i].object);
-			kh_cli_complain_err(&err);
-			harmless = false;
-			continue;
-		}
-		printf("%.12s changes %zu name%s:\n", refs->list[i].object, names.n,
-		       names.n == 1 ? "" : "s");
-		for (size_t k = 0; k < names.n; k++) {
-			const struct kh_change *c = &names.list[k];
-			printf("  %c  ", c->kind == KH_CHANGE_ADDED	? 'A'
-					 : c->kind == KH_CHANGE_DELETED ? 'D'
-									: 'M');
-			kh_show_name(stdout, c->path);
-			puts(c->bar ? " [protected]" : "");
-			harmless = harmless && !c->bar;
-		}
-	}
-	return harmless;
+	printf("`git merge refs/keyhole/%s/%s` merges them\n", review->id,
+	       head ? "HEAD" : "heads/BRANCH");
 }
 
 /* *n: how many refs there are, or would be. Return: exit status. */
@@ -214,37 +171,27 @@ static int apply_commits(const struct kh_review *review, const struct kh_workspa
 			 bool files, size_t *n)
 {
 	struct kh_review_refs refs kh_cleanup(kh_review_refs_fini) = { 0 };
-	struct kh_err err = KH_ERR_INIT;
-	if (!kh_review_commits(review, options->dry_run, &refs, &err)) {
-		(void)kh_err_wrap(&err, "workspace: commits");
-		kh_cli_complain_err(&err);
+	if (!kh_workspace_find_commits(review, options->dry_run, &refs))
 		return KH_EXIT_FAILED;
-	}
-	*n = refs.n; /* of what was done, or would be */
-	for (size_t i = 0; i < refs.n; i++) {
-		printf("%s  ", options->dry_run ? "would be set" : "set");
-		kh_show_name(stdout, refs.list[i].name);
-		printf(" %.12s\n", refs.list[i].object);
-	}
-	if (refs.n > 0 && options->dry_run)
-		printf("what they change is listed as they are set, which merges nothing\n");
-	else if (refs.n > 0)
-		recommend_merge(review, &refs, files, show_names(review, &refs));
-	else if (options->only_commits)
+	*n = refs.n;
+	if (kh_workspace_show_commits(review, &refs, options->dry_run) && refs.n > 0 &&
+	    !options->dry_run)
+		recommend_merge(review, &refs);
+	if (refs.n > 0 && files)
+		printf("files wait, since git merges over none that differ: merge, then take over "
+		       "what the agent did not commit with `keyhole workspace apply --no-commits` "
+		       "(which takes all files over where you do not merge)\n");
+	if (refs.n == 0 && options->only_commits)
 		printf("no new commits\n");
 	return fflush(stdout) == 0 ? 0 : KH_EXIT_FAILED;
 }
 
-/* Only a git folder at the top is the workspace's. */
+/* Where nobody can tell, git is asked. */
 static bool may_have_commits(const struct kh_review *review)
 {
 	struct kh_changes changes kh_cleanup(kh_changes_fini) = { 0 };
-	if (!kh_review_look(review, NULL, &changes, NULL))
-		return true;
-	for (size_t i = 0; i < changes.n_groups; i++)
-		if (strcmp(changes.groups[i].path, ".git") == 0)
-			return true;
-	return false;
+	return !kh_review_look(review, NULL, &changes, NULL) ||
+	       kh_workspace_may_have_commits(&changes);
 }
 
 /* Files that an `apply` without a path would take over. */
@@ -266,9 +213,8 @@ int kh_workspace_apply(const struct kh_review *review, const struct kh_workspace
 {
 	struct work w = { 0 };
 	size_t n = 0;
-	bool commits = options->only_commits || (!options->no_commits && !options->names[0]);
 	int status = 0;
-	if (commits && may_have_commits(review)) {
+	if (kh_workspace_wants_commits(options) && may_have_commits(review)) {
 		bool files = has_files(review, options);
 		status = apply_commits(review, options, files, &n);
 		if (n > 0 && files)

@@ -8,6 +8,7 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/sandbox/workspace.h>
 
+#include "show_text.h"
 #include "workspace_internal.h"
 
 static int set_aside(const char *state, char *const *words)
@@ -19,9 +20,14 @@ static int set_aside(const char *state, char *const *words)
 		return KH_EXIT_USAGE;
 	}
 	struct kh_set_aside *all = kh_workspace_set_aside(state, &n);
-	for (size_t i = 0; i < n; i++)
-		printf("%s  %s  %s\n", all[i].id, kh_esc_str(all[i].path),
-		       kh_esc_str(all[i].reason));
+	for (size_t i = 0; i < n; i++) {
+		struct kh_row line;
+		FILE *row = kh_row_open(&line, stdout);
+		fprintf(row, "%s  ", all[i].id);
+		kh_show_name(row, all[i].path);
+		fprintf(row, "  %s", kh_esc_str(all[i].reason));
+		kh_row_close(&line);
+	}
 	kh_workspace_set_aside_free(all, n);
 	if (kh_workspace_is_unsurveyed(state))
 		kh_cli_complain("a run was killed before its workspace was looked through: run "
@@ -42,7 +48,9 @@ static bool restore_one(const char *state, const struct kh_set_aside *one)
 {
 	struct kh_err err = KH_ERR_INIT;
 	if (kh_workspace_restore(state, one->id, &err)) {
-		printf("%s\n", kh_esc_str(one->path));
+		struct kh_row line;
+		kh_show_name(kh_row_open(&line, stdout), one->path);
+		kh_row_close(&line);
 		return true;
 	}
 	kh_cli_complain_err(&err);

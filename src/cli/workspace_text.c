@@ -2,8 +2,10 @@
  * workspace_text.c - what became of a file's lines
  *
  * diff of the host compares two descriptors: it gets no name, no setting and no folder, and reads
- * nothing else. Its output passes the same listener_stats as all that an agent wrote. Large files,
- * and those that are no text, are named and not compared.
+ * nothing else. Each line of its output begins with a character of diff's own, passes the same
+ * escaper as all that an agent wrote, and has a place of its own: what is in a file can't look like
+ * the name of another file, or like a note of keyhole's. Large files, and those that are no text,
+ * are named and not compared.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,20 +54,13 @@ static bool prepare_diff(void *arg)
 	       setrlimit(RLIMIT_CPU, &cpu) == 0 && setrlimit(RLIMIT_AS, &memory) == 0;
 }
 
-static void show_line(struct kh_slice line, size_t number)
-{
-	/* Names and times of its own. */
-	if (number < HEAD_LINES)
-		return;
-	kh_show_text(stdout, line);
-	putchar('\n');
-}
-
 static void show_lines(struct kh_slice text)
 {
 	for (size_t at = 0, number = 0; at < text.len; number++) {
 		size_t end = kh_slice_find(text, '\n', at);
-		show_line(kh_slice_sub(text, at, end), number);
+		/* diff begins with names and times of its own. */
+		if (number >= HEAD_LINES)
+			kh_show_line(stdout, kh_slice_sub(text, at, end));
 		at = end + 1;
 	}
 }
@@ -73,7 +68,7 @@ static void show_lines(struct kh_slice text)
 /* diff's own: 0 the same, 1 different, more: trouble. */
 static int compare(int was, int is)
 {
-	static char *const words[] = { (char *)(uintptr_t) "diff", (char *)(uintptr_t) "-u",
+	static char *const words[] = { (char *)(uintptr_t) "diff", (char *)(uintptr_t) "-au",
 				       (char *)(uintptr_t) "/dev/fd/3",
 				       (char *)(uintptr_t) "/dev/fd/4", NULL };
 	static char *const environment[] = { (char *)(uintptr_t) "LC_ALL=C", NULL };
@@ -99,18 +94,6 @@ static int compare(int was, int is)
 	return result.cut ? 1 : result.status >= 0 ? result.status : 2;
 }
 
-static void head(const char *mark, const char *side, const char *path)
-{
-	fputs(mark, stdout);
-	if (side) {
-		fputs(side, stdout);
-		kh_show_name(stdout, path);
-	} else {
-		fputs("/dev/null", stdout);
-	}
-	putchar('\n');
-}
-
 static int open_one(const struct kh_review *review, const struct kh_change *change, bool agents)
 {
 	const struct stat *st = agents ? &change->is : &change->was;
@@ -134,8 +117,6 @@ void kh_workspace_text(const struct kh_review *review, const struct kh_change *c
 		       (long long)change->is.st_size, (long long)change->was.st_size);
 		return;
 	}
-	head("--- ", change->was.st_mode ? "a/" : NULL, change->path);
-	head("+++ ", change->is.st_mode ? "b/" : NULL, change->path);
 	int status = compare(was, is);
 	if (status == 127)
 		printf("(not compared: there is no diff here; `apt install diffutils`)\n");

@@ -92,17 +92,17 @@ static struct kh_listener_config *add_acceptor(struct kh_reader *reader, enum kh
 					       const char *name)
 {
 	struct kh_admin_config *admin = &reader->config->admin;
-	struct kh_listener_config *door = &admin->doors[admin->n_acceptors++];
-	*door = (struct kh_listener_config){ .kind = kind,
-					     .token = -1,
-					     .owner = (uid_t)-1,
-					     .group = (gid_t)-1,
-					     .mode = 0600,
-					     .where = admin->where };
-	door->name = kh_slice_dup(kh_slice_str(name));
-	if (!door->name)
+	struct kh_listener_config *acceptor = &admin->acceptors[admin->n_acceptors++];
+	*acceptor = (struct kh_listener_config){ .kind = kind,
+						 .token = -1,
+						 .owner = (uid_t)-1,
+						 .group = (gid_t)-1,
+						 .mode = 0600,
+						 .where = admin->where };
+	acceptor->name = kh_slice_dup(kh_slice_str(name));
+	if (!acceptor->name)
 		(void)kh_reader_no_memory(reader);
-	return door;
+	return acceptor;
 }
 
 /* "/run/keyhole/acme" sees what lies in it and below. */
@@ -164,12 +164,12 @@ void kh_config_check_admin(struct kh_reader *reader)
 		kh_diagnostics_add(reader->diags, false, admin->grants[0].where,
 				   "admin.allow: goes with admin.unix only");
 	if (admin->unix_path) {
-		struct kh_listener_config *door =
+		struct kh_listener_config *acceptor =
 			add_acceptor(reader, KH_LISTEN_UNIX, admin->unix_path);
-		door->unix_path = kh_slice_dup(kh_slice_str(admin->unix_path));
+		acceptor->unix_path = kh_slice_dup(kh_slice_str(admin->unix_path));
 		/* Who connects is told by the kernel, and is held against the list. */
-		door->mode = admin->n_grants > 0 ? 0666 : 0600;
-		if (!door->unix_path)
+		acceptor->mode = admin->n_grants > 0 ? 0666 : 0600;
+		if (!acceptor->unix_path)
 			(void)kh_reader_no_memory(reader);
 		check_path(reader);
 		settle_sandboxes(reader);
@@ -193,7 +193,7 @@ void kh_config_check_admin(struct kh_reader *reader)
 const struct kh_listener_config *kh_config_acceptor(const struct kh_config *config, size_t index)
 {
 	return index < config->n_listeners ? &config->listeners[index]
-					   : &config->admin.doors[index - config->n_listeners];
+					   : &config->admin.acceptors[index - config->n_listeners];
 }
 
 size_t kh_config_acceptors(const struct kh_config *config)

@@ -51,13 +51,13 @@ void kh_carry_bool(struct kh_carrier *c, bool *value)
 	*value = byte == 1;
 }
 
-void kh_carry_enum(struct kh_carrier *c, void *value, unsigned most)
+void kh_carry_enum(struct kh_carrier *c, void *value, unsigned n)
 {
 	unsigned *slot = value;
 	uint8_t byte = (uint8_t)*slot;
 	kh_carry_u8(c, &byte);
-	kh_carry_demand(c, byte <= most);
-	*slot = c->in.bad && byte > most ? 0 : byte;
+	kh_carry_demand(c, byte < n);
+	*slot = c->in.bad && byte >= n ? 0 : byte;
 }
 
 void kh_carry_str(struct kh_carrier *c, char **str)
@@ -199,7 +199,7 @@ void kh_carry_word(struct kh_carrier *c, const struct kh_option *option, void *b
 	unsigned n = 0;
 	while (option->choices[n])
 		n++;
-	kh_carry_enum(c, member_of(option, base), n - 1);
+	kh_carry_enum(c, member_of(option, base), n);
 }
 
 void kh_carry_text(struct kh_carrier *c, const struct kh_option *option, void *base)

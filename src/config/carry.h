@@ -56,8 +56,8 @@ void kh_carry_u16(struct kh_carrier *c, uint16_t *value);
 void kh_carry_u32(struct kh_carrier *c, uint32_t *value);
 void kh_carry_u64(struct kh_carrier *c, uint64_t *value);
 void kh_carry_bool(struct kh_carrier *c, bool *value);
-/* An enum of `most` + 1 values. */
-void kh_carry_enum(struct kh_carrier *c, void *value, unsigned most);
+/* An enum of `n` values, which count from 0. */
+void kh_carry_enum(struct kh_carrier *c, void *value, unsigned n);
 void kh_carry_str(struct kh_carrier *c, char **str); /* may be NULL */
 void kh_carry_name(struct kh_carrier *c, char **str);
 void kh_carry_bytes(struct kh_carrier *c, void *bytes, size_t size);

@@ -47,10 +47,10 @@ void kh_carry_methods(struct kh_carrier *c, const struct kh_option *option, void
 /* What the keeper found out. */
 static void carry_facts(struct kh_carrier *c, struct kh_credential_config *credential)
 {
-	struct kh_placeholder *stand_in = &credential->stand_in;
-	kh_carry_enum(c, &stand_in->seen, KH_SHAPE_COUNT - 1);
-	kh_carry_u32(c, &stand_in->seen_len);
-	kh_carry_demand(c, stand_in->seen_len <= KH_LIMIT_SECRET_BYTES);
+	struct kh_placeholder *placeholder = &credential->placeholder;
+	kh_carry_enum(c, &placeholder->seen, KH_SHAPE_COUNT);
+	kh_carry_u32(c, &placeholder->seen_len);
+	kh_carry_demand(c, placeholder->seen_len <= KH_LIMIT_SECRET_BYTES);
 	kh_carry_bool(c, &credential->by_tenant);
 	kh_carry_bool(c, &credential->by_repository);
 	kh_carry_bool(c, &credential->renewable);

@@ -16,11 +16,11 @@ static void carry_slot(struct kh_carrier *c, bool counted, uint32_t *slot)
 static void carry_rate(struct kh_carrier *c, void *element)
 {
 	struct kh_rate *rate = element;
-	kh_carry_enum(c, &rate->kind, KH_QUOTA_BYTES_DOWN);
+	kh_carry_enum(c, &rate->kind, KH_QUOTA_KINDS);
 	kh_carry_u32(c, &rate->period_ms);
 	kh_carry_u64(c, &rate->amount);
 	kh_carry_u64(c, &rate->burst);
-	kh_carry_demand(c, rate->kind != KH_QUOTA_NONE && rate->period_ms >= 1000 &&
+	kh_carry_demand(c, kh_quota_is_rate(rate->kind) && rate->period_ms >= 1000 &&
 				   !kh_rate_fault(rate));
 	carry_slot(c, true, &rate->slot);
 }

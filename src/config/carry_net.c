@@ -51,7 +51,7 @@ static void carry_address(struct kh_carrier *c, void *element)
 void kh_carry_pattern(struct kh_carrier *c, void *element)
 {
 	struct kh_host_pattern *pattern = element;
-	kh_carry_enum(c, &pattern->match, KH_MATCH_RANGE);
+	kh_carry_enum(c, &pattern->match, KH_MATCH_KINDS);
 	bool named = pattern->match == KH_MATCH_EXACT || pattern->match == KH_MATCH_SUFFIX;
 	if (named)
 		carry_host(c, &pattern->host);

@@ -48,7 +48,7 @@ static void carry_listener(struct kh_carrier *c, void *element)
 	/* Not to be opened: it is the listener's identity over reloads. */
 	kh_carry_name(c, &listener->name);
 	kh_carry_where(c, &listener->where);
-	kh_carry_enum(c, &listener->kind, KH_LISTEN_TCP);
+	kh_carry_enum(c, &listener->kind, KH_LISTEN_KINDS);
 	carry_token(c, listener);
 	kh_carry_rows(c, "listen[]", false, listener);
 	kh_carry_demand(c, listener->sandbox != NULL);

@@ -13,7 +13,7 @@ static void carry_field(struct kh_carrier *c, void *element)
 	kh_carry_name(c, &field->name);
 	kh_carry_name(c, &field->prefix);
 	kh_carry_name(c, &field->suffix);
-	kh_carry_enum(c, &field->form, KH_FIELD_BASIC);
+	kh_carry_enum(c, &field->form, KH_FIELD_FORMS);
 	kh_carry_str(c, &field->username);
 	kh_carry_demand(c, field->form == KH_FIELD_BASIC || !field->username);
 }
@@ -61,7 +61,7 @@ void kh_carry_placement(struct kh_carrier *c, struct kh_placement **slot)
 	struct kh_placement *placement = kh_carry_maybe(c, slot, sizeof(*placement));
 	if (!placement)
 		return;
-	kh_carry_enum(c, &placement->kind, KH_PLACEMENT_KINDS - 1);
+	kh_carry_enum(c, &placement->kind, KH_PLACEMENT_KINDS);
 	kh_carry_demand(c, placement->kind != KH_PLACEMENT_NONE);
 	carry_key(c, placement);
 	kh_carry_str(c, &placement->name);

@@ -53,7 +53,7 @@ void kh_carry_websocket(struct kh_carrier *c, const struct kh_option *option, vo
 static void carry_condition(struct kh_carrier *c, void *element)
 {
 	struct kh_condition *condition = element;
-	kh_carry_enum(c, &condition->kind, KH_CONDITION_MODEL);
+	kh_carry_enum(c, &condition->kind, KH_CONDITION_KINDS);
 	kh_carry_str(c, &condition->name);
 	kh_carry_list(c, &condition->patterns, &condition->n_patterns, sizeof(char *),
 		      KH_LIMIT_PATTERNS, kh_carry_list_name);

@@ -237,12 +237,36 @@ static void inspect_pin(const struct kh_config *config, const struct kh_pin *pin
 	}
 }
 
+/* `use: go` without the modules that may be asked for. */
+static bool is_any_module(const struct kh_rule *rule)
+{
+	return rule->preset && strcmp(rule->preset, "go") == 0 && rule->path &&
+	       strcmp(rule->path, "/*/*/**") == 0;
+}
+
+static void inspect_modules(const struct kh_config *config, struct kh_diagnostics *diags)
+{
+	for (size_t t = 0; t < config->n_tenants; t++) {
+		const struct kh_tenant_config *tenant = &config->tenants[t];
+		bool open = false;
+		for (size_t i = 0; i < tenant->rules.count; i++)
+			open = open || is_any_module(&tenant->rules.list[i]);
+		if (open)
+			warn(diags, tenant->where,
+			     "tenant \"%s\": `use: go` allows any module, so data can "
+			     "leave in a module's name: say which are asked for, as in "
+			     "use: { go: { modules: [ golang.org/x ] } }",
+			     kh_esc_str(tenant->name));
+	}
+}
+
 void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *diags)
 {
 	size_t n;
 	for (size_t i = 0; config->n_tenants > 1 && i < config->n_pins; i++)
 		if (config->pins[i].tenant == KH_NO_TENANT)
 			inspect_pin(config, &config->pins[i], diags);
+	inspect_modules(config, diags);
 	const struct kh_listener_config **list = by_path(config, &n);
 	for (size_t i = 0; list && i < n; i++) {
 		const char *path = list[i]->unix_path;

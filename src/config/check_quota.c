@@ -38,34 +38,15 @@ static void warn_of_rate(struct kh_reader *reader, const struct kh_rate *rate,
 			   whose[0] ? " " : "", kh_rate_show(first, other));
 }
 
-/* The value of what has no period; 0: there is none. */
-static uint64_t value_of(const struct kh_limits *limits, enum kh_quota_kind kind)
-{
-	return kind == KH_QUOTA_CONCURRENCY   ? limits->concurrency
-	       : kind == KH_QUOTA_CONNECTIONS ? limits->connections
-	       : kind == KH_QUOTA_MAX_BODY    ? limits->max_body
-					      : limits->tunnel_lifetime_ms;
-}
-
-static void show_value(enum kh_quota_kind kind, uint64_t value, char out[KH_VALUE_BYTES])
-{
-	if (kind == KH_QUOTA_MAX_BODY)
-		(void)kh_value_show_size(value, out);
-	else if (kind == KH_QUOTA_TUNNEL_LIFETIME)
-		(void)kh_value_show_duration(value, out);
-	else
-		(void)snprintf(out, KH_VALUE_BYTES, "%llu", (unsigned long long)value);
-}
-
 static void warn_of_value(struct kh_reader *reader, const struct kh_limits *inner,
 			  enum kh_quota_kind kind, uint64_t first, const char *whose)
 {
 	char one[KH_VALUE_BYTES], other[KH_VALUE_BYTES];
-	show_value(kind, value_of(inner, kind), one);
-	show_value(kind, first, other);
 	kh_diagnostics_add(reader->diags, true, inner->where[kind],
 			   "limits.%s: %s can never be reached: %s %s is reached first",
-			   kh_quota_name(kind), one, whose, other);
+			   kh_quota_name(kind),
+			   kh_quota_show(kind, kh_limits_value(inner, kind), one), whose,
+			   kh_quota_show(kind, first, other));
 }
 
 static void check_inside(struct kh_reader *reader, const struct kh_limits *limits)
@@ -94,10 +75,9 @@ static void check_below(struct kh_reader *reader, const struct kh_limits *inner,
 			    differ(&outer->limits->rates[j], &inner->rates[i]))
 				warn_of_rate(reader, &inner->rates[i], &outer->limits->rates[j],
 					     outer->what);
-	for (enum kh_quota_kind kind = KH_QUOTA_CONCURRENCY; kind <= KH_QUOTA_TUNNEL_LIFETIME;
-	     kind++) {
-		uint64_t first = value_of(outer->limits, kind);
-		if (first > 0 && first < value_of(inner, kind))
+	for (enum kh_quota_kind kind = KH_QUOTA_NONE; kind < KH_QUOTA_KINDS; kind++) {
+		uint64_t first = kh_limits_value(outer->limits, kind);
+		if (first > 0 && first < kh_limits_value(inner, kind))
 			warn_of_value(reader, inner, kind, first, outer->what);
 	}
 }

@@ -89,6 +89,11 @@ static const char *header_fault(struct kh_slice name, struct kh_slice pattern)
 		       : "this field frames or routes the message, and is written anew";
 }
 
+static const char *unnamed_fault(const char *fault, const char *name)
+{
+	return !fault && name ? "has no name" : fault;
+}
+
 const char *kh_condition_fault(enum kh_condition_kind kind, const char *name, const char *pattern)
 {
 	struct kh_slice n = kh_slice_str(name), p = kh_slice_str(pattern);
@@ -97,13 +102,20 @@ const char *kh_condition_fault(enum kh_condition_kind kind, const char *name, co
 	for (size_t i = 0; i < p.len; i++)
 		if ((unsigned char)p.ptr[i] < 0x20 || p.ptr[i] == 0x7f)
 			return "a pattern holds no control characters";
-	if (kind == KH_CONDITION_MODEL || kind == KH_CONDITION_CONTENT_TYPE) {
-		const char *fault =
-			kind == KH_CONDITION_MODEL ? model_fault(p) : content_type_fault(p);
-		return !fault && name ? "has no name" : fault;
+	switch (kind) {
+	case KH_CONDITION_MODEL:
+		return unnamed_fault(model_fault(p), name);
+	case KH_CONDITION_CONTENT_TYPE:
+		return unnamed_fault(content_type_fault(p), name);
+	case KH_CONDITION_HEADER:
+		return name_fault(kind, n) ? name_fault(kind, n) : header_fault(n, p);
+	case KH_CONDITION_QUERY:
+		return name_fault(kind, n);
+	case KH_CONDITION_NONE:
+	case KH_CONDITION_KINDS:
+		break;
 	}
-	const char *fault = name_fault(kind, n);
-	return !fault && kind == KH_CONDITION_HEADER ? header_fault(n, p) : fault;
+	return "is no condition";
 }
 
 static void add_pattern(struct kh_reader *reader, const struct key *key,

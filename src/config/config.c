@@ -41,8 +41,8 @@ static void credential_fini(struct kh_credential_config *credential)
 void kh_admin_config_fini(struct kh_admin_config *admin)
 {
 	for (size_t i = 0; i < admin->n_acceptors; i++) {
-		free(admin->doors[i].name);
-		free(admin->doors[i].unix_path);
+		free(admin->acceptors[i].name);
+		free(admin->acceptors[i].unix_path);
 	}
 	for (size_t i = 0; i < admin->n_grants; i++)
 		free(admin->grants[i].tenants);

@@ -173,7 +173,8 @@ struct kh_option {
 	/* CUSTOM: how the part's member is read that its reader has made (kh_value_part): as BOOL
 	 * (with two choices: whether it is the second), DURATION, CHOICE or TEXT. */
 	enum kh_option_type as;
-	/* TEXT: why the text won't do, NULL when it will; "": it is not what the row expects. */
+	/* TEXT, PATH: why the text won't do, NULL when it will; "": it is not what the row expects.
+	 */
 	const char *(*check)(struct kh_slice text);
 	/* CUSTOM reads the node; SECTION: what to do with a node that is no map (NULL: an error).
 	 */
@@ -253,7 +254,7 @@ void *kh_admin_grant_add(struct kh_reader *, void *parent, const struct kh_yaml_
 void kh_admin_grant_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
 kh_option_reader kh_config_read_admin_user;
 kh_option_reader kh_config_read_admin_tenants;
-/* Makes the doors of what was read. */
+/* Makes the acceptors of what was read. */
 void kh_config_check_admin(struct kh_reader *reader);
 void *kh_listener_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
 void kh_listener_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);

@@ -82,13 +82,13 @@ void kh_credential_done(struct kh_reader *reader, void *parent, void *item,
 	if (!credential->placement)
 		kh_reader_error(reader, node, "credentials.*: where does it go? Expected one of %s",
 				kh_placement_options);
-	if (credential->stand_in.shape > KH_SHAPE_GENERIC &&
+	if (credential->placeholder.shape > KH_SHAPE_GENERIC &&
 	    (credential->placeholder_prefix || credential->placeholder_alphabet))
 		kh_reader_error(reader, node,
 				"credentials.*.placeholder: a shape says prefix and alphabet "
 				"itself: take one of the two");
 	/* What would not be asked for must not be believed to be. */
-	if (credential->stand_in.required && credential->placement &&
+	if (credential->placeholder.required && credential->placement &&
 	    !kh_placement_shows_placeholder(credential->placement))
 		kh_reader_error(reader, node,
 				"credentials.*.require_placeholder: a credential in the content, "

@@ -1,4 +1,5 @@
-/* dynamic_sandbox.c - what is said about guests, as bytes and back, and the forms that it must have
+/* dynamic_sandbox.c - what is said about dynamic sandboxes, as bytes and back, and the forms that
+ * it must have
  */
 #include <keyhole/config/dynamic_sandbox.h>
 

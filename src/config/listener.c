@@ -81,6 +81,8 @@ static char *name_of(const struct kh_listener_config *listener)
 	case KH_LISTEN_TCP:
 		kh_sockaddr_format(&listener->tcp, text + strlen(text));
 		break;
+	case KH_LISTEN_KINDS:
+		break;
 	}
 	return kh_slice_dup(kh_slice_str(text));
 }

@@ -25,11 +25,11 @@ static enum kh_mint_kind kind_of(struct kh_slice key)
 		return KH_MINT_GCP;
 	if (kh_slice_eq(key, KH_SLICE("github_app")))
 		return KH_MINT_GITHUB_APP;
-	return KH_MINT_OAUTH2_CLIENT;
+	return kh_slice_eq(key, KH_SLICE("oauth2")) ? KH_MINT_OAUTH2_CLIENT : KH_MINT_NONE;
 }
 
-/* By the row's path: "credentials.*.oauth2.client_id". NULL: it is another kind already (said), or
- * there is no memory. */
+/* By the row's path: "credentials.*.oauth2.client_id". NULL: it is another kind already or none
+ * (said), or there is no memory. */
 static struct kh_mint *mint_of(struct kh_reader *reader, const struct kh_option *option,
 			       const struct kh_yaml_node *node,
 			       struct kh_credential_config *credential)
@@ -43,6 +43,12 @@ static struct kh_mint *mint_of(struct kh_reader *reader, const struct kh_option 
 				credential->mint->key);
 		return NULL;
 	}
+	enum kh_mint_kind kind = kind_of(name);
+	if (kind == KH_MINT_NONE) {
+		kh_reader_error(reader, node, "%s: keyhole makes no token by that name",
+				option->path);
+		return NULL;
+	}
 	credential->mint = calloc(1, sizeof(*credential->mint));
 	if (!credential->mint)
 		return kh_reader_no_memory(reader);
@@ -52,7 +58,7 @@ static struct kh_mint *mint_of(struct kh_reader *reader, const struct kh_option 
 		credential->mint = NULL;
 		return kh_reader_no_memory(reader);
 	}
-	credential->mint->kind = kind_of(name);
+	credential->mint->kind = kind;
 	credential->mint->timeout_ms = TIMEOUT_MS;
 	return credential->mint;
 }
@@ -190,8 +196,9 @@ static const char *fault_of(const struct kh_mint *mint)
 {
 	bool refresh = mint->kind == KH_MINT_OAUTH2_REFRESH;
 	switch (mint->kind) {
-	case KH_MINT_GCP:
 	case KH_MINT_NONE:
+		return "keyhole makes no token by that name";
+	case KH_MINT_GCP:
 		return NULL;
 	case KH_MINT_GITHUB_APP:
 		if (!mint->client_id)

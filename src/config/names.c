@@ -42,9 +42,17 @@ static const char *name_of(const struct kh_config *config, enum kh_names_kind ki
 
 static size_t count_of(const struct kh_config *config, enum kh_names_kind kind)
 {
-	return kind == KH_NAMES_TENANTS	      ? config->n_tenants
-	       : kind == KH_NAMES_CREDENTIALS ? config->n_credentials
-					      : config->n_listeners;
+	switch (kind) {
+	case KH_NAMES_TENANTS:
+		return config->n_tenants;
+	case KH_NAMES_CREDENTIALS:
+		return config->n_credentials;
+	case KH_NAMES_SANDBOXES:
+		return config->n_listeners;
+	case KH_NAMES_KINDS:
+		break;
+	}
+	return 0;
 }
 
 /* FNV-1a: who writes the file slows down nobody but themselves. */

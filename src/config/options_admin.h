@@ -11,7 +11,7 @@
 	  .type = KH_OPTION_SECTION, \
 	  .flags = KH_IN_FILE, \
 	  .between = "\"dependentRequired\":{\"allow\":[\"unix\"]}", \
-	  .doc = "where the daemon is looked at and steered (`keyhole ctl`)" }, \
+	  .doc = "the interface to inspect and control the daemon (`keyhole ctl`)" }, \
 		{ .path = "admin.unix", \
 		  .type = KH_OPTION_PATH, \
 		  .flags = KH_IN_FILE, \
@@ -23,10 +23,8 @@
 		  .flags = KH_IN_FILE, \
 		  .offset = offsetof(struct kh_config, admin.sandboxes), \
 		  .expects = "the path of a folder", \
-		  .doc = "where the sockets of added sandboxes get their folders, which nobody " \
-			 "but " \
-			 "the daemon may write to; `sandboxes` beside the admin socket unless " \
-			 "said" }, \
+		  .doc = "the folder for the sockets of added sandboxes, to which only the " \
+			 "daemon may write; by default `sandboxes` next to the admin socket" }, \
 		{ .path = "admin.metrics", \
 		  .type = KH_OPTION_CUSTOM, \
 		  .flags = KH_IN_FILE, \
@@ -43,7 +41,7 @@
 		  .add = kh_admin_grant_add, \
 		  .done = kh_admin_grant_done, \
 		  .carry = kh_carry_grants, \
-		  .doc = "who may use the admin socket beside root and the daemon's own user" }, \
+		  .doc = "who may use the admin socket besides root and the daemon's own user" }, \
 		{ .path = "admin.allow[].user", \
 		  .type = KH_OPTION_CUSTOM, \
 		  .flags = KH_IN_FILE | KH_IS_REQUIRED, \
@@ -55,7 +53,8 @@
 		.path = "admin.allow[].tenants", .type = KH_OPTION_CUSTOM, \
 		.flags = KH_IN_FILE | KH_IS_REQUIRED, .expects = "a list of tenants", \
 		.read = kh_config_read_admin_tenants, .shape = JSON_REF("hosts"), \
-		.doc = "what the user gets to see, and may add sandboxes to and remove them from" \
+		.doc = "tenants that the user may see, and whose sandboxes the user may add and " \
+		       "remove" \
 	}
 
 #endif

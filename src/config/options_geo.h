@@ -18,11 +18,12 @@
 	{ .path = "upstream.geo", \
 	  .type = KH_OPTION_SECTION, \
 	  .flags = KH_IN_FILE, \
-	  .doc = "databases (MMDB) that say where an address lies" }, \
+	  .doc = "databases (MMDB) of the countries and networks of addresses" }, \
 		KH_GEO_DATABASE("upstream.geo.country_db", country_db, \
-				"of countries, such as GeoLite2-Country.mmdb"), \
+				"the database of countries, such as GeoLite2-Country.mmdb"), \
 		KH_GEO_DATABASE("upstream.geo.asn_db", asn_db, \
-				"of autonomous systems (networks), such as GeoLite2-ASN.mmdb")
+				"the database of autonomous systems (networks), such as " \
+				"GeoLite2-ASN.mmdb")
 
 /* `struct_name` has a `struct kh_geo_rules *member`. */
 #define KH_GEO(owner, struct_name, member, about) \

@@ -45,7 +45,7 @@
 	  .type = KH_OPTION_SECTION, \
 	  .flags = KH_IN_FILE | KH_IN_PART, \
 	  KH_CARRIED(kh_carry_limits, kh_rule_more, limits), \
-	  .doc = "how much may go through by this rule" }, \
+	  .doc = "how much the requests that this rule allows may use" }, \
 		KH_LIMIT_KEYS(KH_RULE_LIMIT_ROW, )
 /* `limits` at the top: of each listener. */
 #define KH_LISTENER_LIMIT(key, member_name, highest, value, about) \
@@ -59,7 +59,7 @@
 	{ .path = "limits", \
 	  .type = KH_OPTION_SECTION, \
 	  .flags = KH_IN_FILE, \
-	  .doc = "what bounds each listener, whatever its tenant's limits are" }, \
+	  .doc = "limits of each listener, besides the limits of its tenant" }, \
 		KH_LISTENER_LIMIT("connections", max_connections, 1000000, "16384", \
 				  "connections of a listener at a time"), \
 		KH_LISTENER_LIMIT("exchanges", max_exchanges, 100000000, "100000", \
@@ -72,15 +72,16 @@
 		  .least = 1024, \
 		  .most = 268435456, \
 		  .fallback = "16MiB", \
-		  .doc = "content of a request that is held where a rule asks for the model in " \
-			 "it" }, \
+		  .doc = "content of a request that keyhole holds, for a rule with `models` " \
+			 "or a signature over the content" }, \
 		KH_LISTENER_LIMIT("leaves", leaves_per_second, 10000, "50", \
-				  "certificates minted for a listener in a second"), \
-		KH_LISTENER_LIMIT("refusals", refusals_per_second, 100000, "10", \
-				  "refusals of a listener in a second that get a record each; " \
-				  "the others are counted in one"), \
+				  "certificates signed for a listener per second"), \
+		KH_LISTENER_LIMIT( \
+			"refusals", refusals_per_second, 100000, "10", \
+			"refusals of a listener per second that get a record each; further " \
+			"ones are counted in one record"), \
 		KH_LISTENER_LIMIT("refusals_burst", refusals_burst, 1000000, "1000", \
-				  "how many refusals at once get a record each")
+				  "how many refusals get a record each if they come at once")
 
 /* The defaults are written as text: hold them to what they mean. */
 _Static_assert(KH_LIMIT_CONNECTIONS_PER_LISTENER == 16384 &&

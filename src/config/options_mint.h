@@ -20,46 +20,50 @@
 
 #define KH_MINT_OPTIONS \
 	KH_MINT_SECTION("gcp_service_account", \
-			"the value is a service account's key file (JSON); what goes in is an " \
-			"access token"), \
+			"the value is a service account's key file (JSON); keyhole gets an " \
+			"access token with it and injects that"), \
 		KH_MINT_ROW("gcp_service_account.scopes", .shape = JSON_TEXTS, "a list of scopes", \
 			    kh_config_read_mint_scopes, \
-			    "what the token is for; cloud-platform where none is said"), \
+			    "the scopes of the token; by default cloud-platform"), \
 		KH_MINT_ROW("gcp_service_account.token_url", \
 			    KH_PART_TEXT(kh_mint, url, kh_mint_check_text), "an https:// URL", \
 			    kh_config_read_mint_url, \
-			    "the token endpoint, instead of the key file's"), \
+			    "the token endpoint, instead of the one in the key file"), \
 		KH_MINT_ROW("gcp_service_account.timeout", \
 			    KH_PART_DURATION(kh_mint, timeout_ms, 100, 120000), \
-			    "a duration of 100ms to 2m", kh_config_read_mint, "for asking it"), \
+			    "a duration of 100ms to 2m", kh_config_read_mint, \
+			    "how long to wait for the token endpoint"), \
 		KH_MINT_SECTION("github_app", \
-				"the value is an App's private key (PEM); what goes in is an " \
-				"installation token"), \
+				"the value is an App's private key (PEM); keyhole gets an " \
+				"installation token with it and injects that"), \
 		KH_MINT_ROW("github_app.app_id", \
 			    KH_PART_NUMBER(kh_mint, client_id, kh_mint_check_text), \
 			    "the App's id", kh_config_read_mint, "the App's id or client id"), \
 		KH_MINT_ROW("github_app.installation_id", \
 			    KH_PART_NUMBER(kh_mint, installation, kh_mint_check_number), \
-			    "a number", kh_config_read_mint, "the installation; or owner"), \
+			    "a number", kh_config_read_mint, \
+			    "the id of the installation; or set owner"), \
 		KH_MINT_ROW("github_app.owner", \
 			    KH_PART_TEXT(kh_mint, owner, kh_mint_check_segment), \
 			    "an organisation or user", kh_config_read_mint, \
-			    "whose installation it is; or installation_id"), \
+			    "the owner of the installation; or set installation_id"), \
 		KH_MINT_ROW("github_app.per_repository", KH_PART(BOOL, kh_mint, per_repository), \
 			    "true or false", kh_config_read_mint, \
-			    "a token for the repository of each request, and no other"), \
+			    "get a token that is valid only for the repository of the request"), \
 		KH_MINT_ROW("github_app.api_url", KH_PART_TEXT(kh_mint, url, kh_mint_check_text), \
 			    "an https:// URL", kh_config_read_mint_url, \
-			    "GitHub's API, of an Enterprise server"), \
+			    "the API of a GitHub Enterprise server"), \
 		KH_MINT_ROW("github_app.timeout", \
 			    KH_PART_DURATION(kh_mint, timeout_ms, 100, 120000), \
-			    "a duration of 100ms to 2m", kh_config_read_mint, "for asking it"), \
-		KH_MINT_SECTION("oauth2", \
-				"the value is a client's secret or a refresh token; what " \
-				"goes in is an access token"), \
+			    "a duration of 100ms to 2m", kh_config_read_mint, \
+			    "how long to wait for the token endpoint"), \
+		KH_MINT_SECTION( \
+			"oauth2", \
+			"the value is a client's secret or a refresh token; keyhole gets an " \
+			"access token with it and injects that"), \
 		KH_MINT_ROW("oauth2.grant", KH_WORDS("client_credentials", "refresh_token"), \
 			    "client_credentials or refresh_token", kh_config_read_mint_grant, \
-			    "what the value is"), \
+			    "what the value is: a client's secret or a refresh token"), \
 		KH_MINT_ROW("oauth2.token_url", KH_PART_TEXT(kh_mint, url, kh_mint_check_text), \
 			    "an https:// URL", kh_config_read_mint_url, "the token endpoint"), \
 		KH_MINT_ROW("oauth2.client_id", \
@@ -67,25 +71,24 @@
 			    "the client's id", kh_config_read_mint, "the client's id"), \
 		KH_MINT_ROW("oauth2.client_auth", \
 			    KH_PART_WORDS(BOOL, kh_mint, auth_in_body, "basic", "body"), \
-			    "basic or body", kh_config_read_mint, \
-			    "how the client says who it is"), \
+			    "basic or body", kh_config_read_mint, "how the client authenticates"), \
 		KH_MINT_ROW( \
 			"oauth2.client_secret", \
 			.shape = "{\"type\":\"object\",\"minProperties\":1,\"maxProperties\":1}", \
 			"{ env: NAME } or { file: PATH }", kh_config_read_mint_client_secret, \
-			"the client's secret beside a refresh token"), \
+			"the client's secret, if the value is a refresh token"), \
 		KH_MINT_ROW("oauth2.scopes", .shape = JSON_TEXTS, "a list of scopes", \
-			    kh_config_read_mint_scopes, "what the token is for"), \
+			    kh_config_read_mint_scopes, "the scopes of the token"), \
 		KH_MINT_ROW("oauth2.audience", \
 			    KH_PART_TEXT(kh_mint, audience, kh_mint_check_text), "a text", \
 			    kh_config_read_mint, \
-			    "what the token is for, where the endpoint asks so"), \
-		KH_MINT_ROW( \
-			"oauth2.state", .shape = JSON_REF("text"), "a path", \
-			kh_config_read_mint_state, \
-			"where the refresh token of the day is kept when the endpoint gives a " \
-			"new one"), \
+			    "the audience of the token, if the endpoint asks for one"), \
+		KH_MINT_ROW("oauth2.state", .shape = JSON_REF("text"), "a path", \
+			    kh_config_read_mint_state, \
+			    "the file that keeps the current refresh token, if the endpoint " \
+			    "gives new ones"), \
 		KH_MINT_ROW("oauth2.timeout", KH_PART_DURATION(kh_mint, timeout_ms, 100, 120000), \
-			    "a duration of 100ms to 2m", kh_config_read_mint, "for asking it")
+			    "a duration of 100ms to 2m", kh_config_read_mint, \
+			    "how long to wait for the token endpoint")
 
 #endif

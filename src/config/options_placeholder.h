@@ -20,40 +20,40 @@ static const char *const kh_shape_words[] = { "auto", /* KH_SHAPE_NONE */
 	{ .path = "credentials.*.placeholder", \
 	  .type = KH_OPTION_SECTION, \
 	  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
-	  .doc = "what the sandbox holds in its place" }, \
+	  .doc = "the placeholder that the sandbox gets instead of the value" }, \
 		{ .path = "credentials.*.placeholder.env", \
 		  .type = KH_OPTION_TEXT, \
 		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
 		  KH_PLACEHOLDER_AT(env_name), \
 		  .check = kh_value_check_env, \
-		  .doc = "the variable in which clients look for it; that of value.env unless " \
-			 "said" }, \
+		  .doc = "the variable of the sandbox that holds the placeholder; by default " \
+			 "that of value.env" }, \
 		{ .path = "credentials.*.placeholder.prefix", \
 		  .type = KH_OPTION_TEXT, \
 		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
 		  KH_PLACEHOLDER_AT(placeholder_prefix), \
 		  .check = kh_value_check_prefix, \
-		  .doc = "how a real one begins, for clients that look" }, \
+		  .doc = "how a placeholder begins, for clients that check it" }, \
 		{ .path = "credentials.*.placeholder.alphabet", \
 		  .type = KH_OPTION_TEXT, \
 		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
 		  KH_PLACEHOLDER_AT(placeholder_alphabet), \
 		  .check = kh_value_check_alphabet, \
-		  .doc = "the characters behind the prefix, with all capital letters or all " \
-			 "digits; letters and digits unless said" }, \
+		  .doc = "the characters after the prefix, with all capital letters or all " \
+			 "digits; by default letters and digits" }, \
 		{ .path = "credentials.*.placeholder.shape", \
 		  .type = KH_OPTION_CHOICE, \
 		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
-		  KH_PLACEHOLDER_AT(stand_in.shape), \
+		  KH_PLACEHOLDER_AT(placeholder.shape), \
 		  .choices = kh_shape_words, \
 		  .fallback = "auto", \
-		  .doc = "what it looks like, by name, in place of prefix and alphabet; auto: as " \
-			 "the real one begins" }, \
+		  .doc = "a named shape, instead of prefix and alphabet; auto: the shape of " \
+			 "the real value" }, \
 	{ \
 		.path = "credentials.*.require_placeholder", .type = KH_OPTION_BOOL, \
 		.flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
-		KH_PLACEHOLDER_AT(stand_in.required), .fallback = "false", \
-		.doc = "refuse a request that doesn't carry the sandbox's placeholder there " \
+		KH_PLACEHOLDER_AT(placeholder.required), .fallback = "false", \
+		.doc = "refuse a request that does not have the sandbox's placeholder " \
 		       "where the value goes" \
 	}
 

@@ -13,7 +13,7 @@
 	  .flags = KH_IN_PRESET | KH_IS_REQUIRED, \
 	  .expects = "a text", \
 	  KH_PRESET_IN(kh_preset_draft, description), \
-	  .doc = "in a preset: what it opens, in one line" }, \
+	  .doc = "in a preset: what it allows, in one line" }, \
 		{ .path = "source", \
 		  .type = KH_OPTION_CUSTOM, \
 		  .flags = KH_IN_PRESET, \
@@ -27,30 +27,31 @@
 		  KH_PRESET_IN(kh_preset_draft, parameters), \
 		  .add = kh_parameter_add, \
 		  .done = kh_parameter_done, \
-		  .doc = "in a preset: what a use of it may say, by name" }, \
+		  .doc = "in a preset: the parameters that a `use` may set, by name" }, \
 		{ .path = "parameters.*.type", \
 		  .type = KH_OPTION_CHOICE, \
 		  .flags = KH_IN_PRESET | KH_IS_REQUIRED, \
 		  KH_PRESET_IN(kh_parameter, type), \
 		  .choices = kh_parameter_types, \
 		  .expects = "boolean, or what each value of a list is", \
-		  .doc = "boolean, or what each value of its list is" }, \
+		  .doc = "boolean, or the type of each value of its list" }, \
 		{ .path = "parameters.*.values", \
 		  .type = KH_OPTION_NODE, \
 		  .flags = KH_IN_PRESET, \
 		  KH_PRESET_IN(kh_parameter, values), \
 		  .takes = "a list of words", \
-		  .doc = "of the type word: the list of those that there are" }, \
+		  .doc = "for the type word: the words that are allowed" }, \
 		{ .path = "parameters.*.default", \
 		  .type = KH_OPTION_NODE, \
 		  .flags = KH_IN_PRESET, \
 		  KH_PRESET_IN(kh_parameter, fallback), \
 		  .takes = "a value, or a list of values", \
-		  .doc = "what it is where a use does not say; without it, a use must" }, \
+		  .doc = "the value if `use` does not set the parameter; without a default, " \
+			 "every `use` must set it" }, \
 	{ \
 		.path = "parameters.*.doc", .type = KH_OPTION_TEXT, \
 		.flags = KH_IN_PRESET | KH_IS_REQUIRED, KH_PRESET_IN(kh_parameter, doc), \
-		.expects = "a text", .doc = "what it is, in one line" \
+		.expects = "a text", .doc = "what the parameter is, in one line" \
 	}
 
 #define KH_RULE_WHEN \
@@ -58,8 +59,8 @@
 		.path = "rules[].when", .type = KH_OPTION_CUSTOM, .flags = KH_IN_PRESET, \
 		.read = kh_config_read_nothing, \
 		.takes = "a parameter's name, `not` and it, or a list of them", \
-		.doc = "in a preset: a boolean parameter, or `not` and it, for which the rule is " \
-		       "there; all of a list must hold" \
+		.doc = "in a preset: the rule exists only if this boolean parameter is " \
+		       "true (with `not`: false); in a list, all must hold" \
 	}
 
 #endif

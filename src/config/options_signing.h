@@ -27,55 +27,56 @@
 
 #define KH_SIGNING_OPTIONS \
 	KH_SIGNING_SECTION("aws_sigv4", NULL, \
-			   "requests are signed anew, as AWS Signature Version 4 has it"), \
+			   "replace the client's signature of the request (AWS Signature " \
+			   "Version 4)"), \
+		KH_SIGNING_ROW("aws_sigv4.region", KH_SIGNING_NAME(kh_config_check_sigv4_name), \
+			       "a region such as eu-west-1", kh_config_read_sigv4, \
+			       KH_CARRIED(kh_carry_text, kh_sigv4_config, region), \
+			       "the region of the signature; by default that of the client's own " \
+			       "signature or of the host's name"), \
 		KH_SIGNING_ROW( \
-			"aws_sigv4.region", KH_SIGNING_NAME(kh_config_check_sigv4_name), \
-			"a region such as eu-west-1", kh_config_read_sigv4, \
-			KH_CARRIED(kh_carry_text, kh_sigv4_config, region), \
-			"the region that is signed for; that of the client's own signature " \
-			"or the host's unless said"), \
-		KH_SIGNING_ROW("aws_sigv4.service", KH_SIGNING_NAME(kh_config_check_sigv4_name), \
-			       "a service's name such as s3", kh_config_read_sigv4, \
-			       KH_CARRIED(kh_carry_text, kh_sigv4_config, service), \
-			       "the service that is signed for; likewise"), \
-		KH_SIGNING_ROW( \
-			"aws_sigv4.access_key_id", KH_SIGNING_VARIABLE(), \
-			"the name of a variable", kh_config_read_sigv4, \
-			KH_KEPT(kh_sigv4_config, access_key_id), \
-			"the variable with the key's id, where the value is a secret access " \
-			"key alone; AWS_ACCESS_KEY_ID unless said"), \
+			"aws_sigv4.service", KH_SIGNING_NAME(kh_config_check_sigv4_name), \
+			"a service's name such as s3", kh_config_read_sigv4, \
+			KH_CARRIED(kh_carry_text, kh_sigv4_config, service), \
+			"the service of the signature; by default that of the client's own " \
+			"signature or of the host's name"), \
+		KH_SIGNING_ROW("aws_sigv4.access_key_id", KH_SIGNING_VARIABLE(), \
+			       "the name of a variable", kh_config_read_sigv4, \
+			       KH_KEPT(kh_sigv4_config, access_key_id), \
+			       "the variable with the key's id, if the value is a secret access " \
+			       "key alone; by default AWS_ACCESS_KEY_ID"), \
 		KH_SIGNING_ROW("aws_sigv4.session_token", KH_SIGNING_VARIABLE(), \
 			       "the name of a variable", kh_config_read_sigv4, \
 			       KH_KEPT(kh_sigv4_config, session_token), \
-			       "likewise, of the session's token, which may be absent; " \
-			       "AWS_SESSION_TOKEN unless said"), \
-		KH_SIGNING_SECTION("mtls", NULL, \
-				   "the value is the private key (PEM) of a client " \
-				   "certificate, which the upstream gets if it asks"), \
-		KH_SIGNING_ROW( \
-			"mtls.certificate", .shape = JSON_REF("text"), "a path", \
-			kh_config_read_mtls, KH_KEPT(kh_mtls_config, certificate), \
-			"the PEM file of the certificate and of those behind it; where it is " \
-			"not said they stand with the key"), \
+			       "the variable with the session token, which need not be set; by " \
+			       "default AWS_SESSION_TOKEN"), \
+		KH_SIGNING_SECTION( \
+			"mtls", NULL, \
+			"the value is the private key (PEM) of a client certificate, which " \
+			"keyhole shows to the upstream if it asks"), \
+		KH_SIGNING_ROW("mtls.certificate", .shape = JSON_REF("text"), "a path", \
+			       kh_config_read_mtls, KH_KEPT(kh_mtls_config, certificate), \
+			       "the PEM file with the certificate and its intermediates; by " \
+			       "default they are in the value, with the key"), \
 		KH_SIGNING_SECTION("hmac", "\"required\":[\"sign\",\"header\"]", \
-				   "fields with an HMAC over parts of the request"), \
+				   "sign the request: set fields with an HMAC over parts of it"), \
 		KH_SIGNING_ROW("hmac.algorithm", \
 			       KH_SIGNING_WORDS("sha256", "sha512", "sha384", "sha1"), \
 			       "sha256, sha384, sha512 or sha1", kh_config_read_hmac, \
 			       KH_CARRIED(kh_carry_word, kh_hmac_config, algorithm), \
-			       "its hash; sha256 unless said"), \
+			       "the hash function; by default sha256"), \
 		KH_SIGNING_ROW("hmac.key", KH_SIGNING_WORDS("hex", "base64", "text"), \
 			       "text, base64 or hex", kh_config_read_hmac, \
 			       KH_CARRIED(kh_carry_word, kh_hmac_config, key), \
-			       "how the value stands for the key's bytes; text unless said"), \
+			       "how the value encodes the key; by default text"), \
 		KH_SIGNING_ROW("hmac.encoding", KH_SIGNING_WORDS("hex", "base64"), \
 			       "hex or base64", kh_config_read_hmac, \
 			       KH_CARRIED(kh_carry_word, kh_hmac_config, encoding), \
-			       "of {signature}; hex unless said"), \
+			       "how {signature} is encoded; by default hex"), \
 		KH_SIGNING_ROW("hmac.timestamp", KH_SIGNING_WORDS("s", "ms", "http", "iso"), \
 			       "s, ms, http or iso", kh_config_read_hmac, \
 			       KH_CARRIED(kh_carry_word, kh_hmac_config, timestamp), \
-			       "what {timestamp} is; s, seconds since 1970, unless said"), \
+			       "the form of {timestamp}; by default s, seconds since 1970"), \
 		KH_SIGNING_ROW("hmac.sign", KH_SIGNING_TEMPLATE(), \
 			       "a template such as \"{timestamp}{method}{target}{body}\"", \
 			       kh_config_read_hmac, \
@@ -86,6 +87,6 @@
 			       "\"{signature}\" }", \
 			       kh_config_read_hmac_header, \
 			       KH_CARRIED(kh_carry_hmac_fields, kh_hmac_config, fields), \
-			       "the fields that it sets")
+			       "the fields to set")
 
 #endif

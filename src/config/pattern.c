@@ -86,6 +86,7 @@ bool kh_host_pattern_matches(const struct kh_host_pattern *pattern, const struct
 			return false;
 		return kh_cidr_has(&pattern->range, host->kind == KH_HOST_IPV4 ? 4 : 6, host->addr);
 	case KH_MATCH_NOTHING:
+	case KH_MATCH_KINDS:
 		break;
 	}
 	return false;
@@ -110,6 +111,7 @@ bool kh_host_pattern_covers(const struct kh_host_pattern *outer,
 		       kh_cidr_has(&outer->range, inner->range.family, inner->range.addr);
 	case KH_MATCH_ANY:
 	case KH_MATCH_NOTHING:
+	case KH_MATCH_KINDS:
 		break;
 	}
 	return false;

@@ -90,3 +90,39 @@ const char *kh_placement_name_fault(struct kh_slice name)
 		       ? "this field frames or routes the message: no credential goes there"
 		       : NULL;
 }
+
+bool kh_placement_signs(const struct kh_placement *placement)
+{
+	switch (kh_placement_kind_of(placement)) {
+	case KH_PLACEMENT_SIGV4:
+	case KH_PLACEMENT_HMAC:
+		return true;
+	case KH_PLACEMENT_NONE:
+	case KH_PLACEMENT_FIELDS:
+	case KH_PLACEMENT_QUERY:
+	case KH_PLACEMENT_COOKIE:
+	case KH_PLACEMENT_BODY:
+	case KH_PLACEMENT_MTLS:
+	case KH_PLACEMENT_KINDS:
+		break;
+	}
+	return false;
+}
+
+bool kh_placement_is_in_target(const struct kh_placement *placement)
+{
+	switch (kh_placement_kind_of(placement)) {
+	case KH_PLACEMENT_QUERY:
+		return true;
+	case KH_PLACEMENT_NONE:
+	case KH_PLACEMENT_FIELDS:
+	case KH_PLACEMENT_COOKIE:
+	case KH_PLACEMENT_BODY:
+	case KH_PLACEMENT_SIGV4:
+	case KH_PLACEMENT_HMAC:
+	case KH_PLACEMENT_MTLS:
+	case KH_PLACEMENT_KINDS:
+		break;
+	}
+	return false;
+}

@@ -8,12 +8,12 @@
 
 #include "config_internal.h"
 
-static const char *const names[] = { [KH_QUOTA_NONE] = "",
+static const char *const names[KH_QUOTA_KINDS] = { [KH_QUOTA_NONE] = "",
 #define NAME(name, kind, ...) [KH_QUOTA_##kind] = #name,
-				     KH_LIMIT_KEYS(NAME, ) KH_LIMIT_KEYS_OF_OWNERS(NAME, )
+						   KH_LIMIT_KEYS(NAME, )
+							   KH_LIMIT_KEYS_OF_OWNERS(NAME, )
 #undef NAME
 };
-enum { KINDS = sizeof(names) / sizeof(names[0]) };
 
 /* Periods as they are written. */
 static const struct period {
@@ -24,7 +24,84 @@ enum { PERIODS = sizeof(periods) / sizeof(periods[0]) };
 
 const char *kh_quota_name(enum kh_quota_kind kind)
 {
-	return (unsigned)kind < KINDS ? names[kind] : "";
+	return (unsigned)kind < KH_QUOTA_KINDS ? names[kind] : "";
+}
+
+bool kh_quota_is_rate(enum kh_quota_kind kind)
+{
+	switch (kind) {
+	case KH_QUOTA_REQUESTS:
+	case KH_QUOTA_BYTES_UP:
+	case KH_QUOTA_BYTES_DOWN:
+		return true;
+	case KH_QUOTA_NONE:
+	case KH_QUOTA_CONCURRENCY:
+	case KH_QUOTA_CONNECTIONS:
+	case KH_QUOTA_MAX_BODY:
+	case KH_QUOTA_TUNNEL_LIFETIME:
+	case KH_QUOTA_KINDS:
+		break;
+	}
+	return false;
+}
+
+bool kh_quota_is_places(enum kh_quota_kind kind)
+{
+	switch (kind) {
+	case KH_QUOTA_CONCURRENCY:
+	case KH_QUOTA_CONNECTIONS:
+		return true;
+	case KH_QUOTA_NONE:
+	case KH_QUOTA_REQUESTS:
+	case KH_QUOTA_BYTES_UP:
+	case KH_QUOTA_BYTES_DOWN:
+	case KH_QUOTA_MAX_BODY:
+	case KH_QUOTA_TUNNEL_LIFETIME:
+	case KH_QUOTA_KINDS:
+		break;
+	}
+	return false;
+}
+
+const char *kh_quota_show(enum kh_quota_kind kind, uint64_t value, char out[KH_VALUE_BYTES])
+{
+	switch (kind) {
+	case KH_QUOTA_BYTES_UP:
+	case KH_QUOTA_BYTES_DOWN:
+	case KH_QUOTA_MAX_BODY:
+		return kh_value_show_size(value, out);
+	case KH_QUOTA_TUNNEL_LIFETIME:
+		return kh_value_show_duration(value, out);
+	case KH_QUOTA_NONE:
+	case KH_QUOTA_REQUESTS:
+	case KH_QUOTA_CONCURRENCY:
+	case KH_QUOTA_CONNECTIONS:
+	case KH_QUOTA_KINDS:
+		break;
+	}
+	(void)snprintf(out, KH_VALUE_BYTES, "%llu", (unsigned long long)value);
+	return out;
+}
+
+uint64_t kh_limits_value(const struct kh_limits *limits, enum kh_quota_kind kind)
+{
+	switch (kind) {
+	case KH_QUOTA_CONCURRENCY:
+		return limits->concurrency;
+	case KH_QUOTA_CONNECTIONS:
+		return limits->connections;
+	case KH_QUOTA_MAX_BODY:
+		return limits->max_body;
+	case KH_QUOTA_TUNNEL_LIFETIME:
+		return limits->tunnel_lifetime_ms;
+	case KH_QUOTA_NONE:
+	case KH_QUOTA_REQUESTS:
+	case KH_QUOTA_BYTES_UP:
+	case KH_QUOTA_BYTES_DOWN:
+	case KH_QUOTA_KINDS:
+		break;
+	}
+	return 0;
 }
 
 static const char *period_name(uint32_t ms)
@@ -33,14 +110,6 @@ static const char *period_name(uint32_t ms)
 		if (periods[i].ms == ms)
 			return periods[i].name;
 	return "?";
-}
-
-static const char *kh_quota_show(enum kh_quota_kind kind, uint64_t amount, char out[KH_VALUE_BYTES])
-{
-	if (kind != KH_QUOTA_REQUESTS)
-		return kh_value_show_size(amount, out);
-	(void)snprintf(out, KH_VALUE_BYTES, "%llu", (unsigned long long)amount);
-	return out;
 }
 
 const char *kh_rate_show(const struct kh_rate *rate, char out[KH_RATE_BYTES])
@@ -228,7 +297,7 @@ static void take_number(struct kh_reader *reader, const struct kh_option *option
 /* The quota that the last part of a path names. */
 static enum kh_quota_kind kind_of(const char *path)
 {
-	enum kh_quota_kind kind = KINDS - 1;
+	enum kh_quota_kind kind = KH_QUOTA_KINDS - 1;
 	while (kind != KH_QUOTA_NONE && strcmp(names[kind], strrchr(path, '.') + 1) != 0)
 		kind--;
 	return kind;

@@ -308,7 +308,7 @@ const char *kh_value_check_alphabet(struct kh_slice text)
 		capitals += text.ptr[i] >= 'A' && text.ptr[i] <= 'Z';
 		digits += kh_is_digit(text.ptr[i]);
 	}
-	/* What a placeholder is known by is made of them (stand_in.h). */
+	/* What a placeholder is known by is made of them (placeholder.h). */
 	return capitals == 26 || digits == 10 ? NULL
 					      : "must have all capital letters, or all digits";
 }

@@ -40,6 +40,20 @@ static bool is_trace(struct kh_slice method)
 	return kh_slice_eq_nocase(method, KH_SLICE("TRACE"));
 }
 
+/* In every reading. */
+static bool are_bound_paths(const struct kh_credential_config *credential,
+			    const struct kh_request_view *request)
+{
+	if (!is_bound_path(credential, request->path) ||
+	    (request->path_slashed.ptr && !is_bound_path(credential, request->path_slashed)) ||
+	    (request->path_decoded.ptr && !is_bound_path(credential, request->path_decoded)))
+		return false;
+	for (size_t i = 0; request->path_cuts && i < request->path_cuts->n; i++)
+		if (!is_bound_path(credential, request->path_cuts->list[i].path))
+			return false;
+	return true;
+}
+
 static const char *override_fault(const struct kh_credential_config *credential,
 				  const struct kh_overrides *overrides)
 {
@@ -56,17 +70,19 @@ static const char *override_fault(const struct kh_credential_config *credential,
 	}
 	for (size_t i = 0; i < overrides->n_hosts; i++)
 		if (!kh_credential_may_go_to(credential, &overrides->hosts[i].host))
-			return "the host that a field names";
+			return "the host that a field or parameter names";
 	if (overrides->any_host)
-		return "a host that a field names and nobody can read";
+		return "a host that a field or parameter names and nobody can read";
 	if (overrides->source == KH_COPY_UNREAD)
-		return "a source that a field names and nobody can read in this bucket";
+		return "a source that a field or parameter names and nobody can read";
 	if (overrides->source == KH_COPY_READ &&
 	    (!is_bound_method(credential, KH_SLICE("GET")) ||
 	     !is_bound_path(credential,
 			    kh_slice_of(overrides->source_path, overrides->source_len))))
-		return "what a field has the server copy";
-	return overrides->path && credential->n_paths > 0 ? "the path that a field asks for" : NULL;
+		return "what a field or parameter has the server read";
+	return overrides->path && credential->n_paths > 0
+		       ? "the path that a field or parameter asks for"
+		       : NULL;
 }
 
 const char *kh_credential_binding_fault(const struct kh_credential_config *credential,
@@ -80,9 +96,7 @@ const char *kh_credential_binding_fault(const struct kh_credential_config *crede
 		return "TRACE";
 	if (!is_bound_method(credential, request->method))
 		return "this method";
-	if (!is_bound_path(credential, request->path) ||
-	    (request->path_slashed.ptr && !is_bound_path(credential, request->path_slashed)) ||
-	    (request->path_decoded.ptr && !is_bound_path(credential, request->path_decoded)))
+	if (!are_bound_paths(credential, request))
 		return "this path";
 	return request->overrides ? override_fault(credential, request->overrides) : NULL;
 }

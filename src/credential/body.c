@@ -10,6 +10,7 @@
 #include "body_internal.h"
 
 #include <keyhole/base/encode.h>
+#include <keyhole/http/media_type.h>
 
 struct kh_body {
 	bool json;
@@ -37,30 +38,16 @@ static bool ends_with_json(struct kh_slice type)
 				  KH_SLICE("+json"));
 }
 
-/* Nothing but charset=utf-8 says how the bytes are read. */
-static bool is_utf8(struct kh_slice parameters)
-{
-	while (parameters.len > 0) {
-		size_t end = kh_slice_find(parameters, ';', 0);
-		struct kh_slice one = kh_slice_trim(kh_slice_sub(parameters, 0, end));
-		size_t equals = kh_slice_find(one, '=', 0);
-		struct kh_slice value = kh_slice_sub(one, equals + 1, one.len);
-		if (kh_slice_eq_nocase(kh_slice_sub(one, 0, equals), KH_SLICE("charset")) &&
-		    !is_type(value, "utf-8") && !is_type(value, "\"utf-8\"") &&
-		    !is_type(value, "utf8"))
-			return false;
-		parameters = kh_slice_sub(parameters, end + 1, parameters.len);
-	}
-	return true;
-}
-
 static const char *type_fault(const struct kh_placement *placement, struct kh_slice value)
 {
-	size_t end = kh_slice_find(value, ';', 0);
-	struct kh_slice type = kh_slice_trim(kh_slice_sub(value, 0, end));
-	bool good = placement->pointer ? is_type(type, "application/json") || ends_with_json(type)
-				       : is_type(type, "application/x-www-form-urlencoded");
-	if (good && is_utf8(kh_slice_sub(value, end + 1, value.len)))
+	struct kh_slice type, charset;
+	bool good = kh_media_type_read(value, &type, &charset);
+	if (placement->pointer)
+		good = good && (is_type(type, "application/json") || ends_with_json(type));
+	else
+		good = good && is_type(type, "application/x-www-form-urlencoded");
+	/* Nothing but charset=utf-8 says how the bytes are read. */
+	if (good && (!charset.ptr || is_type(charset, "utf-8") || is_type(charset, "utf8")))
 		return NULL;
 	return placement->pointer ? "its Content-Type is not JSON in UTF-8"
 				  : "its Content-Type is not application/x-www-form-urlencoded in "
@@ -82,6 +69,8 @@ const char *kh_body_head_fault(const struct kh_placement *placement,
 			return "it is a part of a content (Content-Range)";
 		if (!kh_spelling_is_field(field->name, KH_SLICE("content-type")))
 			continue;
+		if (!kh_slice_eq_nocase(field->name, KH_SLICE("content-type")))
+			return "the name of its Content-Type is written in another way";
 		const char *fault = type_fault(placement, field->value);
 		if (fault)
 			return fault;

@@ -111,8 +111,10 @@ static void take_character(struct kh_json_scan *scan, void *arg, uint32_t c, boo
 	if (c == 0 || c >= 0x80 || escaped)
 		json->odd = true;
 	json->cut = json->cut || c == 0;
-	if (json->cut)
+	if (json->cut || (json->name.len == 0 && kh_spelling_is_blank(folded))) {
+		json->odd = true;
 		return;
+	}
 	if (json->name.len < sizeof(json->name.text))
 		json->name.text[json->name.len] = c < 0x80 ? (char)c : folded ? folded : (char)0x80;
 	json->name.len++;

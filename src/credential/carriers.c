@@ -223,21 +223,26 @@ bool kh_carrier_is_query(struct kh_slice name)
 
 bool kh_carrier_is_in_path_field(const struct kh_field *field)
 {
-	struct kh_slice query, name, value;
+	struct kh_slice query;
 
 	if (!kh_override_has_path(field, &query))
 		return false;
+	return kh_carrier_find_in_query(query).len > 0;
+}
+
+struct kh_slice kh_carrier_find_in_query(struct kh_slice query)
+{
+	struct kh_slice name, value;
+
 	while (kh_query_next(&query, &name, &value))
 		if (kh_carrier_is_query(name))
-			return true;
-	return false;
+			return name;
+	return KH_SLICE("");
 }
 
 struct kh_slice kh_carrier_find_but(const struct kh_message *message, struct kh_slice query,
 				    struct kh_slice ours)
 {
-	struct kh_slice name, value;
-
 	for (size_t i = 0; i < message->n_fields; i++)
 		if ((kh_carrier_is_field(message->fields[i].name) &&
 		     !kh_slice_eq_nocase(message->fields[i].name, ours)) ||
@@ -245,10 +250,7 @@ struct kh_slice kh_carrier_find_but(const struct kh_message *message, struct kh_
 			return message->fields[i].name;
 	if (kh_carrier_is_among_protocols(message))
 		return KH_SLICE("sec-websocket-protocol");
-	while (kh_query_next(&query, &name, &value))
-		if (kh_carrier_is_query(name))
-			return name;
-	return KH_SLICE("");
+	return kh_carrier_find_in_query(query);
 }
 
 struct kh_slice kh_carrier_find(const struct kh_message *message, struct kh_slice query)

@@ -38,7 +38,7 @@ struct kh_chunk_signer {
 	struct kh_buf trailer; /* "name:value\n" … as they are signed */
 };
 
-struct kh_chunk_signer *kh_chunk_signer_new(const struct kh_re_sign *resign, const char *seed,
+struct kh_chunk_signer *kh_chunk_signer_new(const struct kh_re_sign *re_sign, const char *seed,
 					    struct kh_secret *keys)
 {
 	struct kh_chunk_signer *s = calloc(1, sizeof(*s));
@@ -46,9 +46,9 @@ struct kh_chunk_signer *kh_chunk_signer_new(const struct kh_re_sign *resign, con
 	if (!s)
 		return NULL;
 	s->state = HEAD;
-	s->with_trailer = resign->payload == KH_RE_SIGN_CHUNKS_TRAILER;
-	s->scope = resign->scope;
-	memcpy(s->time, resign->time, sizeof(s->time));
+	s->with_trailer = re_sign->payload == KH_RE_SIGN_CHUNKS_TRAILER;
+	s->scope = re_sign->scope;
+	memcpy(s->time, re_sign->time, sizeof(s->time));
 	memcpy(s->before, seed, sizeof(s->before));
 	s->keys = kh_secret_ref(keys);
 	kh_buf_init(&s->in, KH_LIMIT_SIGNED_CHUNK_BYTES + KH_LIMIT_CHUNK_LINE_BYTES);

@@ -26,8 +26,8 @@ static void hmac(const uint8_t key[32], const void *bytes, size_t len, uint8_t o
 		memset(out, 0, 32);
 }
 
-void kh_derive_begin(struct kh_draw *draw, const struct kh_placeholder_key *key, const char *label,
-		     const char *const *words, size_t n_words)
+void kh_derive_begin(struct kh_derive *draw, const struct kh_placeholder_key *key,
+		     const char *label, const char *const *words, size_t n_words)
 {
 	struct kh_buf text;
 
@@ -42,7 +42,7 @@ void kh_derive_begin(struct kh_draw *draw, const struct kh_placeholder_key *key,
 	draw->left = 0;
 }
 
-static uint8_t next_byte(struct kh_draw *draw)
+static uint8_t next_byte(struct kh_derive *draw)
 {
 	if (draw->left == 0) {
 		uint8_t count[4] = { (uint8_t)(draw->counter >> 24), (uint8_t)(draw->counter >> 16),
@@ -55,7 +55,7 @@ static uint8_t next_byte(struct kh_draw *draw)
 }
 
 /* Bytes past the last whole multiple of the alphabet are drawn again. */
-void kh_derive_text(struct kh_draw *draw, char *out, size_t len, struct kh_slice alphabet)
+void kh_derive_text(struct kh_derive *draw, char *out, size_t len, struct kh_slice alphabet)
 {
 	size_t fair = 256 - 256 % alphabet.len;
 
@@ -71,7 +71,7 @@ void kh_derive_text(struct kh_draw *draw, char *out, size_t len, struct kh_slice
 void kh_mark_make(char *out, const struct kh_placeholder_key *key, enum kh_mark_class class)
 {
 	const struct kh_mark_form *form = &kh_mark_forms[class];
-	struct kh_draw draw;
+	struct kh_derive draw;
 
 	kh_derive_begin(&draw, key, "keyhole mark", NULL, 0);
 	kh_derive_text(&draw, out, form->mark, form->alphabet);
@@ -81,7 +81,7 @@ void kh_owner_tag_make(struct kh_owner_tag *out, const struct kh_placeholder_key
 		       const char *tenant, const char *sandbox)
 {
 	const char *words[] = { tenant, sandbox };
-	struct kh_draw draw;
+	struct kh_derive draw;
 
 	memset(out, 0, sizeof(*out));
 	kh_derive_begin(&draw, key, "keyhole sandbox", words, 2);
@@ -93,7 +93,7 @@ void kh_owner_tag_make(struct kh_owner_tag *out, const struct kh_placeholder_key
 void kh_name_tag_make(struct kh_name_tag *out, const struct kh_placeholder_key *key,
 		      const char *credential)
 {
-	struct kh_draw draw;
+	struct kh_derive draw;
 
 	memset(out, 0, sizeof(*out));
 	kh_derive_begin(&draw, key, "keyhole credential", &credential, 1);

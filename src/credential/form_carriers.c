@@ -29,18 +29,6 @@ static const struct kh_slice carriers[] = {
 	KH_SLICE_INIT("subscription-key"),
 };
 
-/* Does the type stand anywhere in it: in quotes, in a list, behind another? */
-static bool kh_spelling_has_word(struct kh_slice value)
-{
-	static const struct kh_slice type = KH_SLICE_INIT("x-www-form-urlencoded");
-
-	for (size_t at = 0; at + type.len <= value.len; at++)
-		if (kh_lower(value.ptr[at]) == 'x' &&
-		    kh_slice_eq_nocase(kh_slice_sub(value, at, at + type.len), type))
-			return true;
-	return false;
-}
-
 /* To some server: by a field or parameter that names the method, too. */
 static bool is_post(const struct kh_message *message, struct kh_slice query)
 {
@@ -58,16 +46,19 @@ static bool is_post(const struct kh_message *message, struct kh_slice query)
 
 bool kh_form_is_one(const struct kh_message *message, struct kh_slice query)
 {
+	static const struct kh_slice form = KH_SLICE_INIT("x-www-form-urlencoded");
 	bool typed = false;
 
 	for (size_t i = 0; i < message->n_fields; i++) {
-		struct kh_slice value = kh_slice_trim(message->fields[i].value);
+		struct kh_slice value = message->fields[i].value;
 
 		if (!kh_spelling_is_field(message->fields[i].name, KH_SLICE("content-type")))
 			continue;
-		if (kh_spelling_has_word(value))
+		/* Anywhere in it: in quotes, in a list, behind another. */
+		if (kh_spelling_has_word(value, form))
 			return true;
-		typed = typed || (value.len > 0 && value.ptr[0] != ';' && value.ptr[0] != ',');
+		value = kh_spelling_of_value(value, KH_VALUE_TO_PARAMETERS);
+		typed = typed || (value.len > 0 && value.ptr[0] != ',');
 	}
 	/* To Rack and its like. */
 	return !typed && is_post(message, query);

@@ -26,12 +26,22 @@ bool kh_credential_sets_field(const struct kh_credential_config *credential, str
 	for (size_t i = 0; placement && i < placement->n_fields; i++)
 		if (kh_spelling_is_field(kh_slice_str(placement->fields[i].name), name))
 			return true;
-	if (placement && placement->kind == KH_PLACEMENT_SIGV4)
+	switch (kh_placement_kind_of(placement)) {
+	case KH_PLACEMENT_SIGV4:
 		return kh_re_sign_replaces(name);
-	if (placement && placement->kind == KH_PLACEMENT_HMAC)
+	case KH_PLACEMENT_HMAC:
 		return kh_hmac_sets_field(placement->hmac, name);
-	return placement && placement->kind == KH_PLACEMENT_COOKIE &&
-	       kh_spelling_is_field(KH_SLICE("cookie"), name);
+	case KH_PLACEMENT_COOKIE:
+		return kh_spelling_is_field(KH_SLICE("cookie"), name);
+	case KH_PLACEMENT_NONE:
+	case KH_PLACEMENT_FIELDS:
+	case KH_PLACEMENT_QUERY:
+	case KH_PLACEMENT_BODY:
+	case KH_PLACEMENT_MTLS:
+	case KH_PLACEMENT_KINDS:
+		break;
+	}
+	return false;
 }
 
 /* RFC 9110 §5.5: visible bytes, and blanks only between them (a reader drops the others, and the

@@ -49,21 +49,37 @@ struct values {
 	char signature[2 * MAC_MOST + 1];
 };
 
-static void put_time(enum kh_hmac_time form, uint64_t now_ms, char out[TIME_ROOM])
+static void put_number(uint64_t number, char out[TIME_ROOM])
 {
 	char digits[KH_U64_DIGITS];
-	struct kh_slice number =
-		kh_slice_from_u64(form == KH_HMAC_MILLISECONDS ? now_ms : now_ms / 1000, digits);
+	struct kh_slice text = kh_slice_from_u64(number, digits);
+
+	memcpy(out, text.ptr, text.len);
+}
+
+static void put_time(enum kh_hmac_time form, uint64_t now_ms, char out[TIME_ROOM])
+{
 	time_t seconds = (time_t)(now_ms / 1000);
 	struct tm tm;
 
 	memset(out, 0, TIME_ROOM);
-	if (form == KH_HMAC_ISO_8601)
+	switch (form) {
+	case KH_HMAC_SECONDS:
+		put_number(now_ms / 1000, out);
+		break;
+	case KH_HMAC_MILLISECONDS:
+		put_number(now_ms, out);
+		break;
+	case KH_HMAC_HTTP_DATE:
+		if (gmtime_r(&seconds, &tm))
+			(void)strftime(out, TIME_ROOM, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+		else
+			put_number(now_ms / 1000, out);
+		break;
+	case KH_HMAC_ISO_8601:
 		kh_clock_format(now_ms, out);
-	else if (form == KH_HMAC_HTTP_DATE && gmtime_r(&seconds, &tm))
-		(void)strftime(out, TIME_ROOM, "%a, %d %b %Y %H:%M:%S GMT", &tm);
-	else
-		memcpy(out, number.ptr, number.len);
+		break;
+	}
 }
 
 static bool put_hash(struct values *values)

@@ -24,15 +24,16 @@ void kh_injection_fini(struct kh_injection *injection)
 }
 
 void kh_injection_choose(struct kh_injection *injection, const struct kh_config *config,
-			 const struct kh_rule *rule)
+			 const struct kh_decision *decision)
 {
-	size_t from = 0, to = rule->n_credentials;
+	const struct kh_rule *rule = decision->rule;
+	size_t from = 0, to = decision->bare ? 0 : rule->n_credentials;
 
 	kh_injection_fini(injection);
 	while (!rule->all_credentials && from < to &&
 	       !config->credentials[rule->credentials[from]].present)
 		from++;
-	if (!rule->all_credentials && rule->n_credentials > 0) {
+	if (!rule->all_credentials && to > 0) {
 		from = from == to ? 0 : from;
 		to = from + 1;
 	}
@@ -69,7 +70,7 @@ bool kh_injection_sets_field(const struct kh_injection *injection, struct kh_sli
 
 static enum kh_placement_kind kind_of(const struct kh_injected *one)
 {
-	return one->credential->placement ? one->credential->placement->kind : KH_PLACEMENT_NONE;
+	return kh_placement_kind_of(one->credential->placement);
 }
 
 bool kh_injection_put_fields(const struct kh_injection *injection, struct kh_buf *out,
@@ -90,7 +91,7 @@ bool kh_injection_put_fields(const struct kh_injection *injection, struct kh_buf
 bool kh_injection_sets_target(const struct kh_injection *injection)
 {
 	for (size_t i = 0; i < injection->count; i++)
-		if (kind_of(&injection->list[i]) == KH_PLACEMENT_QUERY)
+		if (kh_placement_is_in_target(injection->list[i].credential->placement))
 			return true;
 	return false;
 }

@@ -84,18 +84,35 @@ static bool each_line(const struct job *job, struct kh_slice text)
 	return ok;
 }
 
-static bool each_of_placement(struct job *job, const struct kh_placement *placement,
-			      struct kh_slice value)
+static bool each_of_fields(const struct job *job, const struct kh_placement *placement,
+			   struct kh_slice value)
 {
-	if (placement->kind == KH_PLACEMENT_SIGV4)
-		return kh_sigv4_each_key(value, use_key, job);
-	if (placement->kind == KH_PLACEMENT_HMAC)
-		return kh_hmac_use_key(placement->hmac, value, use_key, job);
 	for (size_t i = 0; i < placement->n_fields; i++) {
 		const struct kh_credential_field *field = &placement->fields[i];
 		size_t colon = kh_slice_find(value, ':', 0);
 		if (field->form == KH_FIELD_BASIC && !field->username && colon < value.len)
 			return job->use(kh_slice_sub(value, colon + 1, value.len), false, job->arg);
+	}
+	return true;
+}
+
+static bool each_of_placement(struct job *job, const struct kh_placement *placement,
+			      struct kh_slice value)
+{
+	switch (placement->kind) {
+	case KH_PLACEMENT_SIGV4:
+		return kh_sigv4_each_key(value, use_key, job);
+	case KH_PLACEMENT_HMAC:
+		return kh_hmac_use_key(placement->hmac, value, use_key, job);
+	case KH_PLACEMENT_FIELDS:
+		return each_of_fields(job, placement, value);
+	case KH_PLACEMENT_NONE:
+	case KH_PLACEMENT_QUERY:
+	case KH_PLACEMENT_COOKIE:
+	case KH_PLACEMENT_BODY:
+	case KH_PLACEMENT_MTLS:
+	case KH_PLACEMENT_KINDS:
+		break; /* the whole value is the secret */
 	}
 	return true;
 }

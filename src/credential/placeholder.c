@@ -18,31 +18,31 @@ static bool look(struct kh_slice value, void *arg)
 	return true;
 }
 
-void kh_placeholder_see(struct kh_placeholder *stand_in, const struct kh_secret *value)
+void kh_placeholder_see(struct kh_placeholder *placeholder, const struct kh_secret *value)
 {
 	struct look seen = { KH_SHAPE_GENERIC };
 
 	if (!value || !kh_secret_expose(value, look, &seen))
 		return;
-	stand_in->seen = seen.shape;
-	stand_in->seen_len = (uint32_t)kh_secret_len(value);
+	placeholder->seen = seen.shape;
+	placeholder->seen_len = (uint32_t)kh_secret_len(value);
 }
 
 void kh_placeholder_spec_of(struct kh_placeholder_spec *out,
 			    const struct kh_credential_config *credential)
 {
-	const struct kh_placeholder *stand_in = &credential->stand_in;
+	const struct kh_placeholder *placeholder = &credential->placeholder;
 
 	*out = (struct kh_placeholder_spec){
-		.shape = stand_in->shape != KH_SHAPE_NONE  ? stand_in->shape
-			 : stand_in->seen != KH_SHAPE_NONE ? stand_in->seen
-							   : KH_SHAPE_GENERIC,
+		.shape = placeholder->shape != KH_SHAPE_NONE  ? placeholder->shape
+			 : placeholder->seen != KH_SHAPE_NONE ? placeholder->seen
+							      : KH_SHAPE_GENERIC,
 		.prefix = credential->placeholder_prefix,
 		.alphabet = credential->placeholder_alphabet,
-		.length = stand_in->seen_len,
+		.length = placeholder->seen_len,
 	};
 	/* The length says nothing where the value is of another shape. */
-	if (out->shape != KH_SHAPE_GENERIC && out->shape != stand_in->seen)
+	if (out->shape != KH_SHAPE_GENERIC && out->shape != placeholder->seen)
 		out->length = 0;
 }
 

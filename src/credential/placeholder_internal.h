@@ -5,7 +5,7 @@
 #include <keyhole/credential/placeholder.h>
 
 /* A stream of bytes: HMAC-SHA256 of the seed and a counter. */
-struct kh_draw {
+struct kh_derive {
 	uint8_t seed[32];
 	uint32_t counter;
 	uint8_t block[32];
@@ -13,10 +13,10 @@ struct kh_draw {
 };
 /* `label` keeps the streams of one key apart; the words follow it, each with its length, so that no
  * two lists are one. */
-void kh_derive_begin(struct kh_draw *draw, const struct kh_placeholder_key *key, const char *label,
-		     const char *const *words, size_t n_words);
+void kh_derive_begin(struct kh_derive *draw, const struct kh_placeholder_key *key,
+		     const char *label, const char *const *words, size_t n_words);
 /* `len` characters of the alphabet, each as likely as every other. */
-void kh_derive_text(struct kh_draw *draw, char *out, size_t len, struct kh_slice alphabet);
+void kh_derive_text(struct kh_derive *draw, char *out, size_t len, struct kh_slice alphabet);
 
 struct kh_mark_form {
 	struct kh_slice alphabet; /* of mark and parts */

@@ -2,8 +2,8 @@
  * re_sign.c - what a client's own signature says: its form, what it is for, what stands for the
  * content
  *
- * The stand-in that it was made with is worth nothing, so nothing is verified. What is read chooses
- * among the ways in which this host may be signed for, and is put into bounds.
+ * The placeholder that it was made with is worth nothing, so nothing is verified. What is read
+ * chooses among the ways in which this host may be signed for, and is put into bounds.
  */
 #include <keyhole/credential/re_sign.h>
 
@@ -269,12 +269,12 @@ bool kh_re_sign_read(struct kh_re_sign *out, const struct kh_sigv4_config *confi
 	return read_payload(out, message, raw, err);
 }
 
-bool kh_re_sign_wants_content(const struct kh_re_sign *resign)
+bool kh_re_sign_wants_content(const struct kh_re_sign *re_sign)
 {
-	return resign->payload == KH_RE_SIGN_HASHED && resign->hash[0] == '\0';
+	return re_sign->payload == KH_RE_SIGN_HASHED && re_sign->hash[0] == '\0';
 }
 
-bool kh_re_sign_put_scope(struct kh_buf *out, const struct kh_re_sign *resign)
+bool kh_re_sign_put_scope(struct kh_buf *out, const struct kh_re_sign *re_sign)
 {
-	return kh_sigv4_scope_put(out, &resign->scope);
+	return kh_sigv4_scope_put(out, &re_sign->scope);
 }

@@ -104,15 +104,15 @@ static bool put_target(struct kh_buf *out, struct kh_slice raw)
 }
 
 /* Is it in the list that the client signed? */
-static bool was_signed(const struct kh_re_sign *resign, struct kh_slice name)
+static bool was_signed(const struct kh_re_sign *re_sign, struct kh_slice name)
 {
-	struct kh_slice rest = resign->signed_names;
+	struct kh_slice rest = re_sign->signed_names;
 
 	while (rest.len > 0) {
 		size_t end = kh_slice_find(rest, ';', 0), behind = end + 1;
 		struct kh_slice one;
 
-		for (size_t i = 0; resign->names_encoded && i + 2 < rest.len && i < end; i++)
+		for (size_t i = 0; re_sign->names_encoded && i + 2 < rest.len && i < end; i++)
 			if (kh_slice_eq_nocase(kh_slice_sub(rest, i, i + 3), KH_SLICE("%3b"))) {
 				end = i;
 				behind = i + 3;
@@ -126,20 +126,20 @@ static bool was_signed(const struct kh_re_sign *resign, struct kh_slice name)
 }
 
 /* What AWS asks for, and what the client wanted covered; not what others on the way may change. */
-static bool is_signed(const struct kh_re_sign *resign, struct kh_slice name)
+static bool is_signed(const struct kh_re_sign *re_sign, struct kh_slice name)
 {
 	return kh_slice_eq_nocase(name, KH_SLICE("host")) ||
 	       kh_slice_eq_nocase(name, KH_SLICE("content-type")) ||
 	       kh_slice_eq_nocase(name, KH_SLICE("content-md5")) ||
 	       kh_slice_eq_nocase(kh_slice_sub(name, 0, 6), KH_SLICE("x-amz-")) ||
-	       (was_signed(resign, name) && !kh_slice_eq_nocase(name, KH_SLICE("expect")));
+	       (was_signed(re_sign, name) && !kh_slice_eq_nocase(name, KH_SLICE("expect")));
 }
 
 /* ---- signing ---- */
 
 struct job {
 	struct kh_re_signed *out;
-	const struct kh_re_sign *resign;
+	const struct kh_re_sign *re_sign;
 	const struct kh_re_sign_head *head;
 	struct kh_field fields[MOST_FIELDS];
 	size_t n;
@@ -157,13 +157,13 @@ static bool add(struct job *job, struct kh_slice name, struct kh_slice value)
 	return true;
 }
 
-static struct kh_slice payload_of(const struct kh_re_sign *resign)
+static struct kh_slice payload_of(const struct kh_re_sign *re_sign)
 {
-	switch (resign->payload) {
+	switch (re_sign->payload) {
 	case KH_RE_SIGN_EMPTY:
 		return no_content;
 	case KH_RE_SIGN_HASHED:
-		return kh_slice_str(resign->hash);
+		return kh_slice_str(re_sign->hash);
 	case KH_RE_SIGN_CLAIMED:
 	case KH_RE_SIGN_UNSIGNED:
 	case KH_RE_SIGN_CHUNKS:
@@ -171,31 +171,31 @@ static struct kh_slice payload_of(const struct kh_re_sign *resign)
 	case KH_RE_SIGN_UNSIGNED_TRAILER:
 		break;
 	}
-	return resign->claimed.ptr ? resign->claimed : KH_SLICE("UNSIGNED-PAYLOAD");
+	return re_sign->claimed.ptr ? re_sign->claimed : KH_SLICE("UNSIGNED-PAYLOAD");
 }
 
 /* S3 takes nothing that does not say what stands for its content. */
-static bool says_payload_anew(const struct kh_re_sign *resign)
+static bool says_payload_anew(const struct kh_re_sign *re_sign)
 {
-	return resign->form == KH_RE_SIGN_HEADER && !resign->says_payload &&
-	       kh_sigv4_path_of(kh_slice_str(resign->scope.service)) == KH_SIGV4_PATH_S3;
+	return re_sign->form == KH_RE_SIGN_HEADER && !re_sign->says_payload &&
+	       kh_sigv4_path_of(kh_slice_str(re_sign->scope.service)) == KH_SIGV4_PATH_S3;
 }
 
 static bool collect(struct job *job)
 {
-	const struct kh_re_sign *resign = job->resign;
+	const struct kh_re_sign *re_sign = job->re_sign;
 
 	for (size_t i = 0; i < job->head->n_fields; i++)
-		if (is_signed(resign, job->head->fields[i].name) &&
+		if (is_signed(re_sign, job->head->fields[i].name) &&
 		    !add(job, job->head->fields[i].name, job->head->fields[i].value))
 			return false;
-	if (resign->form == KH_RE_SIGN_QUERY)
+	if (re_sign->form == KH_RE_SIGN_QUERY)
 		return true;
-	return add(job, KH_SLICE("x-amz-date"), kh_slice_str(resign->time)) &&
+	return add(job, KH_SLICE("x-amz-date"), kh_slice_str(re_sign->time)) &&
 	       (job->keys.token.len == 0 ||
 		add(job, KH_SLICE("x-amz-security-token"), job->keys.token)) &&
-	       (!says_payload_anew(resign) ||
-		add(job, KH_SLICE("x-amz-content-sha256"), payload_of(resign)));
+	       (!says_payload_anew(re_sign) ||
+		add(job, KH_SLICE("x-amz-content-sha256"), payload_of(re_sign)));
 }
 
 static bool put_parameter(struct kh_buf *out, const char *name, struct kh_slice value)
@@ -210,16 +210,16 @@ static bool put_parameters(struct job *job)
 	struct kh_buf *out = &job->out->target;
 	char digits[KH_U64_DIGITS];
 
-	if (job->resign->form != KH_RE_SIGN_QUERY)
+	if (job->re_sign->form != KH_RE_SIGN_QUERY)
 		return true;
 	struct kh_slice so_far = kh_buf_view(out);
 	bool first = kh_slice_find(so_far, '?', 0) == so_far.len;
 	return kh_buf_append_str(out, first ? "?" : "&") &&
 	       kh_buf_append_str(out, "X-Amz-Algorithm=AWS4-HMAC-SHA256") &&
 	       put_parameter(out, "X-Amz-Credential", kh_buf_view(&job->credential)) &&
-	       put_parameter(out, "X-Amz-Date", kh_slice_str(job->resign->time)) &&
+	       put_parameter(out, "X-Amz-Date", kh_slice_str(job->re_sign->time)) &&
 	       put_parameter(out, "X-Amz-Expires",
-			     kh_slice_from_u64(job->resign->expires_s, digits)) &&
+			     kh_slice_from_u64(job->re_sign->expires_s, digits)) &&
 	       put_parameter(out, "X-Amz-SignedHeaders", kh_buf_view(&job->names)) &&
 	       (job->keys.token.len == 0 ||
 		put_parameter(out, "X-Amz-Security-Token", job->keys.token));
@@ -235,12 +235,12 @@ static bool sign(struct job *job)
 		.query = kh_slice_sub(target, mark + 1, target.len),
 		.fields = job->fields,
 		.n_fields = job->n,
-		.payload = payload_of(job->resign),
-		.path_rule = kh_sigv4_path_of(kh_slice_str(job->resign->scope.service)),
+		.payload = payload_of(job->re_sign),
+		.path_rule = kh_sigv4_path_of(kh_slice_str(job->re_sign->scope.service)),
 	};
 
 	return kh_sigv4_put_canonical(&job->canonical, &request) &&
-	       kh_sigv4_put_string_to_sign(&job->text, job->resign->time, &job->resign->scope,
+	       kh_sigv4_put_string_to_sign(&job->text, job->re_sign->time, &job->re_sign->scope,
 					   kh_buf_view(&job->canonical)) &&
 	       kh_sigv4_sign(job->keys.key, kh_buf_view(&job->text), job->signature);
 }
@@ -253,17 +253,17 @@ static bool put_line(struct kh_buf *out, const char *name, struct kh_slice value
 
 static bool put_fields(struct job *job)
 {
-	const struct kh_re_sign *resign = job->resign;
+	const struct kh_re_sign *re_sign = job->re_sign;
 	struct kh_buf *out = &job->out->fields;
 
-	if (resign->form == KH_RE_SIGN_QUERY)
+	if (re_sign->form == KH_RE_SIGN_QUERY)
 		return put_parameter(&job->out->target, "X-Amz-Signature",
 				     kh_slice_str(job->signature));
-	return put_line(out, "X-Amz-Date", kh_slice_str(resign->time)) &&
+	return put_line(out, "X-Amz-Date", kh_slice_str(re_sign->time)) &&
 	       (job->keys.token.len == 0 ||
 		put_line(out, "X-Amz-Security-Token", job->keys.token)) &&
-	       (!says_payload_anew(resign) ||
-		put_line(out, "X-Amz-Content-Sha256", payload_of(resign))) &&
+	       (!says_payload_anew(re_sign) ||
+		put_line(out, "X-Amz-Content-Sha256", payload_of(re_sign))) &&
 	       kh_buf_append_str(out, "Authorization: AWS4-HMAC-SHA256 Credential=") &&
 	       kh_buf_append_slice(out, kh_buf_view(&job->credential)) &&
 	       kh_buf_append_str(out, ", SignedHeaders=") &&
@@ -282,20 +282,20 @@ static bool make(struct kh_slice packed, void *arg)
 	}
 	return kh_buf_append_slice(&job->credential, job->keys.id) &&
 	       kh_buf_append_char(&job->credential, '/') &&
-	       kh_sigv4_scope_put(&job->credential, &job->resign->scope) &&
+	       kh_sigv4_scope_put(&job->credential, &job->re_sign->scope) &&
 	       kh_buf_append_str(&job->credential, "/aws4_request") && collect(job) &&
 	       kh_sigv4_put_signed_names(&job->names, job->fields, job->n) &&
 	       put_target(&job->out->target, job->head->raw) && put_parameters(job) && sign(job) &&
 	       put_fields(job);
 }
 
-bool kh_re_sign_make(struct kh_re_signed *out, const struct kh_re_sign *resign,
+bool kh_re_sign_make(struct kh_re_signed *out, const struct kh_re_sign *re_sign,
 		     const struct kh_re_sign_head *head, const struct kh_secret *keys,
 		     struct kh_err *err)
 {
 	struct job job = {
 		.out = out,
-		.resign = resign,
+		.re_sign = re_sign,
 		.head = head,
 		.fault = "the head that it would have does not fit",
 	};

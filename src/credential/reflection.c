@@ -158,8 +158,7 @@ bool kh_injection_hide(const struct kh_injection *injection, struct kh_slice tex
 	ok = kh_buf_append_slice(&made, text);
 	for (size_t i = 0; ok && i < injection->count; i++) {
 		const struct kh_injected *one = &injection->list[i];
-		if (!one->credential->placement ||
-		    one->credential->placement->kind != KH_PLACEMENT_QUERY)
+		if (!kh_placement_is_in_target(one->credential->placement))
 			continue;
 		struct kh_buf next;
 		kh_buf_init_wiping(&next, out->cap);

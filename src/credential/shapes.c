@@ -225,7 +225,7 @@ static bool is_alphabet(struct kh_slice s)
 struct making {
 	const struct kh_placeholder_key *key;
 	const struct kh_placeholder_owner *owner;
-	struct kh_draw draw;
+	struct kh_derive draw;
 	struct kh_slice alphabet;
 	const struct kh_mark_form *form;
 	enum kh_mark_class class;

@@ -327,7 +327,7 @@ bool kh_sigv4_derive(struct kh_slice secret_key, const struct kh_sigv4_scope *sc
 	}
 	kh_buf_fini(&key);
 	if (!ok)
-		kh_wipe(out, KH_SIGV4_KEY_BYTES);
+		kh_secret_wipe(out, KH_SIGV4_KEY_BYTES);
 	return ok;
 }
 

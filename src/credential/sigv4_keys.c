@@ -100,7 +100,7 @@ static void *hidden_malloc(size_t size)
 static void wiping_free(void *memory)
 {
 	if (memory)
-		kh_wipe(memory, kh_hidden_usable(memory));
+		kh_secret_wipe(memory, kh_hidden_usable(memory));
 	kh_hidden_give(memory);
 }
 
@@ -157,7 +157,7 @@ static bool with_json(struct kh_slice value, bool (*use)(const json_t *object, v
 	json_t *object = json_loadb(value.ptr, value.len, JSON_REJECT_DUPLICATES, &error);
 	bool ok = use(object, arg);
 	json_decref(object);
-	kh_wipe(&error, sizeof(error)); /* it quotes what it does not understand */
+	kh_secret_wipe(&error, sizeof(error)); /* it quotes what it does not understand */
 	json_set_alloc_funcs(before_malloc, before_free);
 	return ok;
 }

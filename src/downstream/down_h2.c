@@ -247,7 +247,7 @@ void kh_mux_end(struct kh_session *session)
 {
 	struct kh_mux *mux = session->mux;
 
-	(void)kh_acceptor_may_keep(session->side.door, mux->kept_bytes, 0);
+	(void)kh_acceptor_may_keep(session->side.acceptor, mux->kept_bytes, 0);
 	mux->kept_bytes = 0;
 
 	while (!kh_list_is_empty(&mux->streams))

@@ -70,7 +70,7 @@ static void take_head(struct kh_mux *mux, const struct kh_h2_event *event)
 	uint32_t most = session->side.loop->gen->config->max_exchanges;
 	if (++session->exchanges == most || session->exchanges == most + KH_LIMIT_H2_STREAMS)
 		kh_mux_drain(session);
-	if (!kh_acceptor_takes_streams(session->side.door))
+	if (!kh_acceptor_takes_streams(session->side.acceptor))
 		turn_away(s);
 	else if (event->message->protocol.len > 0)
 		take_extended_connect(s, event->message);
@@ -289,7 +289,7 @@ static bool account(struct kh_session *session)
 	mux->kept_bytes = kh_h2_kept_bytes(mux->h2) +
 			  streams * (size_t)KH_LIMIT_H2_KEPT_PER_EXCHANGE + mux->beyond_bytes;
 	if (mux->kept_bytes == before ||
-	    kh_acceptor_may_keep(session->side.door, before, mux->kept_bytes))
+	    kh_acceptor_may_keep(session->side.acceptor, before, mux->kept_bytes))
 		return true;
 	kh_session_kill(session, KH_ERR_LIMIT,
 			"the HTTP/2 connections of this sandbox keep too much memory");

@@ -146,10 +146,10 @@ void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect)
 		return;
 	}
 	kh_buf_init(&s->in, IN_BYTES);
-	if (kh_acceptor_take_place(outer->side.door)) {
-		inner = kh_session_new_over(outer->side.door, &pipe_ops, s, &outer->side.peer);
+	if (kh_acceptor_take_place(outer->side.acceptor)) {
+		inner = kh_session_new_over(outer->side.acceptor, &pipe_ops, s, &outer->side.peer);
 		if (!inner)
-			kh_acceptor_left(outer->side.door);
+			kh_acceptor_left(outer->side.acceptor);
 	}
 	if (!inner) {
 		kh_down_leave_place_within(&outer->side, limits);

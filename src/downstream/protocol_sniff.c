@@ -34,7 +34,7 @@ bool kh_session_open(struct kh_session *session)
 	if (session->came_by == KH_PROTOCOL_SNIFF_TLS)
 		session->side.via = "tls";
 	if (session->came_by == KH_PROTOCOL_SNIFF_TLS &&
-	    session->side.door->config->kind == KH_LISTEN_TCP) {
+	    session->side.acceptor->config->kind == KH_LISTEN_TCP) {
 		struct kh_err err = KH_ERR_INIT;
 		kh_err_set(&err, KH_ERR_PROXY_AUTH,
 			   "TLS straight away has no place for a token, which this listener asks "
@@ -56,7 +56,7 @@ bool kh_session_open(struct kh_session *session)
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 		return false;
 	}
-	session->socks->with_password = session->side.door->config->kind == KH_LISTEN_TCP;
+	session->socks->with_password = session->side.acceptor->config->kind == KH_LISTEN_TCP;
 	(void)kh_session_set_state(session, KH_SESSION_SOCKS);
 	return false;
 }

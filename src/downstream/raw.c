@@ -18,11 +18,12 @@ void kh_raw_begin(struct kh_session *session, enum kh_tunnel_kind kind)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_decision decision;
+	const struct kh_standing now = kh_acceptor_standing(session->side.acceptor);
 
 	/* They may have changed since the tunnel was accepted. */
-	if (kh_policy_tunnel(session->side.loop->gen->policy, session->side.door->config->tenant,
-			     session->side.door->narrowing, &session->side.authority.host,
-			     session->side.authority.port, &decision) != kind) {
+	if (kh_policy_tunnel(now.gen->policy, now.tenant, now.narrowing,
+			     &session->side.authority.host, session->side.authority.port,
+			     &decision) != kind) {
 		kh_err_set(&err, KH_ERR_NO_RULE, "no rule allows it any more");
 		kh_tunnel_refuse(session, &err);
 		return;

@@ -66,16 +66,16 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 		kh_uncount(session->side.loop, KH_COUNT_TUNNELS_OPEN);
 	kh_down_leave_place(&session->side);
 	keep_nothing(session);
-	kh_acceptor_left(session->side.door);
+	kh_acceptor_left(session->side.acceptor);
 	kh_loop_free_later(session->side.loop, &session->deferred_free, free_session);
 }
 
-void kh_session_end_of_acceptor(struct kh_acceptor *door, const char *why)
+void kh_session_end_of_acceptor(struct kh_acceptor *acceptor, const char *why)
 {
 	/* One may take another with it that runs inside of it. */
-	while (!kh_list_is_empty(&door->sessions))
+	while (!kh_list_is_empty(&acceptor->sessions))
 		kh_session_kill(
-			kh_container_of(door->sessions.next, struct kh_session, acceptor_link),
+			kh_container_of(acceptor->sessions.next, struct kh_session, acceptor_link),
 			KH_ERR_ABORTED, why);
 }
 
@@ -111,10 +111,20 @@ void kh_session_challenge(struct kh_session *session, const struct kh_err *err)
 	(void)kh_session_set_state(session, KH_SESSION_HEAD);
 }
 
+/* The first bytes are there, and could be those of HTTP/2: an answer of HTTP/1.1 would be none. */
+static bool may_become_h2(const struct kh_session *session)
+{
+	return session->state == KH_SESSION_HEAD_BEGUN && !session->h1 && !session->side.tls;
+}
+
 void kh_session_refuse(struct kh_session *session, const struct kh_err *err)
 {
 	kh_down_deny(&session->side, err);
 	session->closing = true;
+	if (may_become_h2(session)) {
+		kh_session_kill(session, err->code, NULL);
+		return;
+	}
 	if (!kh_denial_put(&session->only.stream, &session->side, NULL, err)) {
 		kh_session_kill(session, err->code, NULL);
 		return;

@@ -103,7 +103,7 @@ struct kh_mux {
 	struct kh_node ready;	/* struct kh_down_h2.ready_link: they have something to do */
 	size_t n_streams;	/* without those that were cut */
 	size_t n_tunnels;	/* of them */
-	size_t kept_bytes;	/* as the door was told */
+	size_t kept_bytes;	/* as the acceptor was told */
 	size_t beyond_bytes;	/* struct kh_down_h2.beyond_bytes of all */
 	uint64_t idle_since_ms;
 	uint64_t earliest_ms; /* no exchange's wait ends before; 0: none does */
@@ -116,7 +116,7 @@ struct kh_session {
 	struct kh_loop_member member;
 	struct kh_down_side side;
 	struct kh_loop_call touched;
-	struct kh_node acceptor_link; /* in its door's sessions */
+	struct kh_node acceptor_link; /* in its acceptor's sessions */
 	enum kh_session_state state;
 	struct kh_leg leg;
 	struct kh_buf in;
@@ -173,9 +173,9 @@ static inline struct kh_exchange *kh_session_exchange(const struct kh_session *s
 }
 
 /* session.c, session_turn.c */
-/* On a pipe, with a place at the door that was taken. Return: NULL without memory; `pipe` and place
- * are the caller's then. */
-struct kh_session *kh_session_new_over(struct kh_acceptor *door, const struct kh_pipe_ops *ops,
+/* On a pipe, with a place at the acceptor that was taken. Return: NULL without memory; `pipe` and
+ * place are the caller's then. */
+struct kh_session *kh_session_new_over(struct kh_acceptor *acceptor, const struct kh_pipe_ops *ops,
 				       void *pipe, const struct kh_peer *peer);
 /* Ends it now; the exchange, if any, is closed with `reason`. */
 void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const char *detail);
@@ -196,7 +196,8 @@ void kh_session_exchange_over(struct kh_session *session, bool keep);
  * waits, and sets what both sides are watched for and until when. The session may be dead
  * afterwards. */
 void kh_session_turn(struct kh_session *session);
-/* An answer of our own for a request that has no exchange: then the connection ends. */
+/* An answer of our own for a request that has no exchange: then the connection ends. Without one,
+ * where only a part of HTTP/2's preface has come. */
 void kh_session_refuse(struct kh_session *session, const struct kh_err *err);
 /* The same for a CONNECT that showed no token, or another: the next try may come on this connection
  * (Java's clients count on that). */
@@ -245,7 +246,8 @@ extern const struct kh_down_ops kh_raw_down_ops;
 /* down_h1.c */
 extern const struct kh_down_ops kh_down_h1_ops;
 
-/* opening.c: what the first bytes say, and what comes before the tunnel where that is not CONNECT
+/* protocol_sniff.c: what the first bytes say, and what comes before the tunnel where that is not
+ * CONNECT
  */
 enum kh_protocol_sniff kh_protocol_sniff_of(struct kh_slice first_bytes);
 /* Looks at a connection's first byte. Return: false: it is no HTTP, and the state another. */

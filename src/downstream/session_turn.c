@@ -213,17 +213,16 @@ static void drain(struct kh_session *session)
  * allowed any more has no use but to wait. */
 static void recheck(struct kh_session *session)
 {
-	const struct kh_policy *policy = session->side.loop->gen->policy;
-	const struct kh_narrowing *narrowing = session->side.door->narrowing;
-	uint16_t tenant = session->side.door->config->tenant;
+	const struct kh_standing now = kh_acceptor_standing(session->side.acceptor);
+	const struct kh_policy *policy = now.gen->policy;
 
 	kh_down_change_limits(&session->side);
 	bool runs = kh_session_exchange(session) || (session->mux && session->mux->n_streams > 0);
 
 	if (session->side.tunnel && !runs &&
-	    !kh_policy_knows_host(policy, tenant, narrowing, KH_SCHEME_HTTPS,
+	    !kh_policy_knows_host(policy, now.tenant, now.narrowing, KH_SCHEME_HTTPS,
 				  &session->side.authority.host, session->side.authority.port) &&
-	    !kh_policy_knows_host(policy, tenant, narrowing, KH_SCHEME_HTTP,
+	    !kh_policy_knows_host(policy, now.tenant, now.narrowing, KH_SCHEME_HTTP,
 				  &session->side.authority.host, session->side.authority.port))
 		kh_session_kill(session, KH_ERR_ABORTED, "the rules changed");
 }
@@ -262,9 +261,9 @@ static void on_leaf(struct kh_loop_member *member, const struct kh_host *host, c
 		    bool found)
 {
 	struct kh_session *session = session_of(member);
-	uint16_t tenant = session->side.door->config->tenant;
+	const struct kh_standing now = kh_acceptor_standing(session->side.acceptor);
 	bool same = kh_host_eq(&session->side.authority.host, host) &&
-		    strcmp(kh_generation_signer(session->side.loop->gen, tenant), signer) == 0;
+		    strcmp(kh_generation_signer(now.gen, now.tenant), signer) == 0;
 
 	if (kh_session_awaits_leaf(session) && same)
 		kh_tunnel_leaf(session, found);
@@ -292,7 +291,7 @@ static void on_held(struct kh_loop_call *call)
 
 /* ---- its beginning ---- */
 
-static struct kh_session *new_session(struct kh_acceptor *door, const struct kh_peer *peer)
+static struct kh_session *new_session(struct kh_acceptor *acceptor, const struct kh_peer *peer)
 {
 	struct kh_session *session = calloc(1, sizeof(*session));
 
@@ -301,15 +300,15 @@ static struct kh_session *new_session(struct kh_acceptor *door, const struct kh_
 	session->member.ops = &member_ops;
 	session->touched.fn = on_touched;
 	session->side.answer.fn = on_held;
-	session->side.loop = door->loop;
-	session->side.door = door;
-	session->side.account = kh_account_ref(door->account);
+	session->side.loop = acceptor->loop;
+	session->side.acceptor = acceptor;
+	session->side.account = kh_account_ref(acceptor->account);
 	session->side.peer = *peer;
 	session->only.stream =
 		(struct kh_down_stream){ .ops = &kh_down_h1_ops, .session = session };
 	kh_leg_init(&session->leg, false);
 	kh_buf_init(&session->in, KH_SESSION_IN_BYTES);
-	event_assign(&session->timer, door->loop->base, -1, 0, kh_session_on_timer, session);
+	event_assign(&session->timer, acceptor->loop->base, -1, 0, kh_session_on_timer, session);
 	return session;
 }
 
@@ -325,22 +324,22 @@ static void begin_session(struct kh_session *session, struct kh_stream *stream)
 {
 	session->leg.stream = stream;
 	kh_list_append(&session->side.loop->live, &session->member.link);
-	kh_list_append(&session->side.door->sessions, &session->acceptor_link);
+	kh_list_append(&session->side.acceptor->sessions, &session->acceptor_link);
 	session->side.loop->n_live++;
 	(void)kh_session_set_state(session, KH_SESSION_HEAD);
 }
 
-void kh_session_new(struct kh_acceptor *door, int fd, const struct kh_peer *peer)
+void kh_session_new(struct kh_acceptor *acceptor, int fd, const struct kh_peer *peer)
 {
-	struct kh_session *session = new_session(door, peer);
+	struct kh_session *session = new_session(acceptor, peer);
 	struct kh_stream *stream =
-		session ? kh_stream_new(door->loop->base, fd, on_stream, session) : NULL;
+		session ? kh_stream_new(acceptor->loop->base, fd, on_stream, session) : NULL;
 
 	if (!stream) {
 		discard_session(session);
 		close(fd);
-		kh_account_give(door->account, KH_RESOURCE_DESCRIPTORS, 1);
-		kh_acceptor_left(door);
+		kh_account_give(acceptor->account, KH_RESOURCE_DESCRIPTORS, 1);
+		kh_acceptor_left(acceptor);
 		return;
 	}
 	kh_charge_adopt(&session->descriptor, session->side.account, KH_RESOURCE_DESCRIPTORS, 1);
@@ -350,12 +349,12 @@ void kh_session_new(struct kh_acceptor *door, int fd, const struct kh_peer *peer
 	kh_session_turn(session);
 }
 
-struct kh_session *kh_session_new_over(struct kh_acceptor *door, const struct kh_pipe_ops *ops,
+struct kh_session *kh_session_new_over(struct kh_acceptor *acceptor, const struct kh_pipe_ops *ops,
 				       void *pipe, const struct kh_peer *peer)
 {
-	struct kh_session *session = new_session(door, peer);
+	struct kh_session *session = new_session(acceptor, peer);
 	struct kh_stream *stream =
-		session ? kh_stream_new_over(door->loop->base, ops, pipe, on_stream, session)
+		session ? kh_stream_new_over(acceptor->loop->base, ops, pipe, on_stream, session)
 			: NULL;
 
 	if (!stream) {

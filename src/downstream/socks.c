@@ -235,8 +235,9 @@ enum kh_socks_event kh_socks_feed(struct kh_socks *socks, struct kh_slice *in, s
 
 enum kh_socks_reply kh_socks_reply_for(enum kh_err_code code)
 {
+	if (kh_err_is_policy(code))
+		return KH_SOCKS_NOT_ALLOWED;
 	switch (kh_err_status(code)) {
-	case 403:
 	case 407:
 	case 421:
 		return KH_SOCKS_NOT_ALLOWED;

@@ -15,8 +15,9 @@
 
 static struct kh_leaves *leaves_of(const struct kh_session *session)
 {
-	return kh_worker_leaves(session->side.loop->worker, session->side.loop->gen,
-				session->side.door->config->tenant);
+	const struct kh_standing now = kh_acceptor_standing(session->side.acceptor);
+
+	return kh_worker_leaves(session->side.loop->worker, now.gen, now.tenant);
 }
 
 /* A leaf for the tunnel's host, unless it is there: asked ahead of the ClientHello, which saves its
@@ -24,6 +25,7 @@ static struct kh_leaves *leaves_of(const struct kh_session *session)
 static bool order_leaf(struct kh_session *session, bool waits)
 {
 	struct kh_worker *worker = session->side.loop->worker;
+	const struct kh_standing now = kh_acceptor_standing(session->side.acceptor);
 	struct kh_leaves *leaves = leaves_of(session);
 
 	/* Where another thread has got it meanwhile, its answer is on its way here. */
@@ -31,11 +33,10 @@ static bool order_leaf(struct kh_session *session, bool waits)
 		return !waits || kh_session_set_leaf(session, KH_LEAF_STATE_AWAITED);
 	if (session->leaf_state == KH_LEAF_STATE_NONE &&
 	    !kh_leaves_had(leaves, &session->side.authority.host) &&
-	    !kh_acceptor_may_mint(session->side.door))
+	    !kh_acceptor_may_mint(session->side.acceptor))
 		return false;
 	enum kh_leaf_ask asked = kh_worker_want_leaf(
-		worker, session->side.loop->gen, session->side.door->config->tenant,
-		&session->side.authority, session->side.account);
+		worker, now.gen, now.tenant, &session->side.authority, session->side.account);
 	enum kh_leaf_state state = !waits || asked == KH_LEAF_FAILED ? KH_LEAF_STATE_ORDERED
 				   : asked == KH_LEAF_LATER	     ? KH_LEAF_STATE_UNASKED
 								     : KH_LEAF_STATE_AWAITED;
@@ -117,7 +118,7 @@ static enum kh_alert alert_for(enum kh_err_code code)
 		return KH_ALERT_UNRECOGNIZED_NAME;
 	if (code == KH_ERR_DOWN_TLS)
 		return KH_ALERT_DECODE_ERROR;
-	return kh_err_status(code) == 403 ? KH_ALERT_ACCESS_DENIED : KH_ALERT_INTERNAL_ERROR;
+	return kh_err_is_policy(code) ? KH_ALERT_ACCESS_DENIED : KH_ALERT_INTERNAL_ERROR;
 }
 
 bool kh_tunnel_put_refusal(struct kh_session *session, enum kh_err_code code)
@@ -153,9 +154,9 @@ enum kh_tunnel_kind kh_tunnel_may_open(struct kh_session *session,
 		return KH_TUNNEL_DENIED;
 	if (kh_internal_page_is(&authority->host))
 		return KH_TUNNEL_READ; /* there is nothing behind it */
-	enum kh_tunnel_kind kind = kh_policy_tunnel(
-		session->side.loop->gen->policy, session->side.door->config->tenant,
-		session->side.door->narrowing, &authority->host, authority->port, &decision);
+	const struct kh_standing now = kh_acceptor_standing(session->side.acceptor);
+	enum kh_tunnel_kind kind = kh_policy_tunnel(now.gen->policy, now.tenant, now.narrowing,
+						    &authority->host, authority->port, &decision);
 	if (kind == KH_TUNNEL_DENIED)
 		(void)kh_request_say_denied(&decision, err);
 	return kind;
@@ -238,7 +239,7 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 		kh_session_kill(session, KH_ERR_NO_MEMORY, NULL);
 		return;
 	}
-	if (!kh_acceptor_spends_ticket(session->side.door))
+	if (!kh_acceptor_spends_ticket(session->side.acceptor))
 		kh_stream_send_no_ticket(session->leg.stream);
 	if (kh_session_set_state(session, KH_SESSION_HANDSHAKE))
 		kh_buf_clear(&session->in);
@@ -283,7 +284,7 @@ void kh_tunnel_event(struct kh_session *session, unsigned events)
 	kh_count(session->side.loop,
 		 resumed ? KH_COUNT_HANDSHAKES_DOWN_RESUMED : KH_COUNT_HANDSHAKES_DOWN);
 	if (resumed)
-		session->side.door->handshakes = 0;
+		session->side.acceptor->handshakes = 0;
 	session->side.tls = true;
 	session->side.other_name = kh_stream_sni_mismatch(session->leg.stream);
 	if (!kh_session_set_state(session, KH_SESSION_HEAD))

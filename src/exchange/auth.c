@@ -19,19 +19,19 @@ static bool refuse(struct kh_err *err, const char *why)
 bool kh_auth_try(struct kh_down_side *side, struct kh_slice user, struct kh_slice password,
 		 struct kh_err *err)
 {
-	struct kh_acceptor *door = side->door;
+	struct kh_acceptor *acceptor = side->acceptor;
 
-	if (!door->secret)
+	if (!acceptor->secret)
 		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 				  "the listener's token is not there yet");
-	if (!kh_acceptor_may_try(door))
+	if (!kh_acceptor_may_try(acceptor))
 		return kh_err_set(err, KH_ERR_LIMIT, "too many wrong tokens were shown here");
 	/* Both are looked at, so that the time does not tell which it was. */
-	bool first = kh_secret_equals(door->secret, password);
-	bool second = kh_secret_equals(door->secret, user);
+	bool first = kh_secret_equals(acceptor->secret, password);
+	bool second = kh_secret_equals(acceptor->secret, user);
 	if (first || second)
 		return true;
-	kh_acceptor_was_wrong(door);
+	kh_acceptor_was_wrong(acceptor);
 	return refuse(err, "another one was shown");
 }
 
@@ -48,13 +48,13 @@ static bool try_basic(struct kh_down_side *side, struct kh_slice encoded, struct
 	ok = ok ? kh_auth_try(side, kh_slice_sub(both, 0, colon),
 			      kh_slice_sub(both, colon + 1, both.len), err)
 		: refuse(err, "Basic is not followed by base64");
-	kh_wipe(text, sizeof(text));
+	kh_secret_wipe(text, sizeof(text));
 	return ok;
 }
 
 struct kh_slice kh_auth_field(const struct kh_down_side *side)
 {
-	bool asks = side->door->config->kind == KH_LISTEN_TCP && !side->tunnel;
+	bool asks = side->acceptor->config->kind == KH_LISTEN_TCP && !side->tunnel;
 
 	return asks ? KH_SLICE("proxy-authorization") : KH_SLICE("");
 }
@@ -63,7 +63,7 @@ bool kh_auth_check(struct kh_down_side *side, const struct kh_message *message, 
 {
 	const struct kh_field *shown = NULL;
 
-	if (side->door->config->kind != KH_LISTEN_TCP || side->tunnel)
+	if (side->acceptor->config->kind != KH_LISTEN_TCP || side->tunnel)
 		return true;
 	for (size_t i = 0; i < message->n_fields; i++) {
 		if (!kh_slice_eq_nocase(message->fields[i].name, KH_SLICE("proxy-authorization")))

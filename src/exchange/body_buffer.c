@@ -3,10 +3,11 @@
  *
  * A credential that goes into the content, where that is short, is one reason (content.c); the
  * other: a rule with `models` that is reached makes the decision wait (HOLD): the content is kept,
- * whole, within limits.held_content and the sandbox's share, then the name is read and the rules
- * are asked again. What was held goes up byte for byte, in front of what may still come (a reload
- * can take the question away meanwhile), as the upstream takes it. Whoever waits for a 100 before
- * it sends is told by us: there is nobody else yet who could.
+ * whole, within limits.held_content and the sandbox's share, and the name is read in each piece as
+ * it comes, not in all of it at once: the thread has other exchanges. Then the rules are asked
+ * again. What was held goes up byte for byte, in front of what may still come (a reload can take
+ * the question away meanwhile), as the upstream takes it. Whoever waits for a 100 before it sends
+ * is told by us: there is nobody else yet who could.
  */
 
 #include "exchange_internal.h"
@@ -51,8 +52,9 @@ bool kh_body_buffer_look_at_head(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_model model;
 	const char *why;
-	enum kh_model_state state = kh_model_in_path(x->target.path, x->target.path_slashed,
-						     x->target.path_decoded, &model, &why);
+	enum kh_model_state state =
+		kh_model_in_path(x->target.path, x->target.path_slashed, x->target.path_decoded,
+				 &x->target.path_cuts, &model, &why);
 
 	if (why)
 		return kh_body_buffer_refuse(why, err);
@@ -77,17 +79,32 @@ static bool has_come(struct kh_exchange *x, struct kh_err *err)
 	return kh_exchange_set_request(x, KH_REQUEST_HELD, err);
 }
 
+/* What is held already, was held for a credential before a reload. */
+static bool begin_to_read(struct kh_exchange *x, struct kh_err *err)
+{
+	if (x->model_reader)
+		return true;
+	x->model_reader = kh_model_reader_new();
+	if (!x->model_reader)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to read the content");
+	kh_model_reader_feed(x->model_reader, kh_buf_view(&x->content));
+	return true;
+}
+
 bool kh_body_buffer_begin(struct kh_exchange *x, struct kh_err *err)
 {
-	const char *fault = kh_model_content_fault(x->message);
+	const char *fault =
+		kh_model_path_fault(x->target.path, x->target.path_slashed, x->target.path_decoded);
 
+	if (!fault)
+		fault = kh_model_content_fault(x->message);
 	if (fault)
 		return kh_body_buffer_refuse(fault, err);
 	if (x->message->framing == KH_FRAMING_LENGTH &&
 	    x->message->content_length > x->gen->config->held_content)
 		return over_limit(x, err);
 	x->content.cap = (size_t)x->gen->config->held_content;
-	return wait_for_content(x, err);
+	return begin_to_read(x, err) && wait_for_content(x, err);
 }
 
 bool kh_body_buffer_begin_for_credential(struct kh_exchange *x, struct kh_err *err)
@@ -123,7 +140,7 @@ bool kh_body_buffer_refuse(const char *why, struct kh_err *err)
 /* The sandbox's, over all its connections and threads. */
 static bool take_share(struct kh_exchange *x, size_t bytes, struct kh_err *err)
 {
-	struct kh_listener_stats *listener_stats = x->side->door->listener_stats;
+	struct kh_listener_stats *listener_stats = x->side->acceptor->listener_stats;
 	uint64_t most = x->gen->config->held_content * KH_LIMIT_HELD_CONTENTS;
 
 	if (atomic_fetch_add(&listener_stats->held_bytes, bytes) + bytes <= most) {
@@ -140,7 +157,7 @@ static bool take_share(struct kh_exchange *x, size_t bytes, struct kh_err *err)
 void kh_body_buffer_let_go(struct kh_exchange *x)
 {
 	if (x->share > 0)
-		atomic_fetch_sub(&x->side->door->listener_stats->held_bytes, x->share);
+		atomic_fetch_sub(&x->side->acceptor->listener_stats->held_bytes, x->share);
 	x->share = 0;
 	kh_buf_fini(&x->content);
 }
@@ -149,9 +166,13 @@ bool kh_body_buffer_take(struct kh_exchange *x, struct kh_slice piece, struct kh
 {
 	if (piece.len > kh_buf_room(&x->content))
 		return over_limit(x, err);
-	return take_share(x, piece.len, err) &&
-	       (kh_buf_append_slice(&x->content, piece) ||
-		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to hold the content"));
+	if (!take_share(x, piece.len, err))
+		return false;
+	if (!kh_buf_append_slice(&x->content, piece))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to hold the content");
+	if (x->model_reader)
+		kh_model_reader_feed(x->model_reader, piece);
+	return true;
 }
 
 bool kh_body_buffer_read(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)
@@ -164,7 +185,9 @@ bool kh_body_buffer_read(struct kh_exchange *x, size_t n_trailers, struct kh_err
 	/* They would have to be held as well, and no API has any. */
 	if (n_trailers > 0)
 		return kh_body_buffer_refuse("there are fields behind it", err);
-	enum kh_model_state state = kh_model_in_json(kh_buf_view(&x->content), &model, &why);
+	if (!x->model_reader || kh_model_reader_bytes(x->model_reader) != x->content_bytes)
+		return kh_body_buffer_refuse("it was not read", err);
+	enum kh_model_state state = kh_model_reader_end(x->model_reader, &model, &why);
 	return state == KH_MODEL_UNREAD ? kh_body_buffer_refuse(why, err)
 					: set_model(x, state, &model, err);
 }
@@ -177,5 +200,6 @@ bool kh_body_buffer_has(const struct kh_exchange *x)
 void kh_body_buffer_fini(struct kh_exchange *x)
 {
 	kh_body_buffer_let_go(x);
+	kh_model_reader_free(x->model_reader);
 	free(x->model);
 }

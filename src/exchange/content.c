@@ -2,10 +2,10 @@
  * content.c - what goes upstream as content: as it came, or with a credential in it
  *
  * Where a credential goes into the content, all of it passes through a filter (body.h). A short one
- * of announced length is held first (HOLD, hold.c) and looked through: then its place is known to
- * be there before anything is written, dialled or sent, and the length that goes up is right. Any
- * other goes up as it comes, in chunks; a fault that shows on the way cuts the request off, so that
- * the upstream never has the whole of one.
+ * of announced length is held first (HOLD, body_buffer.c) and looked through: then its place is
+ * known to be there before anything is written, dialled or sent, and the length that goes up is
+ * right. Any other goes up as it comes, in chunks; a fault that shows on the way cuts the request
+ * off, so that the upstream never has the whole of one.
  */
 
 #include <string.h>

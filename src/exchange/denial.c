@@ -20,7 +20,7 @@ static bool is_limit(enum kh_err_code code)
 
 static bool is_denial(enum kh_err_code code)
 {
-	return kh_err_status(code) == 403 && !is_limit(code);
+	return kh_err_is_policy(code) && !is_limit(code);
 }
 
 /* Trying again without any change may help. */
@@ -75,11 +75,11 @@ static void put_nearby(struct kh_buf *out, const struct kh_down_side *side,
 {
 	const char *texts[NEARBY];
 	bool more = false;
+	const struct kh_standing now = kh_acceptor_standing(side->acceptor);
 
-	size_t n =
-		kh_policy_nearby(side->loop->gen->policy, side->door->config->tenant,
-				 x->decision.list == KH_LIST_SANDBOX ? side->door->narrowing : NULL,
-				 &x->authority.host, texts, NEARBY, &more);
+	size_t n = kh_policy_nearby(now.gen->policy, now.tenant,
+				    x->decision.list == KH_LIST_SANDBOX ? now.narrowing : NULL,
+				    &x->authority.host, texts, NEARBY, &more);
 	if (n == 0) {
 		kh_buf_append_str(out, " Nothing is allowed here.");
 		return;
@@ -116,12 +116,12 @@ static void put_message(struct kh_buf *out, const struct kh_down_side *side,
 /* For programs: whose limit, how much of it is used, and when that ends. */
 static void put_limit(struct kh_buf *out, const struct kh_exchange *x)
 {
-	const struct kh_verdict *reached = &x->reached;
+	const struct kh_verdict *reached = &x->reached.verdict;
 	char limit[KH_VERDICT_LIMIT_BYTES];
 
 	kh_buf_printf(out,
 		      ",\"limit\":{\"of\":\"%s\",\"name\":", kh_quota_owner_name(reached->owner));
-	kh_json_string(out, kh_slice_str(kh_exchange_limit_owner(x, reached)));
+	kh_json_string(out, kh_slice_str(x->reached.owner));
 	kh_buf_append_str(out, ",\"limit\":");
 	kh_json_string(out, kh_slice_str(kh_verdict_limit(reached, limit)));
 	kh_buf_printf(out, ",\"used\":%llu,\"most\":%llu", (unsigned long long)reached->used,
@@ -146,7 +146,7 @@ static void put_json(struct kh_buf *out, struct kh_slice message, const struct k
 		kh_buf_append_str(out, ",\"rule\":");
 		kh_json_string(out, kh_slice_str(rule->text));
 	}
-	if (x && x->reached.kind != KH_QUOTA_NONE)
+	if (x && x->reached.verdict.kind != KH_QUOTA_NONE)
 		put_limit(out, x);
 	if (x)
 		kh_buf_printf(out, ",\"id\":\"%s\"", x->id);

@@ -3,7 +3,8 @@
  *
  * Which client it is, is told by the host that is asked and by fields that only one kind sends.
  * Where nothing tells, "error" with "type" and "message" is what most look for. All shapes carry
- * the same message, and "keyhole" with what a program may want to know.
+ * the same message, and "keyhole" with what a program may want to know: denial.c adds that, so each
+ * shape here leaves its object open.
  *
  *   Anthropic  platform.claude.com/docs/en/api/errors
  *   OpenAI     platform.openai.com/docs/guides/error-codes

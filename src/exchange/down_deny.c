@@ -7,13 +7,13 @@
 static void count_denial(struct kh_down_side *side, enum kh_err_code code)
 {
 	struct kh_loop *loop = side->loop;
-	struct kh_tally **tallies = loop->gen->tallies;
-	struct kh_tally_row *row =
-		tallies ? kh_tally_row(tallies[side->door->config->tenant], loop->index) : NULL;
+	const struct kh_standing now = kh_acceptor_standing(side->acceptor);
+	struct kh_tally **tallies = now.gen->tallies;
+	struct kh_tally_row *row = tallies ? kh_tally_row(tallies[now.tenant], loop->index) : NULL;
 
 	if (row)
 		kh_counter_add(&row->requests[KH_FATE_DENY], 1);
-	atomic_fetch_add_explicit(&side->door->listener_stats->fates[KH_FATE_DENY], 1,
+	atomic_fetch_add_explicit(&side->acceptor->listener_stats->fates[KH_FATE_DENY], 1,
 				  memory_order_relaxed);
 	kh_counter_add(&loop->counts.denials[code], 1);
 	if (code == KH_ERR_LIMIT)
@@ -23,13 +23,15 @@ static void count_denial(struct kh_down_side *side, enum kh_err_code code)
 void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *authority,
 		     const struct kh_err *err)
 {
-	const struct kh_config *config = side->loop->gen->config;
+	const struct kh_standing now = kh_acceptor_standing(side->acceptor);
+	const struct kh_config *config = now.gen->config;
 	char id[KH_EXCHANGE_ID_BYTES], limit[KH_LIMIT_TEXT_BYTES];
 
 	/* The sandbox was told what anybody is told of such a host. */
 	struct kh_worker *worker = side->loop->worker;
-	bool host_holds = authority && kh_recognise_in_text(worker, kh_host_view(&authority->host));
-	bool holds = host_holds || kh_recognise_in_text(worker, kh_slice_str(err->text));
+	bool host_holds =
+		authority && kh_recognise_in_text(worker, kh_host_view(&authority->host), true);
+	bool holds = host_holds || kh_recognise_in_text(worker, kh_slice_str(err->text), true);
 	enum kh_err_code code = holds ? KH_ERR_EXFILTRATION : err->code;
 	const char *detail =
 		holds ? "what it names holds a real credential, which stays on the host"
@@ -38,8 +40,8 @@ void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *autho
 	kh_exchange_id(id);
 	struct kh_audit_open what = {
 		.id = id,
-		.tenant = config->tenants[side->door->config->tenant].name,
-		.sandbox = side->door->config->sandbox,
+		.tenant = config->tenants[now.tenant].name,
+		.sandbox = now.listener->sandbox,
 		.peer_pid = (uint32_t)side->peer.pid,
 		.peer_uid = side->peer.uid,
 		.client = side->peer.address[0] ? side->peer.address : NULL,
@@ -50,9 +52,8 @@ void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *autho
 	struct kh_decision decision;
 	/* Which rule said so: it is asked once more. */
 	if (authority && (err->code == KH_ERR_DENIED_BY_RULE || err->code == KH_ERR_NO_RULE) &&
-	    kh_policy_tunnel(side->loop->gen->policy, side->door->config->tenant,
-			     side->door->narrowing, &authority->host, authority->port,
-			     &decision) == KH_TUNNEL_DENIED) {
+	    kh_policy_tunnel(now.gen->policy, now.tenant, now.narrowing, &authority->host,
+			     authority->port, &decision) == KH_TUNNEL_DENIED) {
 		kh_exchange_audit_name_rule(&what, config, decision.rule);
 		what.denied_by = kh_list_name(decision.list);
 	}
@@ -64,9 +65,9 @@ void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *autho
 		.limit = err->code == KH_ERR_LIMIT ? kh_down_reached(side, limit) : NULL,
 	};
 	count_denial(side, code);
-	kh_refusal_record(side->door, &what, &how);
+	kh_refusal_record(side->acceptor, &what, &how);
 	kh_loop_call(side->loop, KH_LOOP_ANSWER, &side->answer);
-	if (kh_acceptor_may_log(side->door))
+	if (kh_acceptor_may_log(side->acceptor))
 		kh_log_info("%s: refused: %s", id, detail);
 }
 

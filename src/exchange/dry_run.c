@@ -87,10 +87,15 @@ static bool asks_for_upgrade(const struct kh_message *message)
 /* What the path names counts; else what was said of the content. */
 static void find_model(struct kh_dry_run *q)
 {
-	q->view.model_state = kh_model_in_path(q->target.path, q->target.path_slashed,
-					       q->target.path_decoded, &q->model, &q->two_models);
+	q->view.model_state =
+		kh_model_in_path(q->target.path, q->target.path_slashed, q->target.path_decoded,
+				 &q->target.path_cuts, &q->model, &q->two_models);
 	q->view.model = kh_slice_of(q->model.name, q->model.len);
-	if (q->view.model_state == KH_MODEL_UNREAD && !q->two_models && q->named.len > 0) {
+	bool from_content = q->view.model_state == KH_MODEL_UNREAD && q->named.len > 0;
+	if (from_content && !q->two_models)
+		q->two_models = kh_model_path_fault(q->target.path, q->target.path_slashed,
+						    q->target.path_decoded);
+	if (from_content && !q->two_models) {
 		q->view.model_state = KH_MODEL_NAMED;
 		q->view.model = q->named;
 	}
@@ -129,8 +134,11 @@ bool kh_dry_run_ask(struct kh_dry_run *q, struct kh_slice method, struct kh_slic
 	q->message.minor = 1;
 	q->message.upgrade = asks_for_upgrade(&q->message);
 	kh_overrides_read(&q->overrides, &q->message, q->target.query);
+	kh_overrides_read_query(&q->overrides, q->target.path_cuts.query);
 	if (q->overrides.source != KH_COPY_NONE)
 		kh_copy_source_read(&q->overrides, &q->authority, q->target.path);
+	q->forwarded.message = &q->message;
+	q->forwarded.known = false;
 	q->view = (struct kh_request_view){
 		.method = method,
 		.scheme = q->scheme,
@@ -139,8 +147,9 @@ bool kh_dry_run_ask(struct kh_dry_run *q, struct kh_slice method, struct kh_slic
 		.path = q->target.path,
 		.path_slashed = q->target.path_slashed,
 		.path_decoded = q->target.path_decoded,
+		.path_cuts = q->target.path_cuts.n > 0 ? &q->target.path_cuts : NULL,
 		.query = q->target.query,
-		.fields = { kh_message_next_forwarded, &q->message },
+		.fields = { kh_message_next_forwarded, &q->forwarded },
 		.overrides = kh_overrides_any(&q->overrides) ? &q->overrides : NULL,
 		.has_length = true,
 		.length = q->message.content_length,
@@ -234,25 +243,25 @@ void kh_dry_run_answer(const struct kh_dry_run *q, const struct kh_config *confi
 	kh_policy_decide(policy, tenant, narrowing, &q->view, &out->decision);
 	out->allow = out->decision.allow;
 	out->reason = out->decision.reason;
-	out->carrier = kh_carrier_find(&q->message, q->target.query);
+	struct kh_slice in_path = kh_carrier_find_in_query(q->target.path_cuts.query);
+	out->carrier = in_path.len > 0 ? in_path : kh_carrier_find(&q->message, q->target.query);
 	const struct kh_rule *rule = out->decision.rule;
+	/* Where a credential goes in, it is taken out, but for what is in the path. */
+	if (out->allow && in_path.len > 0 && rule->n_credentials > 0 && !out->decision.bare) {
+		out->allow = false;
+		out->reason = KH_ERR_CLIENT_AUTH;
+	}
 	if (out->allow && out->carrier.len > 0 && rule->n_credentials == 0 &&
-	    !rule->client_auth_pass) {
-		const struct kh_rule *instead = kh_policy_observing(policy, tenant);
-		out->allow = instead != NULL;
-		out->reason = instead ? KH_ERR_NONE : KH_ERR_CLIENT_AUTH;
-		if (instead) {
-			out->decision.would = KH_ERR_CLIENT_AUTH;
-			out->decision.would_rule = rule;
-			out->decision.would_list = KH_LIST_TENANT;
-			out->decision.rule = rule = instead;
-		}
+	    !kh_decision_passes_auth(&out->decision) &&
+	    !kh_decision_observe(policy, tenant, KH_ERR_CLIENT_AUTH, rule, &out->decision)) {
+		out->allow = false;
+		out->reason = KH_ERR_CLIENT_AUTH;
 	}
 	if (out->allow && !kh_exchange_upgrade_may_be(&q->message, &out->decision, &out->upgrade)) {
 		out->allow = false;
 		out->reason = out->upgrade.code;
 		return;
 	}
-	if (out->allow)
+	if (out->allow && !out->decision.bare)
 		look_at_bindings(q, config, rule, out);
 }

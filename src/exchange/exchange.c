@@ -3,7 +3,8 @@
  *
  * begin ─▶ (HOLD) ─▶ (SECRET) ─▶ COMMIT ─▶ CONNECT ─▶ RELAY ─▶ ENDED
  *
- * Nothing is resolved, dialled or sent before the open record stands in the journal (COMMIT).
+ * Nothing is resolved, dialled or sent before the open record stands in the journal (COMMIT). A
+ * reload before RELAY begins anew behind `begin`, with another id and another record.
  * How it ends is in exchange_end.c.
  */
 
@@ -43,7 +44,7 @@ static void go_commit(struct kh_exchange *x)
 		return;
 	}
 	kh_loop_show(x->side->loop, record.tenant, record.sandbox, &x->side->loop->batch);
-	bool would = x->would_reach.kind != KH_QUOTA_NONE;
+	bool would = x->would_reach.verdict.kind != KH_QUOTA_NONE;
 	if (!kh_exchange_set_record(x, would ? KH_RECORD_OPEN_WOULD : KH_RECORD_OPEN, &err)) {
 		kh_exchange_fail(x, &err);
 		return;
@@ -78,7 +79,7 @@ static void get_secrets(struct kh_exchange *x, struct kh_err *err)
 		const struct kh_credential_ref want = { one->index, x->tenant,
 							kh_slice_str(one->scope) };
 		switch (kh_worker_secret(x->side->loop->worker, x->gen, &want,
-					 x->side->door->listener_stats, &one->secret, err)) {
+					 x->side->acceptor->listener_stats, &one->secret, err)) {
 		case KH_SLOT_FULL:
 			continue;
 		case KH_SLOT_ASKED:
@@ -134,40 +135,97 @@ void kh_exchange_decide(struct kh_exchange *x)
 			     : x->decision.asks_model && kh_body_buffer_begin(x, &err);
 	if (!waits)
 		kh_exchange_fail(x, &err);
+	else if (kh_exchange_has_request(x)) /* decided anew: it has no content that could come */
+		kh_exchange_end_content(x, NULL, 0);
 }
 
+/* Under the rules in force. */
+static void stand(struct kh_exchange *x)
+{
+	const struct kh_standing now = kh_acceptor_standing(x->side->acceptor);
+	struct kh_generation *before = x->gen;
+
+	x->gen = kh_generation_ref(now.gen);
+	x->tenant = now.tenant;
+	x->listener = now.listener;
+	x->narrowing = now.narrowing;
+	x->denied_there = (struct kh_decision){ .reason = KH_ERR_NONE };
+	x->observed_there = x->observed_before = x->denied_there;
+	x->marked_there = x->withheld = false;
+	kh_generation_unref(before);
+}
+
+/* Until the open record, and the connection, both of which were for what the old rules said. */
+static bool step_back(struct kh_exchange *x, struct kh_err *err)
+{
+	kh_list_remove(&x->recorded.link);
+	if (x->up.stream)
+		x->up.stream->ops->release(x->up.stream, false);
+	x->up.stream = NULL;
+	x->progress_ms = x->side->loop->now_ms;
+	return kh_exchange_record_anew(x, err);
+}
+
+static void decide_tunnel_anew(struct kh_exchange *x, struct kh_err *err)
+{
+	if (!kh_request_decide_tunnel(x, err) || !kh_recognise_may_leave(x, err) ||
+	    !kh_exchange_take_limits(x, err))
+		kh_exchange_fail(x, err);
+	else
+		go_commit(x);
+}
+
+/* Nothing of it has gone up: what the rules in force say of it is all that counts. */
 static void decide_anew(struct kh_exchange *x)
 {
-	kh_generation_unref(x->gen);
-	x->gen = kh_generation_ref(x->side->loop->gen);
-	x->tenant = x->side->door->config->tenant;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (!step_back(x, &err)) {
+		kh_exchange_fail(x, &err);
+		return;
+	}
+	stand(x);
 	kh_exchange_count_anew(x);
 	kh_injection_fini(&x->injection);
 	x->stripped[0] = '\0';
-	kh_exchange_decide(x);
+	if (x->tunnel)
+		decide_tunnel_anew(x, &err);
+	else
+		kh_exchange_decide(x);
 }
 
-/* Other rules are in force: it ends if they forbid it; one that waits for a credential is decided
- * anew. */
-static void recheck(struct kh_exchange *x)
+/* What has gone up goes on if the rules in force allow it. */
+static void keep_or_end(struct kh_exchange *x)
 {
 	static const char why[] = "the rules changed while it ran, and no longer allow it";
-	struct kh_down_stream *down = x->down;
-	struct kh_geo_levels before = x->geo;
 	struct kh_err err = KH_ERR_INIT;
 
-	if (x->page)
-		return; /* no rule speaks of it */
-	if (x->state == KH_EXCHANGE_SECRET || x->state == KH_EXCHANGE_HOLD) {
-		decide_anew(x);
-	} else if (kh_request_is_allowed(x, x->side->loop->gen)) {
-		kh_up_recheck(&x->up, &before);
+	if (x->state == KH_EXCHANGE_CONNECT) {
+		kh_err_set(&err, KH_ERR_UP_CLOSED,
+			   "the upstream closed the connection without an answer, and the rules "
+			   "changed before another one was there");
+		kh_exchange_fail(x, &err);
+	} else if (kh_request_is_allowed(x)) {
+		return;
 	} else if (kh_exchange_is_websocket(x)) {
 		(void)kh_websocket_leave(x, KH_ERR_NO_RULE, why);
 	} else {
 		kh_err_set(&err, KH_ERR_NO_RULE, "%s", why);
 		kh_exchange_fail(x, &err);
 	}
+}
+
+/* Other rules are in force. */
+static void recheck(struct kh_exchange *x)
+{
+	struct kh_down_stream *down = x->down;
+
+	if (x->page)
+		return; /* no rule speaks of it */
+	if (x->heads == 0)
+		decide_anew(x);
+	else
+		keep_or_end(x);
 	down->ops->turn(down);
 }
 
@@ -250,8 +308,7 @@ static struct kh_exchange *new_exchange(struct kh_down_stream *down, struct kh_d
 	x->recorded.fn = on_recorded;
 	x->side = side;
 	x->message = message;
-	x->gen = kh_generation_ref(side->loop->gen);
-	x->tenant = side->door->config->tenant;
+	stand(x);
 	x->started_ms = x->progress_ms = side->loop->now_ms;
 	kh_exchange_up_init(x);
 	kh_exchange_count_begin(x);
@@ -272,7 +329,7 @@ bool kh_exchange_begin(struct kh_down_stream *down, struct kh_down_side *side,
 		return false;
 	bool resolved = kh_request_resolve(x, &err);
 	bool passes = kh_recognise_request(x, &err) && resolved;
-	if (passes && x->page && !kh_refusals_take_place(x->side->door))
+	if (passes && x->page && !kh_refusals_take_place(x->side->acceptor))
 		passes = kh_err_set(&err, KH_ERR_LIMIT,
 				    "this sandbox asks keyhole.internal too often: wait a moment");
 	if (!passes)
@@ -302,7 +359,8 @@ bool kh_exchange_begin_tunnel(struct kh_down_stream *down, struct kh_down_side *
 	x->scheme = kind == KH_TUNNEL_PASS ? KH_SCHEME_HTTPS : KH_SCHEME_TCP;
 	x->authority = side->authority;
 	x->decision = *decision;
-	kh_request_settle_geo(x, x->gen, decision);
+	const struct kh_standing standing = kh_exchange_standing(x);
+	kh_request_settle_geo(x, &standing, decision);
 	if (kh_recognise_request(x, &err) && kh_recognise_may_leave(x, &err) &&
 	    kh_exchange_take_limits(x, &err))
 		go_commit(x);

@@ -35,8 +35,20 @@ static const char *model_shown(const struct kh_exchange *x)
 {
 	if (!x->model || x->target_hidden)
 		return NULL;
-	return kh_recognise_in_text(x->side->loop->worker, kh_slice_str(x->model)) ? "(hidden)"
-										   : x->model;
+	bool refused = x->reason != KH_ERR_NONE;
+	return kh_recognise_in_text(x->side->loop->worker, kh_slice_str(x->model), refused)
+		       ? "(hidden)"
+		       : x->model;
+}
+
+/* A rule's denial that is only observed, else a limit's. */
+static const char *would_deny(const struct kh_exchange *x)
+{
+	if (x->decision.would != KH_ERR_NONE)
+		return kh_err_reason(x->decision.would);
+	return x->would_reach.verdict.kind == KH_QUOTA_NONE
+		       ? NULL
+		       : kh_err_reason(kh_verdict_code(&x->would_reach.verdict));
 }
 
 void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out,
@@ -48,7 +60,7 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 	*out = (struct kh_audit_open){
 		.id = x->id,
 		.tenant = config->tenants[x->tenant].name,
-		.sandbox = side->door->config->sandbox,
+		.sandbox = x->listener->sandbox,
 		.peer_pid = (uint32_t)side->peer.pid,
 		.peer_uid = side->peer.uid,
 		.client = side->peer.address[0] ? side->peer.address : NULL,
@@ -73,11 +85,9 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 	};
 	kh_exchange_audit_name_rule(out, config, x->decision.rule);
 	out->denied_by = denied_by(x);
-	if (x->decision.would != KH_ERR_NONE) {
-		out->would_deny = kh_err_reason(x->decision.would);
-		out->would_rule = x->decision.would_rule ? x->decision.would_rule->text : NULL;
-	}
-	out->would_limit = kh_exchange_limit_text(x, &x->would_reach, texts->limit);
+	out->would_deny = would_deny(x);
+	out->would_rule = x->decision.would_rule ? x->decision.would_rule->text : NULL;
+	out->would_limit = kh_reached_text(&x->would_reach, texts->limit);
 }
 
 void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char *detail)
@@ -108,7 +118,7 @@ static void show_refusal(const struct kh_exchange *x, const struct kh_audit_clos
 	struct kh_audit_open what;
 	struct kh_batch batch;
 
-	if ((kh_err_status(x->reason) != 403 && x->reached.kind == KH_QUOTA_NONE) ||
+	if ((!kh_err_is_policy(x->reason) && x->reached.verdict.kind == KH_QUOTA_NONE) ||
 	    !kh_events_is_watched(atomic_load(&loop->events)))
 		return;
 	kh_batch_init(&batch);
@@ -116,6 +126,30 @@ static void show_refusal(const struct kh_exchange *x, const struct kh_audit_clos
 	if (kh_audit_deny(&batch, &what, how))
 		kh_loop_show(x->side->loop, what.tenant, what.sandbox, &batch);
 	kh_batch_fini(&batch);
+}
+
+bool kh_exchange_record_anew(struct kh_exchange *x, struct kh_err *err)
+{
+	struct kh_loop *loop = x->side->loop;
+	char id[KH_EXCHANGE_ID_BYTES], detail[96];
+
+	if (x->record_state == KH_RECORD_NONE)
+		return true;
+	kh_exchange_id(id);
+	(void)snprintf(detail, sizeof(detail),
+		       "the rules changed before anything was sent: it goes on as %s", id);
+	const struct kh_audit_close how = {
+		.id = x->id,
+		.reason = KH_ERR_DECIDED_ANEW,
+		.detail = detail,
+		.duration_ms = loop->now_ms - x->started_ms,
+	};
+	if (!kh_loop_make_room(loop) || !kh_audit_close(&loop->batch, &how))
+		return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+				  "the journal does not take records, so nothing is forwarded");
+	memcpy(x->id, id, sizeof(id));
+	return kh_exchange_set_record(x, KH_RECORD_CLOSED, err) &&
+	       kh_exchange_set_record(x, KH_RECORD_NONE, err);
 }
 
 void kh_exchange_record_end(struct kh_exchange *x)
@@ -131,10 +165,9 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		.status = x->status,
 		.reason = x->reason,
 		.detail = x->detail[0] ? x->detail : NULL,
-		.limit = kh_exchange_limit_text(x, &x->reached, limit),
-		.would_limit = record == KH_RECORD_OPEN
-				       ? kh_exchange_limit_text(x, &x->would_reach, would)
-				       : NULL,
+		.limit = kh_reached_text(&x->reached, limit),
+		.would_limit =
+			record == KH_RECORD_OPEN ? kh_reached_text(&x->would_reach, would) : NULL,
 		.up_bytes = x->up_bytes,
 		.down_bytes = x->down_bytes,
 		.duration_ms = now - x->started_ms,
@@ -151,6 +184,11 @@ void kh_exchange_record_end(struct kh_exchange *x)
 
 	if (!kh_exchange_set_record(x, KH_RECORD_CLOSED, NULL))
 		return;
+	if (x->marked_there && opened) {
+		how.would_deny = kh_err_reason(x->decision.would);
+		how.would_rule = x->decision.would_rule ? x->decision.would_rule->text : NULL;
+		how.withheld = x->withheld;
+	}
 	if (kh_exchange_is_websocket(x)) {
 		websocket = describe_websocket(x->websocket);
 		how.websocket = &websocket;
@@ -164,14 +202,14 @@ void kh_exchange_record_end(struct kh_exchange *x)
 		struct kh_audit_open what;
 		struct kh_exchange_texts texts;
 		kh_exchange_describe(x, &what, &texts);
-		kh_refusal_record(x->side->door, &what, &how);
+		kh_refusal_record(x->side->acceptor, &what, &how);
 		kh_loop_call(x->side->loop, KH_LOOP_ANSWER, &x->side->answer);
 	}
 	if (x->reason == KH_ERR_NONE)
 		return;
 	/* Refusals by policy are the audit's affair; what failed is the operator's as well. */
-	if (kh_err_status(x->reason) == 403 || x->reached.kind != KH_QUOTA_NONE)
+	if (kh_err_is_policy(x->reason) || x->reached.verdict.kind != KH_QUOTA_NONE)
 		kh_log_debug("%s: %s: %s", x->id, kh_err_reason(x->reason), x->detail);
-	else if (kh_acceptor_may_log(x->side->door))
+	else if (kh_acceptor_may_log(x->side->acceptor))
 		kh_log_info("%s: %s: %s", x->id, kh_err_reason(x->reason), x->detail);
 }

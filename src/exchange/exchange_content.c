@@ -1,7 +1,8 @@
 /*
  * exchange_content.c - the content of a request on its way through an exchange
  *
- * down codec ─▶ held (hold.c), signed in chunks (signing.c), or looked at, counted and put upstream
+ * down codec ─▶ held (body_buffer.c), signed in chunks (signing.c), or looked at, counted and put
+ * upstream
  *
  * What has gone is kept as long as the upstream may still say that it has not looked at it.
  */
@@ -31,7 +32,7 @@ bool kh_exchange_takes_body(const struct kh_exchange *x)
  * rule. */
 static const struct kh_rule *too_large_for(const struct kh_exchange *x, struct kh_slice piece)
 {
-	const struct kh_rule *rule = kh_decision_max_body(&x->decision);
+	const struct kh_rule *rule = kh_decision_max_body(&x->ruling.decision);
 
 	return rule && x->up_bytes + piece.len > rule->more->max_body ? rule : NULL;
 }
@@ -137,7 +138,7 @@ static bool may_trail(const struct kh_exchange *x, struct kh_slice name)
 		return false;
 	if (x->injection.count > 0)
 		return !kh_carrier_is_field(name) && !kh_injection_sets_field(&x->injection, name);
-	return x->decision.rule->client_auth_pass || !kh_carrier_is_field(name);
+	return kh_decision_passes_auth(&x->decision) || !kh_carrier_is_field(name);
 }
 
 /* A rule that looks at a field does so in the head: some servers put both together. */
@@ -147,8 +148,9 @@ static bool is_looked_at(const struct kh_exchange *x, struct kh_slice name)
 					      .host = &x->authority.host,
 					      .port = x->authority.port };
 
-	return kh_policy_looks_at_field(x->gen->policy, x->tenant, x->side->door->narrowing, &view,
-					name);
+	const struct kh_standing *now = &x->ruling.at;
+
+	return kh_policy_looks_at_field(now->gen->policy, now->tenant, now->narrowing, &view, name);
 }
 
 /* Those of the fields behind the content that go upstream. Return: false with `err`: one of them
@@ -173,9 +175,7 @@ static bool choose_trailers(const struct kh_exchange *x, const struct kh_field *
 	return true;
 }
 
-/* Held, or on its way up. */
-static void kh_exchange_end_content(struct kh_exchange *x, const struct kh_field *trailers,
-				    size_t n)
+void kh_exchange_end_content(struct kh_exchange *x, const struct kh_field *trailers, size_t n)
 {
 	struct kh_field kept[KH_LIMIT_FIELDS];
 	size_t n_kept = 0;

@@ -47,18 +47,18 @@ void kh_exchange_count_end(const struct kh_exchange *x, bool opened)
 	struct kh_counts *counts = &x->side->loop->counts;
 	enum kh_fate fate =
 		!opened ? KH_FATE_DENY
-		: x->decision.would != KH_ERR_NONE || x->would_reach.kind != KH_QUOTA_NONE
+		: x->decision.would != KH_ERR_NONE || x->would_reach.verdict.kind != KH_QUOTA_NONE
 			? KH_FATE_WOULD_DENY
 			: KH_FATE_ALLOW;
 
 	if (x->tally)
 		kh_counter_add(&x->tally->requests[fate], 1);
-	atomic_fetch_add_explicit(&x->side->door->listener_stats->fates[fate], 1,
+	atomic_fetch_add_explicit(&x->side->acceptor->listener_stats->fates[fate], 1,
 				  memory_order_relaxed);
 	if (x->reason != KH_ERR_NONE)
 		kh_counter_add(&(opened ? counts->failures : counts->denials)[x->reason], 1);
-	if (x->reached.kind != KH_QUOTA_NONE)
-		kh_counter_add(&counts->limits[x->reached.kind], 1);
+	if (x->reached.verdict.kind != KH_QUOTA_NONE)
+		kh_counter_add(&counts->limits[x->reached.verdict.kind], 1);
 	if (!opened)
 		return;
 	kh_histogram_add(&counts->total, &kh_bounds_total, kh_clock_mono_us() - x->began_us);

@@ -41,7 +41,7 @@ static void free_exchange(struct kh_exchange *x)
 	kh_content_fini(x);
 	kh_target_fini(&x->target);
 	kh_generation_unref(x->gen);
-	kh_generation_unref(x->geo_gen);
+	kh_ruling_leave(&x->ruling);
 	kh_websocket_free(x->websocket);
 	kh_content_look_free(x->content_look);
 	kh_buf_fini(&x->held);

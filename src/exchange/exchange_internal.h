@@ -25,6 +25,8 @@ void kh_exchange_decide(struct kh_exchange *x);
 /* When it ends, however busy it is (timeouts.total). */
 uint64_t kh_exchange_last_ms(const struct kh_exchange *x);
 /* exchange_content.c */
+/* Held, or on its way up: this was all of it. */
+void kh_exchange_end_content(struct kh_exchange *x, const struct kh_field *trailers, size_t n);
 /* In RELAY: of what is held, as much as the upstream takes. Return: false: the exchange is over. */
 bool kh_exchange_send_held(struct kh_exchange *x);
 /* exchange_up.c: `x` has its sandbox's side and its message. */
@@ -51,7 +53,7 @@ bool kh_content_end(struct kh_exchange *x, const struct kh_field *trailers, size
 		    struct kh_err *err);
 void kh_content_fini(struct kh_exchange *x);
 
-/* hold.c: content that is looked into before anything is decided */
+/* body_buffer.c: content that is looked into before anything is decided */
 /* For a credential that goes into it; likewise kh_body_buffer_begin. */
 bool kh_body_buffer_begin_for_credential(struct kh_exchange *x, struct kh_err *err);
 bool kh_body_buffer_end_for_credential(struct kh_exchange *x, size_t n_trailers,
@@ -108,10 +110,13 @@ struct kh_exchange_texts {
 };
 void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out,
 			  struct kh_exchange_texts *texts);
+/* It is decided anew before anything of it was sent: what was opened is closed, and the exchange
+ * goes on under another id, without a record. Return: false with `err`: the journal has no room. */
+bool kh_exchange_record_anew(struct kh_exchange *x, struct kh_err *err);
 /* Its last record: of what was opened the close, else the refusal. */
 void kh_exchange_record_end(struct kh_exchange *x);
 
-/* own.c: keyhole.internal */
+/* internal_page.c: keyhole.internal */
 /* The request that one to keyhole.internal stands for, or the page that it asks for. Return: false
  * with `err`: neither. */
 bool kh_internal_page_resolve(struct kh_exchange *x, struct kh_err *err);
@@ -124,16 +129,21 @@ void kh_dialect_put(struct kh_buf *out, const struct kh_exchange *x, struct kh_s
 		    const struct kh_err *err);
 
 /* request.c: the canonical request, the decision, and what goes upstream */
+void kh_ruling_take(struct kh_ruling *ruling, const struct kh_standing *at,
+		    const struct kh_decision *decision);
+void kh_ruling_leave(struct kh_ruling *ruling);
 bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err);
 bool kh_request_decide(struct kh_exchange *x, struct kh_err *err);
-/* Would these rules allow it, there where it is connected to? Then it keeps to their geo and their
- * limits from here on. */
-bool kh_request_is_allowed(struct kh_exchange *x, struct kh_generation *g);
+/* Of a tunnel that was allowed before: is it still one of its kind? */
+bool kh_request_decide_tunnel(struct kh_exchange *x, struct kh_err *err);
+/* Would the rules in force allow it, there where it is connected to? Then it keeps to their geo and
+ * their limits from here on. */
+bool kh_request_is_allowed(struct kh_exchange *x);
 /* Of an address that its host's name resolves into; NULL: nobody here knows it. Return: false with
  * `err`: a rule that names addresses denies it, and x->denied_there says which. */
 bool kh_request_may_go_to(struct kh_exchange *x, const struct kh_sockaddr *addr,
 			  struct kh_err *err);
-void kh_request_settle_geo(struct kh_exchange *x, struct kh_generation *g,
+void kh_request_settle_geo(struct kh_exchange *x, const struct kh_standing *standing,
 			   const struct kh_decision *decision);
 /* request_head.c: for the head that an up codec writes: the target (path and query), the authority
  * as Host or :authority, and which fields of the message go along. Behind them the credentials' own
@@ -149,12 +159,25 @@ bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *fie
 /* Does a parameter of the query stay here, as the client's own authentication? */
 bool kh_request_drops_parameter(const struct kh_exchange *x, struct kh_slice name);
 
+/* observe.c: what goes through because it is only observed */
+/*
+ * The tenant's rules refuse it for that reason, by that rule. Where they only observe, it is
+ * marked, and all that was chosen to go in (credentials, signatures, a client certificate) is
+ * dropped: the one way to do either. Nothing of it has gone up. Return: false: they are enforced.
+ */
+bool kh_exchange_observe(struct kh_exchange *x, enum kh_err_code reason, const struct kh_rule *by);
+/* The same for an address that was refused for it (x->observed_before), for once. Its open record
+ * stands already; `withheld` says whether it names a credential. Return: false: there was none. */
+bool kh_exchange_observe_there(struct kh_exchange *x);
+/* It goes to the address that was asked about last: the mark of a rule that observes. */
+void kh_exchange_mark_there(struct kh_exchange *x);
+
 /* quota.c: limits */
 /* The last part of the decision: takes what the exchange needs from the start. */
 bool kh_exchange_take_limits(struct kh_exchange *x, struct kh_err *err);
 void kh_exchange_leave_limits(struct kh_exchange *x);
 /* Those of another generation are in force now, by which it was decided so. */
-void kh_exchange_change_limits(struct kh_exchange *x, struct kh_generation *g,
+void kh_exchange_change_limits(struct kh_exchange *x, const struct kh_standing *standing,
 			       const struct kh_decision *decision);
 /* Content that is about to go: BYTES_UP or BYTES_DOWN. Return: how many bytes may; fewer than asked
  * for: `err` says why, and the exchange ends with them. */
@@ -166,10 +189,7 @@ bool kh_exchange_may_be_so_large(struct kh_exchange *x, uint64_t bytes, struct k
 uint64_t kh_exchange_lifetime_ends(const struct kh_exchange *x);
 void kh_exchange_lifetime_over(struct kh_exchange *x, struct kh_err *err);
 /* For the journal; NULL for none. */
-const char *kh_exchange_limit_text(const struct kh_exchange *x, const struct kh_verdict *verdict,
-				   char out[KH_LIMIT_TEXT_BYTES]);
-/* "acme". */
-const char *kh_exchange_limit_owner(const struct kh_exchange *x, const struct kh_verdict *verdict);
+const char *kh_reached_text(const struct kh_reached *reached, char out[KH_LIMIT_TEXT_BYTES]);
 
 /* reflection.c: where a credential went into the target, the answer's head with it taken out.
  * Return: false: it can't be looked through. *out NULL: there is nothing to look for. */

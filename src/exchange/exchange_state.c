@@ -13,7 +13,7 @@ bool kh_exchange_set_state(struct kh_exchange *x, enum kh_exchange_state state, 
 		[KH_EXCHANGE_ENDED] = "ended",
 	};
 	enum {
-		/* Until the open record is made, it may be decided anew (a reload). */
+		/* Until something of it is sent, it may be decided anew (a reload). */
 		UNDECIDED = KH_STATE(KH_EXCHANGE_HOLD) | KH_STATE(KH_EXCHANGE_SECRET) |
 			    KH_STATE(KH_EXCHANGE_COMMIT) | KH_STATE(KH_EXCHANGE_ENDED),
 	};
@@ -22,10 +22,10 @@ bool kh_exchange_set_state(struct kh_exchange *x, enum kh_exchange_state state, 
 		[KH_EXCHANGE_HOLD] = UNDECIDED,
 		[KH_EXCHANGE_SECRET] = UNDECIDED,
 		/* A page is answered without a connection. */
-		[KH_EXCHANGE_COMMIT] = KH_STATE(KH_EXCHANGE_CONNECT) | KH_STATE(KH_EXCHANGE_ENDED),
+		[KH_EXCHANGE_COMMIT] = KH_STATE(KH_EXCHANGE_CONNECT) | UNDECIDED,
 		/* Another try, with another connection. */
-		[KH_EXCHANGE_CONNECT] = KH_STATE(KH_EXCHANGE_CONNECT) |
-					KH_STATE(KH_EXCHANGE_RELAY) | KH_STATE(KH_EXCHANGE_ENDED),
+		[KH_EXCHANGE_CONNECT] =
+			KH_STATE(KH_EXCHANGE_CONNECT) | KH_STATE(KH_EXCHANGE_RELAY) | UNDECIDED,
 		[KH_EXCHANGE_RELAY] = KH_STATE(KH_EXCHANGE_CONNECT) | KH_STATE(KH_EXCHANGE_ENDED),
 		[KH_EXCHANGE_ENDED] = 0,
 	};
@@ -95,7 +95,8 @@ bool kh_exchange_set_record(struct kh_exchange *x, enum kh_record_state state, s
 				   KH_STATE(KH_RECORD_CLOSED),
 		[KH_RECORD_OPEN] = KH_STATE(KH_RECORD_CLOSED),
 		[KH_RECORD_OPEN_WOULD] = KH_STATE(KH_RECORD_CLOSED),
-		[KH_RECORD_CLOSED] = 0,
+		/* Decided anew, it gets records of its own. */
+		[KH_RECORD_CLOSED] = KH_STATE(KH_RECORD_NONE),
 	};
 	static const struct kh_machine machine = { "record", KH_RECORD_CLOSED + 1, names, next };
 

@@ -38,7 +38,7 @@ static struct kh_secret *identity_of(const struct kh_exchange *x)
 static void wish(const struct kh_up_user *user, struct kh_up_wish *out)
 {
 	const struct kh_exchange *x = exchange_of_const(user);
-	const struct kh_acceptor *door = x->side->door;
+	const struct kh_acceptor *acceptor = x->side->acceptor;
 	struct kh_up_key *key = &out->key;
 
 	*key = (struct kh_up_key){
@@ -48,18 +48,18 @@ static void wish(const struct kh_up_user *user, struct kh_up_wish *out)
 		.generation = x->gen->number,
 		.tenant = x->tenant,
 		.identity = identity_of(x),
-		.session_acceptor = x->decision.rule->client_auth_pass ? door->number : -1,
+		.session_acceptor = kh_decision_passes_auth(&x->decision) ? acceptor->number : -1,
 		.geo = x->geo,
 	};
 	for (size_t i = 0; i < x->injection.count; i++)
 		key->credentials[key->n_credentials++] = x->injection.list[i].index;
-	out->door = door->number;
-	out->whose = door->listener_stats->number;
+	out->acceptor = acceptor->number;
+	out->whose = acceptor->listener_stats->number;
 	/* Without TLS of ours nothing says what the other side speaks. */
 	out->may_be_h2 =
 		!x->tunnel && x->scheme == KH_SCHEME_HTTPS && x->gen->config->upstream_http2;
 	out->gen = x->gen;
-	out->geo_gen = x->geo_gen;
+	out->geo_gen = x->ruling.at.gen;
 }
 
 static bool may_go_to(struct kh_up_user *user, const struct kh_sockaddr *addr, struct kh_err *err)
@@ -122,14 +122,22 @@ static void fail_by_rule(struct kh_exchange *x, const struct kh_err *err)
 	kh_exchange_fail(x, err);
 }
 
+static void leave_connection(struct kh_exchange *x)
+{
+	if (x->up.stream)
+		x->up.stream->ops->release(x->up.stream, false);
+	x->up.stream = NULL;
+}
+
 static void failed(struct kh_up_user *user, const struct kh_err *err)
 {
 	struct kh_exchange *x = exchange_of(user);
 
-	if (x->up.stream)
-		x->up.stream->ops->release(x->up.stream, false);
-	x->up.stream = NULL;
-	fail_by_rule(x, err);
+	leave_connection(x);
+	if (kh_err_is_policy(err->code) && kh_exchange_observe_there(x))
+		kh_exchange_connect(x, false);
+	else
+		fail_by_rule(x, err);
 }
 
 /* What went on the connection before, once more behind the head. */
@@ -154,10 +162,24 @@ static void ready(struct kh_up_user *user, const struct kh_up_facts *facts)
 	x->place = *facts->place;
 	x->tls = facts->tls;
 	/* The connection may have been made for another request. */
-	if (!kh_request_may_go_to(x, facts->address, &err) || !kh_signing_make(x, &err) ||
-	    !kh_content_begin(x, &err) || !user->stream->ops->put_head(user->stream, &err) ||
+	bool may_go = kh_request_may_go_to(x, facts->address, &err);
+	if (!may_go && (may_go = kh_exchange_observe_there(x)) && x->withheld) {
+		leave_connection(x); /* which was made for the credential */
+		kh_exchange_connect(x, false);
+		return;
+	}
+	if (may_go)
+		kh_exchange_mark_there(x);
+	if (!may_go || !kh_signing_make(x, &err) || !kh_content_begin(x, &err) ||
+	    !user->stream->ops->put_head(user->stream, &err) ||
 	    (x->heads++ > 0 && !repeat_content(x, &err)))
 		fail_by_rule(x, &err);
+}
+
+/* What was sent under other rules is not sent once more. */
+static bool is_decided_by_rules_in_force(const struct kh_exchange *x)
+{
+	return x->gen == x->side->acceptor->gen;
 }
 
 static bool may_retry(const struct kh_up_user *user)
@@ -165,7 +187,8 @@ static bool may_retry(const struct kh_up_user *user)
 	const struct kh_exchange *x = exchange_of_const(user);
 	static const char *const safe[] = { "GET", "HEAD", "OPTIONS" };
 
-	if (x->settled || x->up.moves > 0 || x->up_bytes > 0 || !kh_exchange_has_request(x))
+	if (!is_decided_by_rules_in_force(x) || x->settled || x->up.moves > 0 || x->up_bytes > 0 ||
+	    !kh_exchange_has_request(x))
 		return false;
 	for (size_t i = 0; i < sizeof(safe) / sizeof(*safe); i++)
 		if (kh_slice_eq(x->message->method, kh_slice_str(safe[i])))
@@ -177,7 +200,7 @@ static bool may_repeat(const struct kh_up_user *user)
 {
 	const struct kh_exchange *x = exchange_of_const(user);
 
-	return !x->settled && x->up.moves < KH_LIMIT_MOVES;
+	return is_decided_by_rules_in_force(x) && !x->settled && x->up.moves < KH_LIMIT_MOVES;
 }
 
 static void retry(struct kh_up_user *user)
@@ -185,8 +208,7 @@ static void retry(struct kh_up_user *user)
 	struct kh_exchange *x = exchange_of(user);
 
 	x->up.moves++;
-	x->up.stream->ops->release(x->up.stream, false);
-	x->up.stream = NULL;
+	leave_connection(x);
 	kh_exchange_connect(x, true);
 }
 

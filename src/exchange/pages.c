@@ -2,12 +2,12 @@
  * pages.c - http://keyhole.internal/: what a sandbox is told about itself
  *
  * Who it is, what it may reach, which credentials stand ready, what is left of its limits; and, at
- * /why (why.c), what would become of a request. Text, for people and models; JSON where `Accept`
- * asks for it. /ca.pem is the certificate that its clients have to trust, for a sandbox that
- * keyhole did not lay out itself: whoever can connect to the socket may know it. Nothing of other
- * tenants is said and nothing of the site's rules but that there are any; no address inside; of a
- * credential its name, and whether it has a value. Each page is an exchange like any other, with
- * its two records in the journal.
+ * /why (why_page.c), what would become of a request. Text, for people and models; JSON where
+ * `Accept` asks for it. /ca.pem is the certificate that its clients have to trust, for a sandbox
+ * that keyhole did not lay out itself: whoever can connect to the socket may know it. Nothing of
+ * other tenants is said and nothing of the site's rules but that there are any; no address inside;
+ * of a credential its name, and whether it has a value. Each page is an exchange like any other,
+ * with its two records in the journal.
  */
 
 #include <keyhole/config/config.h>
@@ -178,7 +178,7 @@ static void put_limit_text(struct limits_page *page, const struct kh_verdict *li
 
 	kh_buf_printf(page->out, "  %s of %s '%s'", text, kh_quota_owner_name(limit->owner),
 		      page->name);
-	if (limit->kind != KH_QUOTA_MAX_BODY && limit->kind != KH_QUOTA_TUNNEL_LIFETIME)
+	if (kh_quota_is_rate(limit->kind) || kh_quota_is_places(limit->kind))
 		kh_buf_printf(page->out, ": %llu of %llu used", (unsigned long long)limit->used,
 			      (unsigned long long)limit->most);
 	if (limit->used > 0 && limit->reset_ms > 0)
@@ -218,20 +218,20 @@ static void put_limit(void *arg, const struct kh_verdict *limit)
 static size_t put_limits(struct kh_buf *out, const struct kh_exchange *x,
 			 const struct kh_rules *rules, bool json)
 {
-	const struct kh_listener_config *listener = x->side->door->config;
+	const struct kh_listener_config *listener = x->listener;
 	const struct kh_tenant_config *tenant = &x->gen->config->tenants[x->tenant];
-	const struct kh_quota_ledger *ledger = &x->gen->ledger;
+	const struct kh_quota_ledger *quota_ledger = &x->gen->quota_ledger;
 	uint64_t now_ms = x->side->loop->now_ms;
 	struct limits_page page = { .out = out, .json = json };
 
 	page.name = listener->sandbox;
-	kh_quota_look(listener->limits, KH_OF_SANDBOX, ledger, now_ms, put_limit, &page);
+	kh_quota_look(listener->limits, KH_OF_SANDBOX, quota_ledger, now_ms, put_limit, &page);
 	page.name = tenant->name;
-	kh_quota_look(tenant->limits, KH_OF_TENANT, ledger, now_ms, put_limit, &page);
+	kh_quota_look(tenant->limits, KH_OF_TENANT, quota_ledger, now_ms, put_limit, &page);
 	for (size_t i = 0, n = listed(rules); i < n; i++) {
 		page.name = rules->list[i].text;
 		if (rules->list[i].more)
-			kh_quota_look(rules->list[i].more->limits, KH_OF_RULE, ledger, now_ms,
+			kh_quota_look(rules->list[i].more->limits, KH_OF_RULE, quota_ledger, now_ms,
 				      put_limit, &page);
 	}
 	return page.n;
@@ -242,15 +242,15 @@ static size_t put_limits(struct kh_buf *out, const struct kh_exchange *x,
 static void put_home_text(struct kh_buf *out, const struct kh_exchange *x)
 {
 	const struct kh_config *config = x->gen->config;
-	const struct kh_listener_config *listener = x->side->door->config;
+	const struct kh_listener_config *listener = x->listener;
 	const struct kh_tenant_config *tenant = &config->tenants[x->tenant];
 	const struct kh_rules *rules = &tenant->rules;
 
 	kh_buf_printf(out,
 		      "keyhole stands between this sandbox and the network: what leaves has to be "
 		      "allowed, and real\ncredentials are put in on the way out.\n\n"
-		      "sandbox: %s\ntenant: %s\n\nrules, of which the first that matches decides "
-		      "(what none matches is denied):\n",
+		      "sandbox: %s\ntenant: %s\n\nrules (the first matching rule decides; if none "
+		      "matches, the request is denied):\n",
 		      listener->sandbox, tenant->name);
 	put_rules(out, config, rules, false);
 	if (listener->narrowed) {
@@ -283,7 +283,7 @@ static void put_home_text(struct kh_buf *out, const struct kh_exchange *x)
 static void put_home_json(struct kh_buf *out, const struct kh_exchange *x)
 {
 	const struct kh_config *config = x->gen->config;
-	const struct kh_listener_config *listener = x->side->door->config;
+	const struct kh_listener_config *listener = x->listener;
 	const struct kh_tenant_config *tenant = &config->tenants[x->tenant];
 
 	kh_buf_append_str(out, "{\"sandbox\":");

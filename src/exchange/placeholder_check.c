@@ -31,16 +31,16 @@ struct look {
 /* Drawn once for each configuration. */
 static const struct kh_owner_tag *own_tags(const struct kh_exchange *x)
 {
-	struct kh_acceptor *door = x->side->door;
+	struct kh_acceptor *acceptor = x->side->acceptor;
 	const struct kh_config *config = x->gen->config;
 
-	if (door->tags_of != x->gen->number + 1U) {
+	if (acceptor->tags_of != x->gen->number + 1U) {
 		for (size_t i = 0; i < x->gen->recogniser.n_keys; i++)
-			kh_owner_tag_make(&door->tags[i], &config->placeholder_keys[i],
-					  config->tenants[x->tenant].name, door->config->sandbox);
-		door->tags_of = x->gen->number + 1U;
+			kh_owner_tag_make(&acceptor->tags[i], &config->placeholder_keys[i],
+					  config->tenants[x->tenant].name, x->listener->sandbox);
+		acceptor->tags_of = x->gen->number + 1U;
 	}
-	return door->tags;
+	return acceptor->tags;
 }
 
 static bool is_own(const struct kh_exchange *x, const struct kh_mark *mark)
@@ -99,7 +99,7 @@ static bool look_at(struct look *look, struct kh_slice text, bool goes, const ch
 
 	look->goes = goes;
 	look->any = false;
-	if (kh_each_reading(text, look_for_marks, look))
+	if (kh_recognise_each_reading(text, look_for_marks, look))
 		return true;
 	if (!look->any)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to look into the request");
@@ -151,10 +151,21 @@ static bool is_parameter(const struct kh_injected *one, struct kh_slice name)
 {
 	const struct kh_placement *placement = one->credential->placement;
 
-	if (placement && placement->kind == KH_PLACEMENT_SIGV4)
+	switch (kh_placement_kind_of(placement)) {
+	case KH_PLACEMENT_SIGV4:
 		return kh_carrier_is_named(name, KH_SLICE("X-Amz-Credential"));
-	return placement && placement->kind == KH_PLACEMENT_QUERY &&
-	       kh_carrier_is_named(name, kh_slice_str(placement->name));
+	case KH_PLACEMENT_QUERY:
+		return kh_carrier_is_named(name, kh_slice_str(placement->name));
+	case KH_PLACEMENT_NONE:
+	case KH_PLACEMENT_FIELDS:
+	case KH_PLACEMENT_COOKIE:
+	case KH_PLACEMENT_BODY:
+	case KH_PLACEMENT_HMAC:
+	case KH_PLACEMENT_MTLS:
+	case KH_PLACEMENT_KINDS:
+		break;
+	}
+	return false;
 }
 
 static void note_held(const struct look *look, size_t i, bool *seen)
@@ -219,7 +230,7 @@ static bool check(struct kh_exchange *x, struct kh_err *err)
 		return false;
 	for (size_t i = 0; i < x->injection.count; i++) {
 		const struct kh_injected *one = &x->injection.list[i];
-		if (one->credential->stand_in.required &&
+		if (one->credential->placeholder.required &&
 		    kh_placement_shows_placeholder(one->credential->placement) && !seen[i])
 			return kh_err_set(
 				err, KH_ERR_PLACEHOLDER_MISSING,
@@ -236,18 +247,13 @@ static bool check(struct kh_exchange *x, struct kh_err *err)
 bool kh_placeholder_settle(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_err why = KH_ERR_INIT;
-	const struct kh_rule *observing = kh_policy_observing(x->gen->policy, x->tenant);
 
 	if (!x->gen->recogniser.marks || check(x, &why))
 		return true;
-	if (!observing || why.code == KH_ERR_NO_MEMORY) {
-		*err = why;
-		return false;
-	}
-	x->decision.would = why.code;
-	x->decision.would_rule = x->decision.rule;
-	x->decision.would_list = KH_LIST_TENANT;
-	return true;
+	if (why.code != KH_ERR_NO_MEMORY && kh_exchange_observe(x, why.code, x->decision.rule))
+		return true;
+	*err = why;
+	return false;
 }
 
 bool kh_placeholder_trailer_may_go(const struct kh_exchange *x, const struct kh_field *field,

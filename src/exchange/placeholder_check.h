@@ -25,18 +25,21 @@ bool kh_recognise_request(struct kh_exchange *x, struct kh_err *err);
  * while, whatever it holds. Return: false with EXFILTRATION or SANDBOX_HELD.
  */
 bool kh_recognise_may_leave(struct kh_exchange *x, struct kh_err *err);
-/* It is refused before anything was sent: takes as long as if it had been recognised. */
-void kh_recognise_even_out(const struct kh_exchange *x);
+/* It is refused before anything was sent: does what was done if it had a candidate, unless it had.
+ */
+void kh_recognise_even_out(struct kh_exchange *x);
 /* The same of one field behind the content, whose head has left: it is seen. */
 bool kh_recognise_none_in_trailer(const struct kh_exchange *x, const struct kh_field *field,
 				  struct kh_err *err);
 /* For the journal: the same with "(hidden)" for a host that holds a real credential; does a text
- * that may name such a host, or a model, hold one? True where there is no memory to look. */
+ * that may name such a host, or a model, hold one? True where there is no memory to look.
+ * `refused`: the work is the same whatever it is. */
 const struct kh_authority *kh_authority_hidden(void);
 struct kh_worker;
-bool kh_recognise_in_text(struct kh_worker *worker, struct kh_slice text);
+bool kh_recognise_in_text(struct kh_worker *worker, struct kh_slice text, bool refused);
 /* Runs `fn` on every reading of a text. Return: false: `fn` said so, or there is no memory. */
-bool kh_each_reading(struct kh_slice text, bool (*fn)(struct kh_slice text, void *arg), void *arg);
+bool kh_recognise_each_reading(struct kh_slice text, bool (*fn)(struct kh_slice text, void *arg),
+			       void *arg);
 /* The method for the journal: "(hidden)" where it holds a real credential. */
 struct kh_slice kh_recognise_method_shown(const struct kh_exchange *x);
 /* A text of the sandbox's own for an answer to it: "(hidden)" in place of one that may hold a
@@ -44,8 +47,8 @@ struct kh_slice kh_recognise_method_shown(const struct kh_exchange *x);
 struct kh_slice kh_recognise_text_shown(struct kh_slice text);
 /*
  * The decision has been made, and what goes in is chosen: is there a placeholder where it would
- * leave, or another sandbox's anywhere, or none where one must be? Return: false with EXFILTRATION
- * or PLACEHOLDER_MISSING.
+ * leave, or another sandbox's anywhere, or none where one must be? Where that is only observed,
+ * nothing goes in. Return: false with EXFILTRATION or PLACEHOLDER_MISSING.
  */
 bool kh_placeholder_settle(struct kh_exchange *x, struct kh_err *err);
 /* The same of one field behind the content. */

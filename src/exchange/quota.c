@@ -12,7 +12,7 @@
 struct kh_down_limits {
 	struct kh_quota quota; /* of the loop's generation, whose pointers it holds */
 	bool held;
-	struct kh_verdict reached, would_reach;
+	struct kh_reached reached, would_reach;
 };
 
 static struct kh_limits *limits_of(const struct kh_rule *rule)
@@ -21,36 +21,36 @@ static struct kh_limits *limits_of(const struct kh_rule *rule)
 }
 
 /* The site's, the tenant's and the sandbox's. */
-static struct kh_quota quota_at(const struct kh_generation *g, const struct kh_acceptor *door)
+static struct kh_quota quota_at(const struct kh_standing *at)
 {
+	const struct kh_config *config = at->gen->config;
+	const struct kh_tenant_config *tenant = &config->tenants[at->tenant];
 	struct kh_quota quota = { 0 };
-	uint16_t tenant = door->config->tenant;
 
-	kh_quota_set(&quota, KH_OF_SITE, g->config->site_limits);
-	kh_quota_set(&quota, KH_OF_TENANT, g->config->tenants[tenant].limits);
-	kh_quota_set(&quota, KH_OF_SANDBOX, door->config->limits);
-	quota.observes = g->config->tenants[tenant].mode == KH_MODE_OBSERVE;
+	kh_quota_set(&quota, KH_OF_SITE, config->site_limits);
+	kh_quota_set(&quota, KH_OF_TENANT, tenant->limits);
+	kh_quota_set(&quota, KH_OF_SANDBOX, at->listener->limits);
+	quota.observes = tenant->mode == KH_MODE_OBSERVE;
 	return quota;
 }
 
-static struct kh_quota quota_of(const struct kh_generation *g, const struct kh_acceptor *door,
-				const struct kh_decision *decision)
+static struct kh_quota quota_of(const struct kh_standing *at, const struct kh_decision *decision)
 {
-	struct kh_quota quota = quota_at(g, door);
+	struct kh_quota quota = quota_at(at);
 
 	kh_quota_set(&quota, KH_OF_SITE_RULE, limits_of(decision->site_rule));
 	kh_quota_set(&quota, KH_OF_RULE, limits_of(decision->rule));
 	return quota;
 }
 
-static const char *owner_name(const struct kh_generation *g, const struct kh_acceptor *door,
-			      enum kh_quota_owner owner, const struct kh_decision *decision)
+static const char *owner_name(const struct kh_standing *at, enum kh_quota_owner owner,
+			      const struct kh_decision *decision)
 {
 	switch (owner) {
 	case KH_OF_TENANT:
-		return g->config->tenants[door->config->tenant].name;
+		return at->gen->config->tenants[at->tenant].name;
 	case KH_OF_SANDBOX:
-		return door->config->sandbox;
+		return at->listener->sandbox;
 	case KH_OF_SITE_RULE:
 		return decision && decision->site_rule ? decision->site_rule->text : "";
 	case KH_OF_RULE:
@@ -60,6 +60,18 @@ static const char *owner_name(const struct kh_generation *g, const struct kh_acc
 		break;
 	}
 	return "";
+}
+
+/* While the limits are there. `decision`: whose rules have some; NULL: no rule's are among them. */
+static struct kh_reached reached_of(const struct kh_standing *at, const struct kh_verdict *verdict,
+				    const struct kh_decision *decision)
+{
+	struct kh_reached reached = { .verdict = *verdict };
+
+	if (verdict->kind != KH_QUOTA_NONE)
+		(void)snprintf(reached.owner, sizeof(reached.owner), "%.*s",
+			       KH_LIMIT_OWNER_BYTES - 1, owner_name(at, verdict->owner, decision));
+	return reached;
 }
 
 /* ---- exchanges ---- */
@@ -74,21 +86,24 @@ static uint64_t announced(const struct kh_exchange *x)
 }
 
 /* Observed, and the first that was: enforced it would have been refused for this. */
-static void note_would(struct kh_exchange *x, const struct kh_verdict *reached)
+static void note_would(struct kh_exchange *x, const struct kh_reached *reached)
 {
-	if (x->would_reach.kind != KH_QUOTA_NONE)
+	if (x->would_reach.verdict.kind != KH_QUOTA_NONE || reached->verdict.kind == KH_QUOTA_NONE)
 		return;
 	x->would_reach = *reached;
-	if (x->decision.would == KH_ERR_NONE)
-		x->decision.would = kh_verdict_code(reached);
 }
 
-static bool refuse(struct kh_exchange *x, const struct kh_verdict *reached, struct kh_err *err)
+static void note_verdict(struct kh_exchange *x, const struct kh_verdict *verdict)
 {
-	x->reached = *reached;
-	kh_verdict_text(reached,
-			owner_name(x->limits_gen, x->side->door, reached->owner, &x->decision),
-			err);
+	const struct kh_reached reached = reached_of(&x->limited.at, verdict, &x->limited.decision);
+
+	note_would(x, &reached);
+}
+
+static bool refuse(struct kh_exchange *x, const struct kh_verdict *verdict, struct kh_err *err)
+{
+	x->reached = reached_of(&x->limited.at, verdict, &x->limited.decision);
+	kh_verdict_text(verdict, x->reached.owner, err);
 	return false;
 }
 
@@ -103,31 +118,31 @@ static bool check_size(struct kh_exchange *x, uint64_t bytes, struct kh_err *err
 		return refuse(x, &reached, err);
 	reached.most = kh_quota_least(&x->limits, KH_QUOTA_MAX_BODY, false, &reached.owner);
 	if (!tunnel && reached.most > 0 && bytes > reached.most)
-		note_would(x, &reached);
+		note_verdict(x, &reached);
 	return true;
 }
 
 /* Other limits than those that it has (at a reload). */
-static void go_over(struct kh_exchange *x, struct kh_generation *g,
+static void go_over(struct kh_exchange *x, const struct kh_standing *at,
 		    const struct kh_decision *decision)
 {
-	struct kh_quota next = quota_of(g, x->side->door, decision);
+	struct kh_quota next = quota_of(at, decision);
 
 	if (x->limits_held)
-		kh_quota_move(&x->limits, &next, &g->ledger);
+		kh_quota_move(&x->limits, &next, &at->gen->quota_ledger);
 	x->limits = next;
-	kh_generation_unref(x->limits_gen);
-	x->limits_gen = kh_generation_ref(g);
+	kh_ruling_take(&x->limited, at, decision);
 }
 
 bool kh_exchange_take_limits(struct kh_exchange *x, struct kh_err *err)
 {
+	const struct kh_standing at = kh_exchange_standing(x);
 	struct kh_down_side *side = x->side;
 	struct kh_verdict reached = { .kind = KH_QUOTA_NONE };
 	uint64_t bytes = announced(x);
 
 	if (x->limits_held) { /* decided anew */
-		go_over(x, x->gen, &x->decision);
+		go_over(x, &at, &x->decision);
 		return true;
 	}
 	if (!kh_down_take_place(side, err)) {
@@ -135,35 +150,33 @@ bool kh_exchange_take_limits(struct kh_exchange *x, struct kh_err *err)
 			x->reached = side->limits->reached;
 		return false;
 	}
-	x->limits = quota_of(x->gen, side->door, &x->decision);
+	x->limits = quota_of(&at, &x->decision);
 	if (!x->limits.is_any)
 		return true;
-	x->limits_gen = kh_generation_ref(x->gen);
+	kh_ruling_take(&x->limited, &at, &x->decision);
 	if (bytes != UINT64_MAX && !check_size(x, bytes, err))
 		return false;
-	if (!kh_quota_begin(&x->limits, &x->gen->ledger, side->loop->now_ms, bytes, &reached))
+	if (!kh_quota_begin(&x->limits, &x->gen->quota_ledger, side->loop->now_ms, bytes, &reached))
 		return refuse(x, &reached, err);
 	x->limits_held = true;
-	if (side->limits && side->limits->would_reach.kind != KH_QUOTA_NONE)
+	if (side->limits)
 		note_would(x, &side->limits->would_reach);
-	if (reached.kind != KH_QUOTA_NONE)
-		note_would(x, &reached);
+	note_verdict(x, &reached);
 	return true;
 }
 
 void kh_exchange_leave_limits(struct kh_exchange *x)
 {
 	if (x->limits_held)
-		kh_quota_end(&x->limits, &x->limits_gen->ledger);
+		kh_quota_end(&x->limits, &x->limited.at.gen->quota_ledger);
 	x->limits_held = false;
-	kh_generation_unref(x->limits_gen);
-	x->limits_gen = NULL;
+	kh_ruling_leave(&x->limited);
 }
 
-void kh_exchange_change_limits(struct kh_exchange *x, struct kh_generation *g,
+void kh_exchange_change_limits(struct kh_exchange *x, const struct kh_standing *standing,
 			       const struct kh_decision *decision)
 {
-	go_over(x, g, decision);
+	go_over(x, standing, decision);
 }
 
 size_t kh_exchange_spend(struct kh_exchange *x, enum kh_quota_kind kind, size_t bytes,
@@ -176,12 +189,12 @@ size_t kh_exchange_spend(struct kh_exchange *x, enum kh_quota_kind kind, size_t 
 	if (kind == KH_QUOTA_BYTES_UP && !kh_exchange_is_websocket(x) &&
 	    !check_size(x, x->up_bytes + bytes, err))
 		return 0;
-	size_t got = (size_t)kh_quota_take_bytes(&x->limits, &x->limits_gen->ledger, kind,
+	size_t got = (size_t)kh_quota_take_bytes(&x->limits, &x->limited.at.gen->quota_ledger, kind,
 						 x->side->loop->now_ms, bytes, &reached);
 	if (got < bytes)
 		(void)refuse(x, &reached, err);
-	else if (reached.kind != KH_QUOTA_NONE)
-		note_would(x, &reached);
+	else
+		note_verdict(x, &reached);
 	return got;
 }
 
@@ -209,32 +222,17 @@ void kh_exchange_lifetime_over(struct kh_exchange *x, struct kh_err *err)
 	(void)refuse(x, &reached, err);
 }
 
-static const char *limit_text(const struct kh_verdict *verdict, const char *name,
-			      char out[KH_LIMIT_TEXT_BYTES])
+const char *kh_reached_text(const struct kh_reached *reached, char out[KH_LIMIT_TEXT_BYTES])
 {
+	const struct kh_verdict *verdict = &reached->verdict;
 	char limit[KH_VERDICT_LIMIT_BYTES];
-
-	snprintf(out, KH_LIMIT_TEXT_BYTES, "%s%s%.*s: %s", kh_quota_owner_name(verdict->owner),
-		 name[0] ? " " : "", KH_LIMIT_TEXT_BYTES / 2, name,
-		 kh_verdict_limit(verdict, limit));
-	return out;
-}
-
-const char *kh_exchange_limit_text(const struct kh_exchange *x, const struct kh_verdict *verdict,
-				   char out[KH_LIMIT_TEXT_BYTES])
-{
-	const struct kh_generation *g = x->limits_gen ? x->limits_gen : x->gen;
 
 	if (verdict->kind == KH_QUOTA_NONE)
 		return NULL;
-	return limit_text(verdict, owner_name(g, x->side->door, verdict->owner, &x->decision), out);
-}
-
-const char *kh_exchange_limit_owner(const struct kh_exchange *x, const struct kh_verdict *verdict)
-{
-	const struct kh_generation *g = x->limits_gen ? x->limits_gen : x->gen;
-
-	return owner_name(g, x->side->door, verdict->owner, &x->decision);
+	snprintf(out, KH_LIMIT_TEXT_BYTES, "%s%s%.*s: %s", kh_quota_owner_name(verdict->owner),
+		 reached->owner[0] ? " " : "", KH_LIMIT_TEXT_BYTES / 2, reached->owner,
+		 kh_verdict_limit(verdict, limit));
+	return out;
 }
 
 /* ---- connections ---- */
@@ -243,8 +241,8 @@ const char *kh_exchange_limit_owner(const struct kh_exchange *x, const struct kh
 static bool take_place(const struct kh_down_side *side, struct kh_down_limits **slot,
 		       struct kh_err *err)
 {
-	struct kh_generation *g = side->loop->gen;
-	struct kh_quota quota = quota_at(g, side->door);
+	const struct kh_standing at = kh_acceptor_standing(side->acceptor);
+	struct kh_quota quota = quota_at(&at);
 	struct kh_verdict reached = { .kind = KH_QUOTA_NONE };
 
 	if (!quota.is_any || (*slot && (*slot)->held))
@@ -252,13 +250,13 @@ static bool take_place(const struct kh_down_side *side, struct kh_down_limits **
 	if (!*slot && !(*slot = calloc(1, sizeof(**slot))))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a connection");
 	(*slot)->quota = quota;
-	(*slot)->held = kh_quota_connect(&quota, &g->ledger, &reached);
+	(*slot)->held = kh_quota_connect(&quota, &at.gen->quota_ledger, &reached);
 	if ((*slot)->held) {
-		(*slot)->would_reach = reached;
+		(*slot)->would_reach = reached_of(&at, &reached, NULL);
 		return true;
 	}
-	(*slot)->reached = reached;
-	kh_verdict_text(&reached, owner_name(g, side->door, reached.owner, NULL), err);
+	(*slot)->reached = reached_of(&at, &reached, NULL);
+	kh_verdict_text(&reached, (*slot)->reached.owner, err);
 	return false;
 }
 
@@ -283,7 +281,7 @@ bool kh_down_take_place_within(struct kh_down_side *outer, struct kh_down_limits
 void kh_down_leave_place_within(struct kh_down_side *outer, struct kh_down_limits *limits)
 {
 	if (limits && limits->held)
-		kh_quota_disconnect(&limits->quota, &outer->loop->gen->ledger);
+		kh_quota_disconnect(&limits->quota, &outer->loop->gen->quota_ledger);
 	free(limits);
 }
 
@@ -295,12 +293,12 @@ void kh_down_leave_place(struct kh_down_side *side)
 
 void kh_down_change_limits(struct kh_down_side *side)
 {
-	struct kh_quota_ledger *ledger = &side->loop->gen->ledger;
-	struct kh_quota next = quota_at(side->loop->gen, side->door);
+	const struct kh_standing now = kh_acceptor_standing(side->acceptor);
+	struct kh_quota next = quota_at(&now);
 	struct kh_down_limits *limits = side->limits;
 
 	if (limits && limits->held)
-		kh_quota_reconnect(&limits->quota, &next, ledger);
+		kh_quota_reconnect(&limits->quota, &next, &now.gen->quota_ledger);
 	if (limits)
 		limits->quota = next;
 	else
@@ -309,7 +307,8 @@ void kh_down_change_limits(struct kh_down_side *side)
 
 uint64_t kh_down_tunnel_ends(const struct kh_down_side *side)
 {
-	struct kh_quota quota = quota_at(side->loop->gen, side->door);
+	const struct kh_standing now = kh_acceptor_standing(side->acceptor);
+	struct kh_quota quota = quota_at(&now);
 	enum kh_quota_owner owner;
 	uint64_t ms =
 		quota.is_any ? kh_quota_least(&quota, KH_QUOTA_TUNNEL_LIFETIME, true, &owner) : 0;
@@ -321,10 +320,8 @@ const char *kh_down_reached(struct kh_down_side *side, char out[KH_LIMIT_TEXT_BY
 {
 	struct kh_down_limits *limits = side->limits;
 
-	if (!limits || limits->reached.kind == KH_QUOTA_NONE)
+	if (!limits || !kh_reached_text(&limits->reached, out))
 		return NULL;
-	(void)limit_text(&limits->reached,
-			 owner_name(side->loop->gen, side->door, limits->reached.owner, NULL), out);
-	limits->reached.kind = KH_QUOTA_NONE;
+	limits->reached.verdict.kind = KH_QUOTA_NONE;
 	return out;
 }

@@ -13,6 +13,22 @@
 #include "websocket_internal.h"
 #include "signing.h"
 
+void kh_ruling_take(struct kh_ruling *ruling, const struct kh_standing *at,
+		    const struct kh_decision *decision)
+{
+	struct kh_generation *before = ruling->at.gen;
+
+	(void)kh_generation_ref(at->gen);
+	*ruling = (struct kh_ruling){ *at, *decision };
+	kh_generation_unref(before);
+}
+
+void kh_ruling_leave(struct kh_ruling *ruling)
+{
+	kh_generation_unref(ruling->at.gen);
+	ruling->at.gen = NULL;
+}
+
 /* Inside a tunnel everything has to name the tunnel's authority. */
 static bool resolve_in_tunnel(struct kh_exchange *x, struct kh_err *err)
 {
@@ -128,20 +144,22 @@ static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
 	struct kh_slice rest = x->target.query, name, value;
 
 	bool none = x->injection.count == 0;
+	struct kh_slice in_path = kh_carrier_find_in_query(x->target.path_cuts.query);
 
+	if (in_path.len > 0 && !none)
+		return kh_err_set(err, KH_ERR_CLIENT_AUTH,
+				  "the path has authentication after an escaped '?' or '#' (%s), "
+				  "where it can't be taken out (remove it from the request)",
+				  kh_esc(in_path));
+	if (found.len == 0)
+		found = in_path;
 	for (size_t i = 0; i < x->message->n_fields; i++)
 		if (kh_content_drops_field(x, x->message->fields[i].name))
 			note_stripped(x, x->message->fields[i].name);
-	if (found.len == 0 || (none && x->decision.rule->client_auth_pass))
+	if (found.len == 0 || (none && kh_decision_passes_auth(&x->decision)))
 		return true;
-	if (none && kh_policy_observing(x->gen->policy, x->tenant)) {
-		x->decision.would = KH_ERR_CLIENT_AUTH;
-		x->decision.would_rule = x->decision.rule;
-		x->decision.would_list = KH_LIST_TENANT;
-		x->decision.rule =
-			kh_policy_observing_instead(x->gen->policy, x->tenant, x->decision.rule);
+	if (none && kh_exchange_observe(x, KH_ERR_CLIENT_AUTH, x->decision.rule))
 		return true;
-	}
 	if (none)
 		return kh_err_set(err, KH_ERR_CLIENT_AUTH,
 				  "%s carries authentication, and the rule '%s' neither sets a "
@@ -166,7 +184,7 @@ static bool choose_credentials(struct kh_exchange *x, const struct kh_request_vi
 {
 	const struct kh_credential_config *credential;
 
-	kh_injection_choose(&x->injection, x->gen->config, x->decision.rule);
+	kh_injection_choose(&x->injection, x->gen->config, &x->decision);
 	const char *fault = kh_injection_binding_fault(&x->injection, view, &credential);
 	return !fault ||
 	       kh_err_set(err, KH_ERR_CREDENTIAL_BINDING,
@@ -175,10 +193,20 @@ static bool choose_credentials(struct kh_exchange *x, const struct kh_request_vi
 			  kh_scheme_name(x->scheme), x->authority.host.text, fault);
 }
 
-/* `overrides` is the view's. */
-static struct kh_request_view view_of(const struct kh_exchange *x, struct kh_overrides *overrides)
+/* What a view points at. */
+struct room {
+	struct kh_overrides overrides;
+	struct kh_forwarded forwarded;
+};
+
+/* `room` lives as long as the view. */
+static struct kh_request_view view_of(const struct kh_exchange *x, struct room *room)
 {
+	struct kh_overrides *overrides = &room->overrides;
+	room->forwarded.message = x->message;
+	room->forwarded.known = false;
 	kh_overrides_read(overrides, x->message, x->target.query);
+	kh_overrides_read_query(overrides, x->target.path_cuts.query);
 	if (overrides->source != KH_COPY_NONE)
 		kh_copy_source_read(overrides, &x->authority, x->target.path);
 	return (struct kh_request_view){
@@ -189,8 +217,9 @@ static struct kh_request_view view_of(const struct kh_exchange *x, struct kh_ove
 		.path = x->target.path,
 		.path_slashed = x->target.path_slashed,
 		.path_decoded = x->target.path_decoded,
+		.path_cuts = x->target.path_cuts.n > 0 ? &x->target.path_cuts : NULL,
 		.query = x->target.query,
-		.fields = { kh_message_next_forwarded, x->message },
+		.fields = { kh_message_next_forwarded, &room->forwarded },
 		.overrides = kh_overrides_any(overrides) ? overrides : NULL,
 		.has_length = x->message->framing == KH_FRAMING_NONE ||
 			      kh_exchange_has_content(x) ||
@@ -205,13 +234,10 @@ static struct kh_request_view view_of(const struct kh_exchange *x, struct kh_ove
 
 /* Where a rule asks for the model, the head is looked at, and the rules are asked again. Return:
  * false: the head says it in no way that can be taken. */
-static bool ask(struct kh_exchange *x, const struct kh_policy *policy, struct kh_request_view *view,
+static bool ask(struct kh_exchange *x, const struct kh_standing *at, struct kh_request_view *view,
 		struct kh_decision *out, struct kh_err *err)
 {
-	const struct kh_acceptor *door = x->side->door;
-	uint16_t tenant = door->config->tenant;
-
-	kh_policy_decide(policy, tenant, door->narrowing, view, out);
+	kh_policy_decide(at->gen->policy, at->tenant, at->narrowing, view, out);
 	if (!out->asks_model || kh_exchange_has_content(x))
 		return true;
 	if (!kh_body_buffer_look_at_head(x, err)) {
@@ -221,89 +247,100 @@ static bool ask(struct kh_exchange *x, const struct kh_policy *policy, struct kh
 	view->model_state = x->model_state;
 	view->model = kh_slice_str(x->model);
 	if (x->model_state != KH_MODEL_UNREAD)
-		kh_policy_decide(policy, tenant, door->narrowing, view, out);
+		kh_policy_decide(at->gen->policy, at->tenant, at->narrowing, view, out);
 	return true;
 }
 
-void kh_request_settle_geo(struct kh_exchange *x, struct kh_generation *g,
+void kh_request_settle_geo(struct kh_exchange *x, const struct kh_standing *standing,
 			   const struct kh_decision *decision)
 {
-	struct kh_generation *before = x->geo_gen;
-
-	x->geo = kh_policy_geo(g->policy, x->side->door->config->tenant, decision);
-	x->geo_gen = kh_generation_ref(g);
-	kh_generation_unref(before);
+	x->geo = kh_policy_geo(standing->gen->policy, standing->tenant, decision);
+	kh_ruling_take(&x->ruling, standing, decision);
 }
 
 /* What it is connected to already. */
-static bool may_stay(const struct kh_exchange *x, const struct kh_generation *g,
+static bool may_stay(const struct kh_exchange *x, const struct kh_standing *at,
 		     const struct kh_decision *decision)
 {
-	struct kh_geo_levels geo =
-		kh_policy_geo(g->policy, x->side->door->config->tenant, decision);
+	struct kh_geo_levels geo = kh_policy_geo(at->gen->policy, at->tenant, decision);
 
 	const struct kh_sockaddr *addr;
 
 	if (!kh_geo_asks(&geo) || !kh_up_is_connected(&x->up, &addr))
 		return true;
-	return addr && kh_geo_allows(g->geo, &geo, addr, NULL);
+	return addr && kh_geo_allows(at->gen->geo, &geo, addr, NULL);
 }
 
-/* Does a rule that names addresses deny it there, by that policy and its decision? */
-static bool is_denied_at(const struct kh_exchange *x, const struct kh_policy *policy,
+/* Does a rule that names addresses deny it there, by those rules and their decision? */
+static bool is_denied_at(const struct kh_exchange *x, const struct kh_standing *at,
 			 const struct kh_decision *decision, const struct kh_sockaddr *addr,
 			 struct kh_decision *out)
 {
-	const struct kh_acceptor *door = x->side->door;
-	struct kh_overrides overrides;
+	struct room room;
 	struct kh_host host;
 
 	if (x->authority.host.kind != KH_HOST_NAME || !kh_host_of_sockaddr(&host, addr))
 		return false;
-	struct kh_request_view view = view_of(x, &overrides);
+	struct kh_request_view view = view_of(x, &room);
 	if (x->tunnel)
 		view.scheme = x->tunnel == KH_TUNNEL_RAW ? KH_SCHEME_TCP : KH_SCHEME_HTTPS;
-	return kh_policy_denies_address(policy, door->config->tenant, door->narrowing, &view,
+	return kh_policy_denies_address(at->gen->policy, at->tenant, at->narrowing, &view,
 					x->tunnel != KH_TUNNEL_DENIED, decision, &host, out);
 }
 
 bool kh_request_may_go_to(struct kh_exchange *x, const struct kh_sockaddr *addr, struct kh_err *err)
 {
+	const struct kh_standing at = kh_exchange_standing(x);
 	char text[KH_SOCKADDR_TEXT_BYTES];
+	struct kh_decision there = { .allow = false };
 
-	if (!addr || !x->decision.allow ||
-	    !is_denied_at(x, x->gen->policy, &x->decision, addr, &x->denied_there))
+	x->observed_there = there;
+	if (!addr || !x->decision.allow)
 		return true;
-	(void)kh_request_say_denied(&x->denied_there, err);
+	if (is_denied_at(x, &at, &x->decision, addr, &there)) {
+		x->denied_there = there;
+	} else {
+		x->observed_there = there;
+		if (!there.bare || x->decision.bare)
+			return true;
+		x->observed_before = there;
+		there = (struct kh_decision){ .reason = there.would,
+					      .rule = there.would_rule,
+					      .reading = KH_READ_RESOLVED };
+	}
+	(void)kh_request_say_denied(&there, err);
 	kh_sockaddr_format(addr, text);
 	return kh_err_wrap(err, "%s", text);
 }
 
-bool kh_request_is_allowed(struct kh_exchange *x, struct kh_generation *g)
+bool kh_request_is_allowed(struct kh_exchange *x)
 {
-	struct kh_overrides overrides;
-	struct kh_request_view view = view_of(x, &overrides);
-	const struct kh_acceptor *door = x->side->door;
-	uint16_t tenant = door->config->tenant;
+	struct room room;
+	struct kh_request_view view = view_of(x, &room);
+	const struct kh_standing now = kh_acceptor_standing(x->side->acceptor);
 	struct kh_decision decision;
 	bool allowed;
 
 	if (x->tunnel) {
-		allowed = kh_policy_tunnel(g->policy, tenant, door->narrowing, &x->authority.host,
-					   x->authority.port, &decision) == x->tunnel;
+		allowed = kh_policy_tunnel(now.gen->policy, now.tenant, now.narrowing,
+					   &x->authority.host, x->authority.port,
+					   &decision) == x->tunnel;
 	} else {
-		allowed = ask(x, g->policy, &view, &decision, NULL) && decision.allow &&
+		allowed = ask(x, &now, &view, &decision, NULL) && decision.allow &&
 			  (!x->websocket || decision.websocket);
 	}
-	if (!allowed || !may_stay(x, g, &decision))
+	if (!allowed || !may_stay(x, &now, &decision))
 		return false;
 	const struct kh_sockaddr *addr;
-	struct kh_decision denied;
+	struct kh_decision there = { .allow = false };
 	if (kh_up_is_connected(&x->up, &addr) && addr &&
-	    is_denied_at(x, g->policy, &decision, addr, &denied))
+	    is_denied_at(x, &now, &decision, addr, &there))
 		return false;
-	kh_request_settle_geo(x, g, &decision);
-	kh_exchange_change_limits(x, g, &decision);
+	/* What is only observed goes on, but with a credential it can't. */
+	if ((decision.bare || there.bare) && x->injection.count > 0)
+		return false;
+	kh_request_settle_geo(x, &now, &decision);
+	kh_exchange_change_limits(x, &now, &decision);
 	return true;
 }
 
@@ -311,7 +348,7 @@ bool kh_request_is_allowed(struct kh_exchange *x, struct kh_generation *g)
  * service: git-receive-pack)". */
 static const char *beside(const struct kh_rule *rule, char *out, size_t size)
 {
-	static const char *const kinds[] = {
+	static const char *const kinds[KH_CONDITION_KINDS] = {
 		[KH_CONDITION_NONE] = "",	   [KH_CONDITION_QUERY] = "query ",
 		[KH_CONDITION_HEADER] = "header ", [KH_CONDITION_CONTENT_TYPE] = "content type",
 		[KH_CONDITION_MODEL] = "model",
@@ -382,21 +419,33 @@ static bool say_denied(const struct kh_decision *decision, const struct kh_overr
 	return kh_err_set(err, why.code, "%s (remove %s, or allow that host too)", why.text, field);
 }
 
+bool kh_request_decide_tunnel(struct kh_exchange *x, struct kh_err *err)
+{
+	const struct kh_standing at = kh_exchange_standing(x);
+
+	if (kh_policy_tunnel(at.gen->policy, at.tenant, at.narrowing, &x->authority.host,
+			     x->authority.port, &x->decision) != x->tunnel)
+		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it any more");
+	kh_request_settle_geo(x, &at, &x->decision);
+	return true;
+}
+
 bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 {
-	struct kh_overrides overrides;
-	struct kh_request_view view = view_of(x, &overrides);
+	struct room room;
+	struct kh_request_view view = view_of(x, &room);
+	const struct kh_standing at = kh_exchange_standing(x);
 
 	x->holds_for_credential = false;
-	if (!ask(x, x->gen->policy, &view, &x->decision, err))
+	if (!ask(x, &at, &view, &x->decision, err))
 		return false;
 	if (x->decision.asks_model)
 		return kh_body_buffer_refuse("it was not read", err);
 	if (!x->decision.allow)
-		return say_denied(&x->decision, &overrides, err);
+		return say_denied(&x->decision, &room.overrides, err);
 	if (!x->decision.rule)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
-	kh_request_settle_geo(x, x->gen, &x->decision);
+	kh_request_settle_geo(x, &at, &x->decision);
 	return kh_exchange_upgrade_may_be(x->message, &x->decision, err) &&
 	       choose_credentials(x, &view, err) && kh_placeholder_settle(x, err) &&
 	       kh_content_decide(x, err) && kh_signing_begin(x, err) && settle_carriers(x, err) &&

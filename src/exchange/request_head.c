@@ -55,12 +55,12 @@ bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *fie
 
 bool kh_request_drops_parameter(const struct kh_exchange *x, struct kh_slice name)
 {
-	bool resigned = false;
+	bool re_signed = false;
 
 	for (size_t i = 0; i < x->injection.count; i++) {
 		const struct kh_placement *placement = x->injection.list[i].credential->placement;
-		resigned = resigned || (placement && placement->kind == KH_PLACEMENT_SIGV4);
+		re_signed = re_signed || (placement && placement->kind == KH_PLACEMENT_SIGV4);
 	}
-	return resigned ? kh_re_sign_drops_parameter(name)
-			: x->injection.count > 0 && kh_carrier_is_query(name);
+	return re_signed ? kh_re_sign_drops_parameter(name)
+			 : x->injection.count > 0 && kh_carrier_is_query(name);
 }

@@ -6,7 +6,7 @@
  *
  * Nothing goes out before `make` has signed it, and whatever fails ends the exchange. Chunks that
  * are signed by themselves come out of the signer into x->content, which goes up as the upstream
- * takes it (hold.c); meanwhile no more is taken.
+ * takes it (body_buffer.c); meanwhile no more is taken.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ enum { PRESIGNED_S = 15 * 60 };
 struct kh_signing {
 	size_t which;			   /* of x->injection */
 	const struct kh_hmac_config *hmac; /* NULL: aws_sigv4, and `resign` */
-	struct kh_re_sign resign;
+	struct kh_re_sign re_sign;
 	struct kh_re_signed made;
 	bool is_made;
 	struct kh_chunk_signer *chunks;
@@ -49,7 +49,7 @@ void kh_signing_free(struct kh_exchange *x)
 	if (!s)
 		return;
 	if (s->share > 0)
-		atomic_fetch_sub(&x->side->door->listener_stats->held_bytes, s->share);
+		atomic_fetch_sub(&x->side->acceptor->listener_stats->held_bytes, s->share);
 	kh_chunk_signer_free(s->chunks);
 	kh_re_signed_fini(&s->made);
 	free(s);
@@ -67,13 +67,13 @@ static size_t find(const struct kh_exchange *x)
 	return i;
 }
 
-static bool set_scope(struct kh_injected *one, const struct kh_re_sign *resign, struct kh_err *err)
+static bool set_scope(struct kh_injected *one, const struct kh_re_sign *re_sign, struct kh_err *err)
 {
 	struct kh_buf text;
 
 	kh_buf_init(&text, KH_SIGV4_SCOPE_BYTES);
 	free(one->scope);
-	one->scope = kh_re_sign_put_scope(&text, resign) ? kh_slice_dup(kh_buf_view(&text)) : NULL;
+	one->scope = kh_re_sign_put_scope(&text, re_sign) ? kh_slice_dup(kh_buf_view(&text)) : NULL;
 	kh_buf_fini(&text);
 	return one->scope || kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to sign a request");
 }
@@ -81,20 +81,20 @@ static bool set_scope(struct kh_injected *one, const struct kh_re_sign *resign, 
 static bool read_request(struct kh_exchange *x, struct kh_injected *one, struct kh_signing *s,
 			 struct kh_err *err)
 {
-	struct kh_re_sign *resign = &s->resign;
+	struct kh_re_sign *re_sign = &s->re_sign;
 
 	if (x->target.raw.len == 0 || x->target.raw.ptr[0] != '/')
 		return kh_err_set(err, KH_ERR_CREDENTIAL_BINDING,
 				  "a request for '*' can't be signed");
-	if (!kh_re_sign_read(resign, one->credential->placement->sigv4, x->message, x->target.raw,
+	if (!kh_re_sign_read(re_sign, one->credential->placement->sigv4, x->message, x->target.raw,
 			     kh_host_view(&x->authority.host), kh_clock_wall_ms(), err))
 		return false;
-	if (resign->expires_s > PRESIGNED_S)
-		resign->expires_s = PRESIGNED_S;
-	if (kh_re_sign_wants_content(resign) && kh_exchange_has_content(x) &&
-	    !kh_sigv4_digest(kh_buf_view(&x->content), resign->hash))
+	if (re_sign->expires_s > PRESIGNED_S)
+		re_sign->expires_s = PRESIGNED_S;
+	if (kh_re_sign_wants_content(re_sign) && kh_exchange_has_content(x) &&
+	    !kh_sigv4_digest(kh_buf_view(&x->content), re_sign->hash))
 		return kh_err_set(err, KH_ERR_INTERNAL, "the content can't be hashed");
-	return set_scope(one, resign, err);
+	return set_scope(one, re_sign, err);
 }
 
 static bool has_content(const struct kh_message *message)
@@ -123,15 +123,15 @@ bool kh_signing_begin(struct kh_exchange *x, struct kh_err *err)
 	}
 	if (!read_request(x, &x->injection.list[which], x->signing, err))
 		return kh_err_wrap(err, "credential %s", x->injection.list[which].credential->name);
-	x->holds_for_credential = kh_re_sign_wants_content(&x->signing->resign);
+	x->holds_for_credential = kh_re_sign_wants_content(&x->signing->re_sign);
 	return !x->holds_for_credential;
 }
 
 bool kh_signing_has_chunks(const struct kh_exchange *x)
 {
 	return x->signing && !x->signing->hmac &&
-	       (x->signing->resign.payload == KH_RE_SIGN_CHUNKS ||
-		x->signing->resign.payload == KH_RE_SIGN_CHUNKS_TRAILER);
+	       (x->signing->re_sign.payload == KH_RE_SIGN_CHUNKS ||
+		x->signing->re_sign.payload == KH_RE_SIGN_CHUNKS_TRAILER);
 }
 
 /* ---- the head ---- */
@@ -173,7 +173,7 @@ static bool make_head(struct kh_exchange *x, struct kh_err *err)
 	if (ok) {
 		const struct kh_re_sign_head made = { x->message->method, x->target.raw,
 						      head.fields, head.n };
-		ok = kh_re_sign_make(&s->made, &s->resign, &made,
+		ok = kh_re_sign_make(&s->made, &s->re_sign, &made,
 				     x->injection.list[s->which].secret, err);
 	}
 	kh_buf_fini(&head.host);
@@ -212,7 +212,7 @@ static bool make_hmac(struct kh_exchange *x, struct kh_err *err)
 static bool make_chunks(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_signing *s = x->signing;
-	struct kh_listener_stats *listener_stats = x->side->door->listener_stats;
+	struct kh_listener_stats *listener_stats = x->side->acceptor->listener_stats;
 	uint64_t most = x->gen->config->held_content * KH_LIMIT_HELD_CONTENTS;
 	size_t share = 2 * (size_t)KH_LIMIT_SIGNED_CHUNK_BYTES;
 	struct kh_buf before = x->content; /* what was held of it raw */
@@ -224,7 +224,7 @@ static bool make_chunks(struct kh_exchange *x, struct kh_err *err)
 	}
 	s->share = share;
 	s->chunks =
-		kh_chunk_signer_new(&s->resign, s->made.seed, x->injection.list[s->which].secret);
+		kh_chunk_signer_new(&s->re_sign, s->made.seed, x->injection.list[s->which].secret);
 	if (!s->chunks)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to sign chunks");
 	kh_buf_init(&x->content, 0);
@@ -249,7 +249,7 @@ bool kh_signing_make(struct kh_exchange *x, struct kh_err *err)
 
 bool kh_signing_sets_target(const struct kh_exchange *x)
 {
-	return x->signing && !x->signing->hmac && x->signing->resign.form == KH_RE_SIGN_QUERY;
+	return x->signing && !x->signing->hmac && x->signing->re_sign.form == KH_RE_SIGN_QUERY;
 }
 
 /* Is it one of those that make a presigned URL ours? All else in it is the client's, or no secret.
@@ -272,7 +272,7 @@ static bool hide_parameter(struct kh_slice value, struct kh_buf *text)
 	kh_buf_init_wiping(&next, text->cap);
 	bool ok = kh_reflection_hide_value(kh_sigv4_decode(value, room, value.len + 1),
 					   kh_buf_view(text), &next, &found);
-	kh_wipe(room, value.len + 1);
+	kh_secret_wipe(room, value.len + 1);
 	free(room);
 	kh_buf_fini(text);
 	*text = next;

@@ -144,7 +144,7 @@ static bool on_error(struct kh_exchange *x, struct kh_websocket_way *way)
 /* The max_body of a rule that allowed it bounds each message of the sandbox. */
 static bool is_too_large(const struct kh_exchange *x, const struct kh_websocket_way *way)
 {
-	const struct kh_rule *rule = kh_decision_max_body(&x->decision);
+	const struct kh_rule *rule = kh_decision_max_body(&x->ruling.decision);
 
 	return is_up(x, way) && rule && way->ws.message_bytes > rule->more->max_body;
 }

@@ -97,24 +97,23 @@ static struct verdict judge(const struct kh_exchange *x, const struct kh_dry_run
 {
 	struct verdict v = { .question = question };
 
-	kh_dry_run_answer(question, x->gen->config, x->gen->policy, x->tenant,
-			  x->side->door->narrowing, &v.outcome);
+	kh_dry_run_answer(question, x->gen->config, x->gen->policy, x->tenant, x->narrowing,
+			  &v.outcome);
 	v.known = !v.outcome.decision.asks_model;
 	v.allow = v.known && v.outcome.allow && v.outcome.decision.rule;
 	if (v.allow)
-		kh_injection_choose(&v.injection, x->gen->config, v.outcome.decision.rule);
+		kh_injection_choose(&v.injection, x->gen->config, &v.outcome.decision);
 	return v;
 }
 
 static size_t nearby(const struct kh_exchange *x, const struct verdict *v,
 		     const char *texts[NEARBY], bool *more)
 {
-	const struct kh_acceptor *door = x->side->door;
 	bool own = v->outcome.decision.list == KH_LIST_SANDBOX;
 
 	*more = false;
 	return v->allow ? 0
-			: kh_policy_nearby(x->gen->policy, x->tenant, own ? door->narrowing : NULL,
+			: kh_policy_nearby(x->gen->policy, x->tenant, own ? x->narrowing : NULL,
 					   &v->question->authority.host, texts, NEARBY, more);
 }
 

@@ -44,7 +44,7 @@ bool kh_fetch_order_take(struct kh_slice body, struct kh_fetch_order *out)
 
 const char *kh_fetch_error_name(enum kh_fetch_error error)
 {
-	static const char *const names[] = {
+	static const char *const names[KH_FETCH_ERRORS] = {
 		[KH_FETCH_ERROR_NONE] = "",
 		[KH_FETCH_ERROR_INVALID_REQUEST] = "invalid_request",
 		[KH_FETCH_ERROR_INVALID_CLIENT] = "invalid_client",
@@ -57,7 +57,7 @@ const char *kh_fetch_error_name(enum kh_fetch_error error)
 		[KH_FETCH_ERROR_TEMPORARILY_UNAVAILABLE] = "temporarily_unavailable",
 		[KH_FETCH_ERROR_OTHER] = "an error of its own",
 	};
-	return names[error <= KH_FETCH_ERROR_OTHER ? error : KH_FETCH_ERROR_OTHER];
+	return names[error < KH_FETCH_ERRORS ? error : KH_FETCH_ERROR_OTHER];
 }
 
 bool kh_fetch_answer_put(struct kh_buf *out, const struct kh_fetch_answer *answer)
@@ -85,8 +85,7 @@ bool kh_fetch_answer_take(struct kh_slice body, struct kh_fetch_answer *out)
 	out->status = kh_wire_u16(&r);
 	out->date_s = kh_wire_u64(&r);
 	uint8_t error = kh_wire_u8(&r);
-	out->error =
-		error <= KH_FETCH_ERROR_OTHER ? (enum kh_fetch_error)error : KH_FETCH_ERROR_OTHER;
+	out->error = error < KH_FETCH_ERRORS ? (enum kh_fetch_error)error : KH_FETCH_ERROR_OTHER;
 	out->token = kh_wire_bytes(&r);
 	out->lifetime_s = kh_wire_u64(&r);
 	out->expires_s = kh_wire_u64(&r);

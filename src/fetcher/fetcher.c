@@ -43,17 +43,17 @@ void kh_fetch_end(struct kh_fetch *f, bool ok, const char *why)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_cleanup(kh_buf_fini) struct kh_buf store;
+	kh_buf_init_wiping(&body, KH_LIMIT_CHANNEL_BYTES / 2);
+	kh_buf_init_wiping(&store, (size_t)3 * KH_LIMIT_TOKEN_BYTES);
 	if (f->over)
 		return;
 	f->over = true;
-	kh_buf_init_wiping(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-	kh_buf_init_wiping(&store, (size_t)3 * KH_LIMIT_TOKEN_BYTES);
 	f->said.ok = ok;
 	f->said.why = kh_slice_str(why);
 	if (ok)
 		(void)kh_fetch_answer_read(&f->said, kh_buf_view(&f->answer), &store);
 	if (kh_fetch_answer_put(&body, &f->said))
-		(void)kh_channel_send(&f->channel, KH_CHANNEL_FETCHED, 0, kh_buf_view(&body), NULL,
+		(void)kh_channel_send(&f->channel, KH_FETCH_MSG_ANSWER, 0, kh_buf_view(&body), NULL,
 				      0, NULL);
 	(void)event_base_loopbreak(f->base);
 }
@@ -237,8 +237,7 @@ static bool take_order(struct kh_fetch *f, struct kh_err *err)
 	do
 		got = kh_channel_receive(&f->channel, true, &message);
 	while (got == KH_CHANNEL_AGAIN);
-	bool ok = got == KH_CHANNEL_GOT && message.type == KH_CHANNEL_FETCH &&
-		  kh_buf_append_slice(&f->order_bytes, message.body) &&
+	bool ok = got == KH_CHANNEL_GOT && kh_buf_append_slice(&f->order_bytes, message.body) &&
 		  kh_fetch_order_take(kh_buf_view(&f->order_bytes), &f->order);
 	if (!ok)
 		kh_err_set(err, KH_ERR_INTERNAL, "the order is not understood");
@@ -264,7 +263,7 @@ static bool prepare(struct kh_fetch *f, struct kh_err *err)
 	kh_buf_init(&f->in, PROXY_BYTES);
 	kh_buf_init_wiping(&f->answer, KH_LIMIT_FETCH_BYTES);
 	kh_secret_prepare();
-	if (!kh_channel_init(&f->channel, KH_WORKER_CHANNEL_FD, err))
+	if (!kh_channel_init(&f->channel, KH_WORKER_CHANNEL_FD, KH_FETCH_MSG_TO_FETCHER_SET, err))
 		return false;
 	f->base = event_base_new();
 	f->h1 = kh_h1_new(KH_H1_RESPONSES);

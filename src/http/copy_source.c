@@ -1,12 +1,15 @@
 /*
- * copy_source.c - what a server is asked to copy by itself, with the account that the request is
+ * copy_source.c - what a server is asked to read by itself, with the account that the request is
  * for
  *
  * A store takes a field that names another object, reads that, and writes it where the request
- * says. To a rule that looks at paths that is a second request, a GET of what the field names. It
- * is read where it names an object of the same bucket, at a host of which it is known where the
- * bucket stands. All else can't be read, and nothing allows it: another bucket, another host, an
- * ARN, a host of which nobody knows whether its first label or its first segment is the bucket.
+ * says, or reads it when somebody asks for what was written (a symbolic link, a manifest). To a
+ * rule that looks at paths that is a second request, a GET of what the field names. A parameter
+ * says the same: of a presigned request, or for a registry, which takes a blob from another
+ * repository. It is read where it names an object of the same bucket, at a host of which it is
+ * known where the bucket stands, or a blob of the same registry. All else can't be read, and
+ * nothing allows it: another bucket, another host, an ARN, a link, a host of which nobody knows
+ * whether its first label or its first segment is the bucket.
  */
 #include <keyhole/http/message.h>
 #include <keyhole/policy/policy.h>
@@ -16,40 +19,6 @@
 #include <string.h>
 
 #include "message_internal.h"
-
-enum form {
-	BUCKET_AND_KEY, /* [/]bucket/key[?versionId=…] */
-	HOST_AND_KEY,	/* host/key[?versionId=…] */
-	URL,		/* https://host/path[?snapshot=…] */
-	MOVED,		/* a path or URL, which is gone afterwards */
-	KH_OVERRIDE_UNREADABLE,
-};
-
-static const struct {
-	struct kh_slice name;
-	enum form form;
-} sources[] = {
-	{ KH_SLICE_INIT("x-amz-copy-source"), BUCKET_AND_KEY },
-	{ KH_SLICE_INIT("x-goog-copy-source"), BUCKET_AND_KEY },
-	{ KH_SLICE_INIT("x-oss-copy-source"), BUCKET_AND_KEY },
-	{ KH_SLICE_INIT("x-obs-copy-source"), BUCKET_AND_KEY },
-	{ KH_SLICE_INIT("x-cos-copy-source"), HOST_AND_KEY },
-	{ KH_SLICE_INIT("x-ms-copy-source"), URL },
-	{ KH_SLICE_INIT("x-ms-rename-source"), MOVED },
-	{ KH_SLICE_INIT("x-ms-file-rename-source"), MOVED },
-	{ KH_SLICE_INIT("x-amz-rename-source"), MOVED },
-	{ KH_SLICE_INIT("x-obs-rename-source"), MOVED },
-	/* Stores of which nobody here knows where the bucket stands. */
-	{ KH_SLICE_INIT("x-tos-copy-source"), KH_OVERRIDE_UNREADABLE },
-	{ KH_SLICE_INIT("x-bce-copy-source"), KH_OVERRIDE_UNREADABLE },
-	{ KH_SLICE_INIT("x-kss-copy-source"), KH_OVERRIDE_UNREADABLE },
-	{ KH_SLICE_INIT("x-nos-copy-source"), KH_OVERRIDE_UNREADABLE },
-	{ KH_SLICE_INIT("x-upyun-copy-source"), KH_OVERRIDE_UNREADABLE },
-	{ KH_SLICE_INIT("x-upyun-move-source"), KH_OVERRIDE_UNREADABLE },
-	{ KH_SLICE_INIT("x-copy-from"), KH_OVERRIDE_UNREADABLE }, /* Swift */
-	{ KH_SLICE_INIT("x-copy-from-account"), KH_OVERRIDE_UNREADABLE },
-};
-enum { SOURCES = sizeof(sources) / sizeof(*sources) };
 
 /* Where a bucket stands in front of the host, or in the path's first segment, and nowhere else.
  * Between the two texts is a region, in one label with a hyphen; `after` empty: nothing. */
@@ -67,35 +36,24 @@ static const struct {
 	{ KH_SLICE_INIT("obs."), KH_SLICE_INIT(".myhuaweicloud.com") },
 };
 
-/* Return: SOURCES: it is none. */
-static size_t find_source(struct kh_slice name)
+void kh_copy_source_note(struct kh_overrides *out, enum kh_override_kind form, struct kh_slice name,
+			 struct kh_slice value)
 {
-	size_t i = 0;
-	while (i < SOURCES && !kh_spelling_is_field(name, sources[i].name))
-		i++;
-	return i;
-}
-
-bool is_source(struct kh_slice name)
-{
-	return find_source(name) < SOURCES;
-}
-
-enum kh_copy_source_found kh_copy_source_note(struct kh_overrides *out,
-					      const struct kh_field *field)
-{
-	size_t nth = find_source(field->name);
-	if (nth == SOURCES)
-		return KH_SOURCE_NOT_ONE;
-	if (sources[nth].form == MOVED)
-		return KH_SOURCE_MOVES;
-	/* Of two, nobody knows which one the server takes. */
-	bool second = out->source != KH_COPY_NONE;
+	/* Of two, nobody knows which one the server takes; and to some, a name in another spelling
+	 * is none, so that they look for the blob in every repository. */
+	bool doubtful = out->source != KH_COPY_NONE ||
+			(form == KH_OVERRIDE_BLOB && !kh_slice_eq(name, KH_SLICE("mount")));
 	out->source = KH_COPY_UNREAD;
-	out->source_form = second ? KH_OVERRIDE_UNREADABLE : (uint8_t)sources[nth].form;
-	out->source_field = field->name;
-	out->source_value = kh_slice_trim(field->value);
-	return KH_SOURCE_COPIES;
+	out->source_form = doubtful ? KH_OVERRIDE_UNREADABLE : (uint8_t)form;
+	out->source_field = name;
+	out->source_value = value;
+}
+
+void kh_copy_source_note_repository(struct kh_overrides *out, struct kh_slice name,
+				    struct kh_slice value)
+{
+	out->repositories += kh_slice_eq(name, KH_SLICE("from")) ? 1 : 2;
+	out->repository = value;
 }
 
 static bool is_endpoint(struct kh_slice host)
@@ -161,7 +119,7 @@ static bool is_version(struct kh_slice query)
 /* In one form, which all servers read alike. */
 static bool is_plain(const struct kh_target *target)
 {
-	return !target->path_slashed.ptr && !target->path_decoded.ptr &&
+	return !target->path_slashed.ptr && !target->path_decoded.ptr && target->path_cuts.n == 0 &&
 	       !memchr(target->path.ptr, '+', target->path.len) && is_version(target->query);
 }
 
@@ -180,9 +138,12 @@ static bool read_target(struct kh_overrides *out, const struct kh_target *target
 	size_t skip = 0;
 	if (!is_plain(target))
 		return false;
-	if (out->source_form == BUCKET_AND_KEY) {
+	if (out->source_form == KH_OVERRIDE_BUCKET_AND_KEY) {
 		if (target->absolute ||
 		    !is_same_bucket(target->path, kh_host_view(&own->host), path, &skip))
+			return false;
+	} else if (out->source_form == KH_OVERRIDE_BLOB) {
+		if (target->absolute || target->query.ptr)
 			return false;
 	} else if (!target->absolute || target->scheme != KH_SCHEME_HTTPS ||
 		   !kh_authority_eq(&target->authority, own)) {
@@ -191,24 +152,93 @@ static bool read_target(struct kh_overrides *out, const struct kh_target *target
 	return take_path(out, kh_slice_sub(target->path, skip, target->path.len));
 }
 
+/* A source as the target of a request for it: its value and what goes around that. */
+struct text {
+	size_t len;
+	char bytes[KH_OVERRIDING_SOURCE_BYTES + sizeof("https://")];
+};
+
+static bool put(struct text *out, struct kh_slice part)
+{
+	if (part.len > sizeof(out->bytes) - out->len)
+		return false;
+	memcpy(out->bytes + out->len, part.ptr, part.len);
+	out->len += part.len;
+	return true;
+}
+
+/* A parameter's value, decoded once; a '+' is a blank to some servers. */
+static bool put_parameter(struct text *out, struct kh_slice value)
+{
+	for (size_t at = 0; at < value.len; at++) {
+		char c = value.ptr[at];
+		if (c == '%') {
+			int high = at + 2 < value.len ? kh_hex_value(value.ptr[at + 1]) : -1;
+			int low = high < 0 ? -1 : kh_hex_value(value.ptr[at + 2]);
+			if (low < 0)
+				return false;
+			c = (char)(high * 16 + low);
+			at += 2;
+		} else if (c == '+') {
+			return false;
+		}
+		if (!put(out, kh_slice_of(&c, 1)))
+			return false;
+	}
+	return true;
+}
+
+/* A repository's name or a digest: nothing in it that a path reads in two ways. */
+static bool put_segments(struct text *out, struct kh_slice value, char also)
+{
+	size_t from = out->len;
+	if (!put_parameter(out, value) || out->len == from || out->bytes[out->len - 1] == '/')
+		return false;
+	for (size_t at = from; at < out->len; at++) {
+		char c = out->bytes[at];
+		if (!kh_is_alpha(c) && !kh_is_digit(c) &&
+		    (out->bytes[at - 1] == '/' || (c != also && !memchr("._-", c, 3))))
+			return false;
+	}
+	return true;
+}
+
+/* POST /v2/NAME/blobs/uploads/?mount=DIGEST&from=NAME (OCI distribution, "Mounting a blob"). */
+static bool put_blob(struct text *out, const struct kh_overrides *overrides, struct kh_slice path)
+{
+	return overrides->repositories == 1 && kh_slice_has_prefix(path, KH_SLICE("/v2/")) &&
+	       kh_slice_has_suffix(path, KH_SLICE("/blobs/uploads/")) &&
+	       put(out, KH_SLICE("/v2/")) && put_segments(out, overrides->repository, '/') &&
+	       put(out, KH_SLICE("/blobs/")) && put_segments(out, overrides->source_value, ':');
+}
+
+static bool put_source(struct text *out, const struct kh_overrides *overrides, struct kh_slice path)
+{
+	struct kh_slice value = overrides->source_value;
+	if (overrides->source_form == KH_OVERRIDE_BLOB)
+		return put_blob(out, overrides, path);
+	if (overrides->source_form == KH_OVERRIDE_HOST_AND_KEY && !put(out, KH_SLICE("https://")))
+		return false;
+	if (overrides->source_form == KH_OVERRIDE_BUCKET_AND_KEY && !put(out, KH_SLICE("/")))
+		return false;
+	return value.len > 0 && value.len <= KH_OVERRIDING_SOURCE_BYTES &&
+	       (overrides->source_in_query ? put_parameter(out, value) : put(out, value));
+}
+
 void kh_copy_source_read(struct kh_overrides *out, const struct kh_authority *own,
 			 struct kh_slice path)
 {
-	char text[KH_OVERRIDING_SOURCE_BYTES + sizeof("https://")];
-	struct kh_slice value = out->source_value, before = KH_SLICE("");
+	struct text text = { .len = 0 };
 	struct kh_target target;
 	struct kh_err err = KH_ERR_INIT;
-	if (out->source_form == KH_OVERRIDE_UNREADABLE || value.len == 0 ||
-	    value.len > KH_OVERRIDING_SOURCE_BYTES || path.len == 0)
+	if (out->source_form == KH_OVERRIDE_UNREADABLE || path.len == 0 ||
+	    !put_source(&text, out, path))
 		return;
-	if (out->source_form == HOST_AND_KEY)
-		before = KH_SLICE("https://");
-	else if (out->source_form == BUCKET_AND_KEY && value.ptr[0] != '/')
-		before = KH_SLICE("/");
-	memcpy(text, before.ptr, before.len);
-	memcpy(text + before.len, value.ptr, value.len);
-	if (kh_target_parse(&target, KH_SLICE("GET"), kh_slice_of(text, before.len + value.len),
-			    &err) &&
+	struct kh_slice whole = kh_slice_of(text.bytes, text.len);
+	/* "/bucket/key" has its slash already. */
+	if (out->source_form == KH_OVERRIDE_BUCKET_AND_KEY && whole.len > 1 && whole.ptr[1] == '/')
+		whole = kh_slice_sub(whole, 1, whole.len);
+	if (kh_target_parse(&target, KH_SLICE("GET"), whole, &err) &&
 	    read_target(out, &target, own, path))
 		out->source = KH_COPY_READ;
 	kh_target_fini(&target);

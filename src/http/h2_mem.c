@@ -86,7 +86,7 @@ static void mem_free(void *ptr, void *user)
 {
 	(void)user;
 	if (ptr)
-		kh_wipe(ptr, usable(ptr));
+		kh_secret_wipe(ptr, usable(ptr));
 	if (is_of_reserve(ptr))
 		atomic_store(&reserve_taken[((char *)ptr - reserve[0]) / RESERVE_BYTES], false);
 	else

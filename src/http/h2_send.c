@@ -35,7 +35,7 @@ static ssize_t on_send(nghttp2_session *session, const uint8_t *data, size_t len
 	/* nghttp2's own memory, which it does not look at again; but for the preface, a constant.
 	 */
 	if (h2->greeted || h2->settings.role == KH_H2_SERVER)
-		kh_wipe((void *)(uintptr_t)data, len);
+		kh_secret_wipe((void *)(uintptr_t)data, len);
 	h2->greeted = true;
 	return (ssize_t)len;
 }

@@ -247,13 +247,6 @@ bool kh_h2_widen(struct kh_h2_stream *stream, uint32_t window_bytes)
 						     stream->id, (int32_t)window_bytes) == 0;
 }
 
-size_t kh_h2_peer_window(const struct kh_h2 *h2)
-{
-	int32_t window = nghttp2_session_get_remote_window_size(h2->session);
-
-	return window > 0 ? (size_t)window : 0;
-}
-
 void kh_h2_pause(struct kh_h2_stream *stream)
 {
 	if (stream->delivery == KH_H2_DELIVERY_ON)

@@ -218,18 +218,26 @@ bool kh_message_is_hop_field(const struct kh_message *message, const struct kh_f
 	return false;
 }
 
-bool kh_message_next_forwarded(const void *of, size_t *at, struct kh_slice *name,
-			       struct kh_slice *value)
+static void find_forwarded(struct kh_forwarded *out)
 {
-	const struct kh_message *message = of;
+	_Static_assert(KH_LIMIT_FIELDS <= UINT8_MAX, "the index of a field fits into a byte");
+	out->n = 0;
+	for (size_t i = 0; i < out->message->n_fields; i++)
+		if (!kh_message_is_hop_field(out->message, &out->message->fields[i]))
+			out->fields[out->n++] = (uint8_t)i;
+	out->known = true;
+}
 
-	while (*at < message->n_fields) {
-		const struct kh_field *field = &message->fields[(*at)++];
-		if (kh_message_is_hop_field(message, field))
-			continue;
-		*name = field->name;
-		*value = field->value;
-		return true;
-	}
-	return false;
+bool kh_message_next_forwarded(void *of, size_t *at, struct kh_slice *name, struct kh_slice *value)
+{
+	struct kh_forwarded *forwarded = of;
+
+	if (!forwarded->known)
+		find_forwarded(forwarded);
+	if (*at >= forwarded->n)
+		return false;
+	const struct kh_field *field = &forwarded->message->fields[forwarded->fields[(*at)++]];
+	*name = field->name;
+	*value = field->value;
+	return true;
 }

@@ -4,6 +4,8 @@
 
 #include <keyhole/http/message.h>
 
+#include "override_name.h"
+
 /* Steps through a comma-separated list (RFC 9110 §5.6.1): each element without its blanks, empty
  * ones too. Commas in quoted strings are not looked for: only for lists of tokens. */
 bool kh_list_next(struct kh_slice *rest, struct kh_slice *element);
@@ -20,13 +22,13 @@ bool kh_message_is_disguised_framing(struct kh_slice name);
 #define KH_DISGUISED_FRAMING "a field that frames is named with '_' for '-', or the like"
 /* override.c: does this field name another method, host or path? */
 bool kh_override_is_field(struct kh_slice name);
-/* copy_source.c: does this field name what the server is to copy or move? */
-bool is_source(struct kh_slice name);
-/* The same, of a request's field; a copy's source goes into `out`. */
-enum kh_copy_source_found { KH_SOURCE_NOT_ONE, KH_SOURCE_COPIES, KH_SOURCE_MOVES };
+/* copy_source.c: what a field or parameter of such a name (override_name.h) has the server read */
 struct kh_overrides;
-enum kh_copy_source_found kh_copy_source_note(struct kh_overrides *out,
-					      const struct kh_field *field);
+void kh_copy_source_note(struct kh_overrides *out, enum kh_override_kind form, struct kh_slice name,
+			 struct kh_slice value);
+/* The repository in which a blob is looked for. */
+void kh_copy_source_note_repository(struct kh_overrides *out, struct kh_slice name,
+				    struct kh_slice value);
 /* Has a comma-separated list this token (any case)? */
 bool kh_list_has(struct kh_slice list, struct kh_slice token);
 

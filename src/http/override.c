@@ -4,8 +4,8 @@
  * Frameworks let clients that can only GET and POST say what they mean in a field or a parameter.
  * Servers behind a proxy take the host and the path that the client asked for from a field. To a
  * rule that looks at methods, hosts or paths that is a second request in the first one's clothes,
- * so it is found in any spelling that one of them takes (spelling.h). A form's `_method` stands in
- * the content, which nobody reads here.
+ * so it is found in any spelling that one of them takes (override_name.h, spelling.h). A form's
+ * `_method` stands in the content, which nobody reads here.
  */
 #include <keyhole/http/message.h>
 #include <keyhole/policy/policy.h>
@@ -16,79 +16,20 @@
 
 #include "message_internal.h"
 
-static const struct kh_slice method_fields[] = {
-	KH_SLICE_INIT("x-http-method-override"), KH_SLICE_INIT("x-http-method"),
-	KH_SLICE_INIT("x-method-override"),	 KH_SLICE_INIT("x-http-methodoverride"),
-	KH_SLICE_INIT("http-method-override"),	 KH_SLICE_INIT("x-method"),
-	KH_SLICE_INIT("x-original-method"),	 KH_SLICE_INIT("x-forwarded-method"),
-};
-
-static const struct kh_slice path_fields[] = {
-	KH_SLICE_INIT("x-original-url"),	KH_SLICE_INIT("x-rewrite-url"),
-	KH_SLICE_INIT("x-override-url"),	KH_SLICE_INIT("x-ms-original-url"),
-	KH_SLICE_INIT("x-envoy-original-path"), KH_SLICE_INIT("x-original-uri"),
-	KH_SLICE_INIT("x-original-path"),	KH_SLICE_INIT("x-forwarded-uri"),
-	KH_SLICE_INIT("x-forwarded-path"),	KH_SLICE_INIT("x-forwarded-prefix"),
-	KH_SLICE_INIT("x-waws-unencoded-url"),	KH_SLICE_INIT("x-unencoded-url"),
-	KH_SLICE_INIT("x-rewrite-uri"),		KH_SLICE_INIT("x-proxy-url"),
-	KH_SLICE_INIT("x-forwarded-url"),	KH_SLICE_INIT("destination"), /* RFC 4918 §10.3 */
-};
-
-static const struct kh_slice host_fields[] = {
-	KH_SLICE_INIT("x-forwarded-host"),	KH_SLICE_INIT("x-host"),
-	KH_SLICE_INIT("x-original-host"),	KH_SLICE_INIT("x-forwarded-server"),
-	KH_SLICE_INIT("x-http-host-override"),	KH_SLICE_INIT("x-host-override"),
-	KH_SLICE_INIT("x-envoy-original-host"), KH_SLICE_INIT("x-forwarded-authority"),
-	KH_SLICE_INIT("x-backend-host"),	KH_SLICE_INIT("x-rewrite-host"),
-	KH_SLICE_INIT("x-real-host"),
-};
-
-static const struct kh_slice forwarded = KH_SLICE_INIT("forwarded"); /* RFC 7239 */
-
-/* Parameters that name a method: Rails, Laravel and Symfony; Google's APIs; Salesforce; and what
- * some take as a parameter as well as as a field. */
-static const struct kh_slice method_parameters[] = {
-	KH_SLICE_INIT("_method"),	KH_SLICE_INIT("$httpMethod"),
-	KH_SLICE_INIT("_HttpMethod"),	KH_SLICE_INIT("X-HTTP-Method-Override"),
-	KH_SLICE_INIT("X-HTTP-Method"), KH_SLICE_INIT("X-Method-Override"),
-};
-/* One that does so where its value is a method; in most APIs it means something else. */
-static const struct kh_slice method_word = KH_SLICE_INIT("method");
-static const struct kh_slice method_values[] = {
-	KH_SLICE_INIT("GET"),	KH_SLICE_INIT("HEAD"),	  KH_SLICE_INIT("POST"),
-	KH_SLICE_INIT("PUT"),	KH_SLICE_INIT("PATCH"),	  KH_SLICE_INIT("DELETE"),
-	KH_SLICE_INIT("TRACE"), KH_SLICE_INIT("OPTIONS"), KH_SLICE_INIT("PURGE"),
-};
-/* Parameters that stand for whole fields, or for the content (Google's APIs): what they say may be
- * anything. */
-static const struct kh_slice any_parameters[] = {
-	KH_SLICE_INIT("$httpHeaders"),
-	KH_SLICE_INIT("$req"),
-	KH_SLICE_INIT("$ct"),
-};
-
-static bool is_one_of(struct kh_slice name, const struct kh_slice *list, size_t n,
-		      bool is_same(struct kh_slice, struct kh_slice))
+static bool is_source(enum kh_override_kind kind)
 {
-	for (size_t i = 0; i < n; i++)
-		if (is_same(name, list[i]))
-			return true;
-	return false;
+	return kind >= KH_OVERRIDE_BUCKET_AND_KEY;
 }
-#define COUNT(list) (sizeof(list) / sizeof(*(list)))
-#define IS_FIELD(name, list) is_one_of(name, list, COUNT(list), kh_spelling_is_field)
-#define IS_PARAMETER(name, list) is_one_of(name, list, COUNT(list), kh_spelling_is_parameter)
 
 bool kh_override_is_field(struct kh_slice name)
 {
-	return IS_FIELD(name, method_fields) || IS_FIELD(name, path_fields) ||
-	       IS_FIELD(name, host_fields) || kh_spelling_is_field(name, forwarded) ||
-	       is_source(name);
+	return kh_override_of_field(name) != KH_OVERRIDE_NONE;
 }
 
 bool kh_override_has_path(const struct kh_field *field, struct kh_slice *query)
 {
-	if (!IS_FIELD(field->name, path_fields) && !is_source(field->name))
+	enum kh_override_kind kind = kh_override_of_field(field->name);
+	if (kind != KH_OVERRIDE_PATH && kind != KH_OVERRIDE_MOVED && !is_source(kind))
 		return false;
 	size_t mark = kh_slice_find(field->value, '?', 0);
 	*query = mark < field->value.len ? kh_slice_sub(field->value, mark + 1, field->value.len)
@@ -173,7 +114,7 @@ static void read_forwarded(struct kh_overrides *out, struct kh_slice value)
 		struct kh_slice pair = kh_slice_trim(kh_slice_sub(value, at, end));
 		size_t equals = kh_slice_find(pair, '=', 0);
 		struct kh_slice name = kh_slice_trim(kh_slice_sub(pair, 0, equals));
-		if (kh_slice_eq_nocase(name, KH_SLICE("host")))
+		if (kh_spelling_is_value(name, KH_SLICE("host")))
 			add_host(out, kh_slice_sub(pair, equals + 1, pair.len));
 		at = end + 1;
 	}
@@ -183,52 +124,146 @@ static void read_forwarded(struct kh_overrides *out, struct kh_slice value)
 
 enum { PARAMETER_BYTES = KH_OVERRIDING_BYTES + 2 };
 
+/* Without the blanks in front of it; what does not fit is left out. */
 static struct kh_slice decode(struct kh_slice value, char out[PARAMETER_BYTES])
 {
 	size_t len = 0;
 	for (size_t at = 0; at < value.len && len < PARAMETER_BYTES;) {
 		struct kh_character c = kh_spelling_at(value, at, KH_PLUS_IS_BLANK);
-		out[len++] = (char)c.byte;
+		if (len > 0 || !kh_spelling_is_blank((char)c.byte))
+			out[len++] = (char)c.byte;
 		at += c.width;
 	}
 	return kh_slice_of(out, len);
 }
 
-static void read_parameter(struct kh_overrides *out, struct kh_slice value)
-{
-	char text[PARAMETER_BYTES];
-	add_method(out, decode(value, text));
-}
-
 static bool is_method(struct kh_slice value)
 {
+	static const struct kh_slice methods[] = {
+		KH_SLICE_INIT("GET"),	KH_SLICE_INIT("HEAD"),	  KH_SLICE_INIT("POST"),
+		KH_SLICE_INIT("PUT"),	KH_SLICE_INIT("PATCH"),	  KH_SLICE_INIT("DELETE"),
+		KH_SLICE_INIT("TRACE"), KH_SLICE_INIT("OPTIONS"), KH_SLICE_INIT("PURGE"),
+	};
 	char text[PARAMETER_BYTES];
 	struct kh_slice word = kh_slice_trim(decode(value, text));
 	word = kh_slice_sub(word, 0, kh_slice_find(word, '\0', 0));
-	return is_one_of(word, method_values, COUNT(method_values), kh_slice_eq_nocase);
+	for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); i++)
+		if (kh_slice_eq_nocase(word, methods[i]))
+			return true;
+	return false;
 }
 
-/* No parameter of ours begins otherwise; most queries end here. */
-static bool may_name(struct kh_slice name)
+static bool is_absolute(struct kh_slice value)
 {
-	return name.len > 0 && (kh_lower(name.ptr[0]) == 'm' || kh_lower(name.ptr[0]) == 'x' ||
-				(!kh_is_alpha(name.ptr[0]) && !kh_is_digit(name.ptr[0])));
+	char text[PARAMETER_BYTES];
+	struct kh_slice word = decode(value, text);
+	return word.len > 0 && (word.ptr[0] == '/' || word.ptr[0] == '\\');
 }
 
-static void read_query(struct kh_overrides *out, struct kh_slice query)
+/* "sha256:…" */
+static bool is_digest(struct kh_slice value)
+{
+	size_t at = 0;
+	while (at < value.len) {
+		struct kh_character c = kh_spelling_at(value, at, KH_PLUS_IS_BLANK);
+		if (c.byte == ':')
+			return true;
+		at += c.width;
+	}
+	return false;
+}
+
+static bool is_get(struct kh_slice value)
+{
+	char text[PARAMETER_BYTES];
+	return kh_slice_eq_nocase(kh_slice_trim(decode(value, text)), KH_SLICE("get"));
+}
+
+/* Does such a parameter name something, with this value? */
+static bool is_named_by(enum kh_override_kind kind, struct kh_slice value)
+{
+	if (kind == KH_OVERRIDE_METHOD_WORD)
+		return is_method(value);
+	if (kind == KH_OVERRIDE_PATH_WORD || kind == KH_OVERRIDE_UNREADABLE_WORD)
+		return is_absolute(value);
+	if (kind == KH_OVERRIDE_UNREADABLE_MANIFEST)
+		return !is_get(value);
+	return kind != KH_OVERRIDE_NONE && (kind != KH_OVERRIDE_BLOB || is_digest(value));
+}
+
+/* It may be any path, and where it has a query or a host of its own, any of these as well: nobody
+ * knows how often the server decodes it. */
+static void read_path_parameter(struct kh_overrides *out, struct kh_slice value)
+{
+	unsigned char first = 0, before = 0;
+	bool has_query = false;
+	for (size_t at = 0; at < value.len;) {
+		struct kh_character c = kh_spelling_at(value, at, KH_PLUS_IS_BLANK);
+		first = first ? first : c.byte;
+		has_query = has_query || c.byte == '?';
+		if (c.byte == '/' && before == '/' && first != '/')
+			out->any_host = true;
+		before = c.byte;
+		at += c.width;
+	}
+	out->path = true;
+	if (has_query || out->n_queries == KH_OVERRIDING_QUERIES)
+		out->any_query = true;
+	else
+		out->queries[out->n_queries++] = kh_slice_of(NULL, 0);
+	if (has_query)
+		add_method(out, KH_SLICE(KH_OVERRIDING_ANY));
+}
+
+/* Of several the first is kept, for people. */
+static void take_hosts(struct kh_overrides *out, struct kh_slice name, struct kh_slice value)
+{
+	if (out->host_field.len == 0)
+		out->host_field = name;
+	add_hosts(out, value);
+}
+
+/* Where a ';' parts parameters for some servers and not for others, no source can be read. */
+static void take_parameter_source(struct kh_overrides *out, enum kh_override_kind kind,
+				  struct kh_slice query, struct kh_slice name,
+				  struct kh_slice value)
+{
+	if (kh_slice_find(query, ';', 0) < query.len)
+		kind = KH_OVERRIDE_UNREADABLE;
+	kh_copy_source_note(out, kind, name, value);
+	out->source_in_query = true;
+}
+
+static void take_parameter(struct kh_overrides *out, struct kh_slice query, struct kh_slice name,
+			   struct kh_slice value)
+{
+	char text[PARAMETER_BYTES];
+	enum kh_override_kind kind = kh_override_of_parameter(name);
+	if (!is_named_by(kind, value))
+		return;
+	if (kind == KH_OVERRIDE_METHOD || kind == KH_OVERRIDE_METHOD_WORD) {
+		add_method(out, decode(value, text));
+	} else if (kind == KH_OVERRIDE_HOST) {
+		take_hosts(out, name, value);
+	} else if (kind == KH_OVERRIDE_ANYTHING) {
+		add_method(out, KH_SLICE(KH_OVERRIDING_ANY));
+		out->path = out->any_host = out->any_query = out->any_field = true;
+	} else if (kind == KH_OVERRIDE_REPOSITORY) {
+		kh_copy_source_note_repository(out, name, value);
+	} else if (is_source(kind)) {
+		take_parameter_source(out, kind, query, name, value);
+	} else {
+		read_path_parameter(out, value);
+		if (kind == KH_OVERRIDE_MOVED)
+			add_method(out, KH_SLICE("DELETE"));
+	}
+}
+
+void kh_overrides_read_query(struct kh_overrides *out, struct kh_slice query)
 {
 	struct kh_slice rest = query, name, value;
-	while (kh_query_next(&rest, &name, &value)) {
-		if (!may_name(name))
-			continue;
-		if (IS_PARAMETER(name, method_parameters) ||
-		    (kh_spelling_is_parameter(name, method_word) && is_method(value))) {
-			read_parameter(out, value);
-		} else if (IS_PARAMETER(name, any_parameters)) {
-			add_method(out, KH_SLICE(KH_OVERRIDING_ANY));
-			out->path = out->any_host = out->any_query = out->any_field = true;
-		}
-	}
+	while (kh_query_next(&rest, &name, &value))
+		take_parameter(out, query, name, value);
 }
 
 /* ---- paths ---- */
@@ -258,7 +293,7 @@ static void add_query(struct kh_overrides *out, struct kh_slice path)
 		out->any_query = true;
 	else
 		out->queries[out->n_queries++] = query;
-	read_query(out, query);
+	kh_overrides_read_query(out, query);
 	/* It may hold any parameter, one that names a method too. */
 	if (doubtful)
 		add_method(out, KH_SLICE(KH_OVERRIDING_ANY));
@@ -281,21 +316,24 @@ static void read_path(struct kh_overrides *out, struct kh_slice value)
 	add_host(out, kh_slice_sub(value, slashes + 2, end));
 }
 
-/* Of several the first is kept, for people. */
 static void take_field(struct kh_overrides *out, const struct kh_field *field)
 {
-	if (out->host_field.len == 0)
-		out->host_field = field->name;
-	add_hosts(out, field->value);
-}
-
-/* A copy's source, or what is moved: that goes away, so it is as if it were deleted too. */
-static void take_source(struct kh_overrides *out, const struct kh_field *field)
-{
-	if (kh_copy_source_note(out, field) != KH_SOURCE_MOVES)
+	enum kh_override_kind kind = kh_override_of_field(field->name);
+	if (kind == KH_OVERRIDE_NONE)
 		return;
-	read_path(out, field->value);
-	add_method(out, KH_SLICE("DELETE"));
+	if (kind == KH_OVERRIDE_METHOD)
+		add_method(out, field->value);
+	else if (kind == KH_OVERRIDE_HOST)
+		take_hosts(out, field->name, field->value);
+	else if (kind == KH_OVERRIDE_FORWARDED)
+		read_forwarded(out, field->value);
+	else if (is_source(kind))
+		kh_copy_source_note(out, kind, field->name, kh_slice_trim(field->value));
+	else
+		read_path(out, field->value);
+	/* What is moved goes away, so it is as if it were deleted too. */
+	if (kind == KH_OVERRIDE_MOVED)
+		add_method(out, KH_SLICE("DELETE"));
 }
 
 void kh_overrides_read(struct kh_overrides *out, const struct kh_message *message,
@@ -305,24 +343,10 @@ void kh_overrides_read(struct kh_overrides *out, const struct kh_message *messag
 	out->host_field = KH_SLICE("");
 	out->path = out->any_host = out->any_query = out->any_field = false;
 	out->source = KH_COPY_NONE;
+	out->source_in_query = false;
+	out->repositories = 0;
 	out->source_len = 0;
-	for (size_t i = 0; i < message->n_fields; i++) {
-		const struct kh_field *field = &message->fields[i];
-		char first = field->name.len > 5 ? kh_lower(field->name.ptr[0]) : '\0';
-		/* Few fields begin like one of them. */
-		if (first != 'x' && first != 'h' && first != 'f' && first != 'd')
-			continue;
-		if (IS_FIELD(field->name, method_fields))
-			add_method(out, field->value);
-		else if (IS_FIELD(field->name, path_fields))
-			read_path(out, field->value);
-		else if (IS_FIELD(field->name, host_fields))
-			take_field(out, field);
-		else if (kh_spelling_is_field(field->name, forwarded))
-			read_forwarded(out, field->value);
-		else if (first == 'x')
-			take_source(out, field);
-	}
-	if (query.len > 0)
-		read_query(out, query);
+	for (size_t i = 0; i < message->n_fields; i++)
+		take_field(out, &message->fields[i]);
+	kh_overrides_read_query(out, query);
 }

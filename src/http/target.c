@@ -75,22 +75,31 @@ static bool take_absolute(struct kh_target *out, struct kh_slice *target, struct
 
 static bool normalise(struct kh_target *out, struct kh_err *err)
 {
-	bool slashed, decoded;
+	bool slashed, decoded, cut;
 
 	if (!kh_path_normalise(out->raw_path, &out->store, err))
 		return false;
 	size_t len = kh_buf_len(&out->store);
 	bool ok = kh_path_slashed(kh_buf_view(&out->store), &out->store, &slashed);
 	size_t both = kh_buf_len(&out->store);
+	ok = ok &&
+	     kh_path_decoded(kh_slice_sub(kh_buf_view(&out->store), 0, len), &out->store, &decoded);
+	size_t all_paths = kh_buf_len(&out->store);
 	if (!ok ||
-	    !kh_path_decoded(kh_slice_sub(kh_buf_view(&out->store), 0, len), &out->store, &decoded))
+	    !kh_path_cut_query(kh_slice_sub(kh_buf_view(&out->store), 0, len), &out->store, &cut))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "path of %zu bytes: no room", len);
 	struct kh_slice all = kh_buf_view(&out->store);
 	out->path = kh_slice_sub(all, 0, len);
 	if (slashed)
 		out->path_slashed = kh_slice_sub(all, len, both);
 	if (decoded)
-		out->path_decoded = kh_slice_sub(all, both, all.len);
+		out->path_decoded = kh_slice_sub(all, both, all_paths);
+	if (!cut)
+		return true;
+	out->path_cuts.query = kh_slice_sub(all, all_paths, all.len);
+	kh_path_cuts_add(&out->path_cuts, out->path);
+	kh_path_cuts_add(&out->path_cuts, out->path_slashed);
+	kh_path_cuts_add(&out->path_cuts, out->path_decoded);
 	return true;
 }
 
@@ -112,7 +121,7 @@ bool kh_target_parse(struct kh_target *out, struct kh_slice method, struct kh_sl
 	struct kh_slice rest = target;
 
 	memset(out, 0, sizeof(*out));
-	kh_buf_init(&out->store, 3 * (size_t)KH_LIMIT_LINE_BYTES);
+	kh_buf_init(&out->store, 4 * (size_t)KH_LIMIT_LINE_BYTES);
 	if (kh_slice_eq(target, KH_SLICE("*"))) {
 		if (!kh_slice_eq(method, KH_SLICE("OPTIONS")))
 			return refuse(err, target, "'*' goes with OPTIONS only");

@@ -96,9 +96,20 @@ static bool own_place(void)
 	return setpgid(0, 0) == 0 && tcsetpgrp(STDIN_FILENO, getpid()) == 0;
 }
 
+/* As the caller has it, but lower than that of whoever passes descriptors for us as the same user
+ * of the host (rights.h): several messages may be under way at once that each pass the check. */
+static struct rlimit descriptors(void)
+{
+	unsigned long hard = command.nofile_hard - command.nofile_hard / 4;
+	return (struct rlimit){
+		.rlim_cur = command.nofile_soft < hard ? command.nofile_soft : hard,
+		.rlim_max = hard,
+	};
+}
+
 static _Noreturn void become_command(int report)
 {
-	struct rlimit nofile = { .rlim_cur = command.nofile_soft, .rlim_max = command.nofile_hard };
+	struct rlimit nofile = descriptors();
 	if ((!command.apart || init_hardening_no_more()) && own_place() && connect_stdio() &&
 	    setrlimit(RLIMIT_NOFILE, &nofile) == 0 && limit(RLIMIT_AS, command.memory_bytes) &&
 	    limit(RLIMIT_NPROC, command.pids) &&

@@ -47,11 +47,11 @@ int init_control_connect(const char *path, int stdio[3])
 	if (strlen(path) >= sizeof(addr.sun_path))
 		init_die("--connect %s: too long", path);
 	memcpy(addr.sun_path, path, strlen(path));
-	int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (door < 0 || connect(door, (const struct sockaddr *)&addr, sizeof(addr)) != 0)
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0 || connect(sock, (const struct sockaddr *)&addr, sizeof(addr)) != 0)
 		init_die("--connect %s: %s", path, strerror(errno));
-	int control = init_control_receive(door, path, stdio);
-	close(door);
+	int control = init_control_receive(sock, path, stdio);
+	close(sock);
 	return control;
 }
 
@@ -77,12 +77,28 @@ static void receive(struct init_watch *watch, uint32_t events)
 			close(fds[i]);
 	if (n != sizeof(message))
 		return;
-	if (message.type == KH_INIT_GO)
+	switch ((enum kh_init_type)message.type) {
+	case KH_INIT_GO:
 		init_command_go();
-	else if (message.type == KH_INIT_SIGNAL && init_command_signal(message.value))
-		init_control_send(KH_INIT_HEARD, message.value, -1);
-	else if (message.type == KH_INIT_TYPED)
+		break;
+	case KH_INIT_SIGNAL:
+		if (init_command_signal(message.value))
+			init_control_send(KH_INIT_HEARD, message.value, -1);
+		break;
+	case KH_INIT_TYPED:
 		init_command_typed(message.value);
+		break;
+	case KH_INIT_PUBLISHED: /* without its descriptors */
+	case KH_INIT_MET:
+	case KH_INIT_LINKED:
+	case KH_INIT_TERMINAL:
+	case KH_INIT_STARTED:
+	case KH_INIT_NO_EXEC:
+	case KH_INIT_EXITED:
+	case KH_INIT_READY:
+	case KH_INIT_HEARD:
+		break;
+	}
 }
 
 void init_control_hold(int fd)

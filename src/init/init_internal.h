@@ -106,7 +106,7 @@ void init_privilege_core(void);
 /* Loads a filter out of a file: classic BPF as seccomp takes it. */
 void init_privilege_filter(const char *path);
 
-/* apart.c */
+/* hardening.c */
 /* Where the kernel inside is one of the engine's own: this uid is who it is for those who would
  * signal it, and who has /dev, where a terminal of the engine's gets a name; ends the init where it
  * can't be done. */
@@ -166,7 +166,7 @@ struct init_command {
 	bool tty[3];
 	bool hold;				/* until GO, where there is a launcher */
 	bool own_tty;				/* it is the init's own standard input */
-	bool apart;				/* the init has other uids than it (apart.c) */
+	bool apart;				/* the init has other uids than it (hardening.c) */
 	unsigned long memory_bytes, pids;	/* of the command, 0: no limit of ours */
 	unsigned long nofile_soft, nofile_hard; /* as they were: the command gets them back */
 };

@@ -1,5 +1,5 @@
 /*
- * landlock.c - a second fence around the command: what it may change, kept by the kernel by path
+ * landlock.c - locks the command in once more: what it may change, kept by the kernel by path
  *
  * The mounts say the same already. Landlock holds where a mount has a slip: the command may read
  * and execute everything that it sees, write below the places that it was given, and to the devices

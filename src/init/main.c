@@ -320,7 +320,7 @@ static void let_through(int fd)
  * A process's files in /proc belong to uid 0 of the user namespace in which its image was started
  * where that namespace has such a uid: in the first one that is the agent's own. So the image is
  * started anew in the second, with what was bound: `--bound PROXY,UDP,TCP,PORT…`. Where it is
- * --apart that is of no use: the kernel has other rules, and apart.c is for those.
+ * --apart that is of no use: the kernel has other rules, and hardening.c is for those.
  */
 static _Noreturn void start_again(int argc, char **argv, const struct init_bound *bound)
 {

@@ -79,7 +79,7 @@ static struct listener {
 static size_t n_listeners, next_listener;
 static struct sockaddr_un proxy;
 
-static void bury(struct connection *c)
+static void free_later(struct connection *c)
 {
 	if (c->state == DEAD)
 		return;
@@ -114,7 +114,7 @@ static void reset_down(struct connection *c)
 		struct linger abort = { .l_onoff = 1, .l_linger = 0 };
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
 	}
-	bury(c);
+	free_later(c);
 }
 
 /* Return: false with errno. */
@@ -135,7 +135,7 @@ static void carry(struct connection *c, int which, uint32_t events)
 		break;
 	case INIT_PAIR_OVER:
 	case INIT_PAIR_DOWN_BROKE:
-		bury(c);
+		free_later(c);
 		break;
 	}
 }
@@ -194,7 +194,7 @@ static void dialled(struct connection *c, enum init_dialled now)
 	/* Nobody has been cut off. */
 	if (now == INIT_DIAL_NOBODY)
 		init_pair_notify(&c->pair);
-	bury(c);
+	free_later(c);
 }
 
 static void side_ready(struct init_watch *watch, uint32_t events)
@@ -210,7 +210,7 @@ static void side_ready(struct init_watch *watch, uint32_t events)
 	else if (c->state == DIALING && which == DOWN)
 		dialled(c, init_dial_look(c->pair.side[DOWN].fd, c->target.is_v6));
 	else if (c->state != FREE && c->state != DEAD && lost)
-		bury(c);
+		free_later(c);
 }
 
 static bool watch_both(struct connection *c)
@@ -305,7 +305,7 @@ void init_relay_publish(int fd, int notice, uint16_t port)
 	if (init_pair_watch(&c->pair, UP, side_ready, c))
 		dialled(c, dial(c, false));
 	else
-		bury(c);
+		free_later(c);
 }
 
 static bool awaits_end(const struct connection *c)

@@ -17,6 +17,7 @@
 #include <keyhole/base/clock.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
+#include <keyhole/base/worker_messages.h>
 
 enum { VERB_EVERY_MS = 100 };
 
@@ -48,22 +49,26 @@ void kh_keeper_begin_facts(struct kh_keeper *k)
 	k->facts.pid = (uint32_t)getpid();
 	k->facts.started_ms = kh_clock_wall_ms();
 	describe(k);
-	k->ward.facts = &k->facts;
+	k->worker_process.facts = &k->facts;
 }
 
 void kh_keeper_note_failed_reload(struct kh_keeper *k, const char *failure)
 {
-	if (failure) {
-		k->facts.failed_reloads++;
-		k->facts.failed_ms = kh_clock_wall_ms();
-		set(&k->facts.failure, copy(failure));
-	} else {
-		k->facts.reloads++;
+	k->facts.failed_reloads++;
+	k->facts.failed_ms = kh_clock_wall_ms();
+	set(&k->facts.failure, copy(failure));
+	kh_worker_process_tell_facts(&k->worker_process);
+}
+
+void kh_keeper_note_reloads(struct kh_keeper *k, const struct kh_reload *reloads)
+{
+	k->facts.reloads += reloads->count;
+	if (!reloads->another_failed) {
 		k->facts.failed_ms = 0;
 		set(&k->facts.failure, NULL);
-		describe(k);
 	}
-	kh_worker_process_tell_facts(&k->ward);
+	describe(k);
+	kh_worker_process_tell_facts(&k->worker_process);
 }
 
 void kh_keeper_end_facts(struct kh_keeper *k)
@@ -71,49 +76,63 @@ void kh_keeper_end_facts(struct kh_keeper *k)
 	kh_admin_facts_fini(&k->facts);
 }
 
-static void answer(struct kh_keeper *k, uint32_t ref, bool ok, struct kh_slice text)
+static void answer(struct kh_keeper *k, bool ok, struct kh_slice text)
 {
+	k->worker_process.verb = 0;
+	k->worker_process.verb_begun = false;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
 	size_t room = KH_LIMIT_CHANNEL_BYTES / 4;
-	if (k->ward.state != KH_WORKER_PROCESS_STARTING &&
-	    k->ward.state != KH_WORKER_PROCESS_SERVING &&
-	    k->ward.state != KH_WORKER_PROCESS_DRAINING)
+	if (k->worker_process.state != KH_WORKER_PROCESS_STARTING &&
+	    k->worker_process.state != KH_WORKER_PROCESS_SERVING &&
+	    k->worker_process.state != KH_WORKER_PROCESS_DRAINING)
 		return;
 	if (kh_wire_put_u8(&body, ok) &&
 	    kh_wire_put_bytes(&body, kh_slice_sub(text, 0, text.len < room ? text.len : room)))
-		(void)kh_channel_send(&k->ward.channel, KH_CHANNEL_VERB_DONE, ref,
-				      kh_buf_view(&body), NULL, 0, NULL);
+		(void)kh_channel_send(&k->worker_process.channel, KH_WORKER_MSG_VERB_DONE,
+				      k->worker_process.verb_ref, kh_buf_view(&body), NULL, 0,
+				      NULL);
 }
 
-static void reload(struct kh_keeper *k, uint32_t ref)
+static void reload(struct kh_keeper *k)
 {
-	kh_cleanup(kh_buf_fini) struct kh_buf said;
-	kh_buf_init(&said, KH_LIMIT_CHANNEL_BYTES / 4);
-	bool ok = false;
+	bool begun = false;
+	kh_buf_fini(&k->verb_said);
+	kh_buf_init(&k->verb_said, KH_LIMIT_CHANNEL_BYTES / 4);
 	if (kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy))
-		(void)kh_buf_append_str(&said,
+		(void)kh_buf_append_str(&k->verb_said,
 					"a handover is under way: ask again when it is over\n");
 	else
-		ok = kh_keeper_reload(k, &said);
-	answer(k, ref, ok, kh_buf_view(&said));
+		begun = kh_keeper_reload(k, &k->verb_said);
+	k->worker_process.verb_begun = begun;
+	if (!begun)
+		answer(k, false, kh_buf_view(&k->verb_said));
+}
+
+void kh_keeper_answer_reload(struct kh_keeper *k)
+{
+	if (k->worker_process.verb_begun)
+		answer(k, true, kh_buf_view(&k->verb_said));
+}
+
+uint64_t kh_keeper_verb_deadline(const struct kh_keeper *k)
+{
+	return k->worker_process.verb && !k->worker_process.verb_begun ? k->verb_ms : 0;
 }
 
 void kh_keeper_on_verb(struct kh_keeper *k)
 {
-	enum kh_admin_verb verb = k->ward.verb;
-	uint32_t ref = k->ward.verb_ref;
+	enum kh_admin_verb verb = k->worker_process.verb;
 	uint64_t now = kh_clock_mono_ms();
-	if (!verb || now < k->verb_ms)
+	if (!verb || k->worker_process.verb_begun || now < k->verb_ms)
 		return;
-	k->ward.verb = 0;
 	k->verb_ms = now + VERB_EVERY_MS;
 	if (verb == KH_ADMIN_RELOAD) {
-		reload(k, ref);
+		reload(k);
 		return;
 	}
 	/* As SIGTERM; but asking twice does not mean at once. */
-	answer(k, ref, true, k->drain_ms ? KH_SLICE("it drains already") : KH_SLICE("draining"));
+	answer(k, true, k->drain_ms ? KH_SLICE("it drains already") : KH_SLICE("draining"));
 	if (!k->drain_ms)
 		kh_keeper_on_signal(k, SIGTERM);
 }

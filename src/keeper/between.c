@@ -51,9 +51,9 @@ const char *kh_keeper_busy(const struct kh_keeper *k)
  * earlier daemon, of which nothing is known, its first one; else none. */
 static struct kh_journal_base last_known(const struct kh_keeper *k)
 {
-	struct kh_journal_base line = { .seq = k->ward.checkpoint.seq };
+	struct kh_journal_base line = { .seq = k->worker_process.checkpoint.seq };
 	if (line.seq)
-		memcpy(line.hash, k->ward.checkpoint.hash, sizeof(line.hash));
+		memcpy(line.hash, k->worker_process.checkpoint.hash, sizeof(line.hash));
 	else
 		(void)kh_journal_first_line(k->sockets.journal, &line);
 	return line;
@@ -73,13 +73,13 @@ static bool begin_segment(struct kh_keeper *k, struct kh_err *err)
 	kh_journal_unlock(path, &k->sockets.journal_lock);
 	k->sockets.journal = kh_steal_fd(&next);
 	k->sockets.journal_lock = kh_steal_fd(&lock);
-	k->ward.base = base;
+	k->worker_process.base = base;
 	/* It stands in no file that is written. */
-	k->ward.checkpoint = (struct kh_checkpoint){ .seq = base.seq };
-	memcpy(k->ward.checkpoint.hash, base.hash, sizeof(base.hash));
-	k->ward.first_seq = 0;
-	k->ward.since = 0;
-	k->ward.doubted = false;
+	k->worker_process.checkpoint = (struct kh_checkpoint){ .seq = base.seq };
+	memcpy(k->worker_process.checkpoint.hash, base.hash, sizeof(base.hash));
+	k->worker_process.first_seq = 0;
+	k->worker_process.since = 0;
+	k->worker_process.doubted = false;
 	k->unready = 0;
 	kh_log_error("journal %s: it goes on in a new file from line %llu", kh_esc_str(path),
 		     (unsigned long long)base.seq);
@@ -90,7 +90,7 @@ void kh_keeper_note_journal(struct kh_keeper *k, int status)
 {
 	bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !k->late;
 	k->late = false;
-	if (k->ward.serving_ms)
+	if (k->worker_process.serving_ms)
 		k->unready = 0;
 	else if (!killed) /* from outside: it says nothing about the journal */
 		k->unready++;
@@ -104,22 +104,25 @@ void kh_keeper_note_journal(struct kh_keeper *k, int status)
 void kh_keeper_end_counting(struct kh_keeper *k)
 {
 	bool alone = k->handover.state == KH_HANDOVER_NONE && k->legacy.state == KH_LEGACY_NONE;
-	kh_quota_slots_end_worker(k->book, k->ward.column, alone, kh_clock_mono_ms());
+	kh_quota_slots_end_worker(k->quota_slots, k->worker_process.column, alone,
+				  kh_clock_mono_ms());
 }
 
 static bool check_journal(struct kh_keeper *k, struct kh_err *err)
 {
-	bool known = k->ward.checkpoint.end > 0;
-	bool holds = !known || kh_checkpoint_holds(k->sockets.journal, &k->ward.checkpoint);
+	bool known = k->worker_process.checkpoint.end > 0;
+	bool holds =
+		!known || kh_checkpoint_holds(k->sockets.journal, &k->worker_process.checkpoint);
 	if (!holds)
 		kh_log_error("journal %s: line %llu, which a worker wrote, is not there any more: "
 			     "the file was changed",
 			     kh_esc_str(k->config->audit_path),
-			     (unsigned long long)k->ward.checkpoint.seq);
+			     (unsigned long long)k->worker_process.checkpoint.seq);
 	/* A daemon that has just started does not judge a file of which it knows nothing, but for
 	   numbers from which no daemon could go on. */
-	bool judged = known || k->ward.checkpoint.seq > 0 || k->has_served;
-	if (holds && !(k->journal_bad && judged) && !k->journal_misnumbered && !k->ward.doubted)
+	bool judged = known || k->worker_process.checkpoint.seq > 0 || k->has_served;
+	if (holds && !(k->journal_bad && judged) && !k->journal_misnumbered &&
+	    !k->worker_process.doubted)
 		return true;
 	if (is_shared(k))
 		return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
@@ -146,7 +149,7 @@ bool kh_keeper_between_workers(struct kh_keeper *k, struct kh_err *err)
 {
 	if (!is_shared(k)) {
 		(void)revive(k);
-		kh_registry_revive(&k->guests);
+		kh_registry_revive(&k->dynamic_sandboxes);
 	}
 	return check_journal(k, err);
 }
@@ -161,9 +164,9 @@ void kh_keeper_look_at_listeners(struct kh_keeper *k)
 	uint64_t due = kh_keeper_listeners_deadline(k);
 	if (due == 0 || kh_clock_mono_ms() < due)
 		return;
-	kh_registry_unblock(&k->guests);
+	kh_registry_unblock(&k->dynamic_sandboxes);
 	if (!revive(k))
 		return;
-	k->ward.generation++;
-	kh_worker_process_reload(&k->ward);
+	k->worker_process.generation++;
+	kh_worker_process_reload(&k->worker_process);
 }

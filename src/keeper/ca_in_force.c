@@ -40,10 +40,10 @@ bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err)
 		how = KH_TENANT_CAS_OF_RUN;
 	if (!kh_tenant_cas_open(&k->tenant_cas, config, NULL, how, err))
 		return false;
-	k->ward.ca = k->ca;
-	k->ward.tenant_cas = k->tenant_cas;
-	kh_signer_init(&k->ward.signer);
-	return !k->options->heir || kh_legacy_check_ca(&k->legacy, &k->ward, err);
+	k->worker_process.ca = k->ca;
+	k->worker_process.tenant_cas = k->tenant_cas;
+	kh_signer_init(&k->worker_process.signer);
+	return !k->options->heir || kh_legacy_check_ca(&k->legacy, &k->worker_process, err);
 }
 
 static bool has_key(const struct kh_placeholder_key *keys, size_t n,
@@ -119,12 +119,12 @@ void kh_ca_in_force_adopt(struct kh_keeper *k, struct kh_ca *next, struct kh_ten
 			  const struct kh_config *config, struct kh_buf *said)
 {
 	kh_tenant_cas_adopt(&k->tenant_cas, k->config, of_tenants, config, said);
-	k->ward.tenant_cas = k->tenant_cas;
+	k->worker_process.tenant_cas = k->tenant_cas;
 	if (!next)
 		return;
 	if (!k->tenant_cas.list)
 		kh_ca_in_force_say(NULL, k->ca, next, said);
 	kh_ca_free(k->ca);
 	k->ca = next;
-	k->ward.ca = next;
+	k->worker_process.ca = next;
 }

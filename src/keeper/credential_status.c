@@ -80,20 +80,20 @@ static void on_answer(void *arg, const struct kh_credential_ref *want, const str
 		      struct kh_err *err)
 {
 	struct kh_keeper *k = arg;
-	kh_worker_process_answer_want(&k->ward, want, value, err);
+	kh_worker_process_answer_want(&k->worker_process, want, value, err);
 }
 
 static void on_stale(void *arg, const struct kh_credential_ref *want, bool whole)
 {
 	struct kh_keeper *k = arg;
-	kh_worker_process_tell_stale(&k->ward, want, whole);
+	kh_worker_process_tell_stale(&k->worker_process, want, whole);
 }
 
 static void on_changed(void *arg, uint16_t index)
 {
 	struct kh_keeper *k = arg;
 	(void)index;
-	kh_worker_process_tell_fingerprints(&k->ward);
+	kh_worker_process_tell_fingerprints(&k->worker_process);
 	kh_keeper_credential_changed(k);
 }
 

@@ -4,6 +4,13 @@
 
 #include "handover_internal.h"
 
+/* Reloads that are not in force yet (reload.c). */
+struct kh_reload {
+	uint32_t generation; /* that of the last one; 0: there are none */
+	unsigned count;
+	bool another_failed; /* after the last one */
+};
+
 struct kh_keeper {
 	struct kh_keeper_options *options;
 	struct kh_config *config;
@@ -12,11 +19,11 @@ struct kh_keeper {
 	struct kh_vault vault;
 	struct kh_sockets sockets;
 	struct kh_geo_files geo;
-	struct kh_worker_process ward;
-	struct kh_registry guests;
-	struct kh_quota_slots *book; /* what is used of limits */
-	char *state_path;	     /* where that is kept; NULL: nowhere */
-	uint64_t state_due_ms;	     /* not written again before */
+	struct kh_worker_process worker_process;
+	struct kh_registry dynamic_sandboxes;
+	struct kh_quota_slots *quota_slots; /* what is used of limits */
+	char *state_path;		    /* where that is kept; NULL: nowhere */
+	uint64_t state_due_ms;		    /* not written again before */
 	bool state_failed;
 	struct kh_handover handover; /* to another process */
 	struct kh_legacy legacy;     /* from another process */
@@ -33,14 +40,16 @@ struct kh_keeper {
 	bool at_once;		  /* and asked for again */
 	bool choose_anew;	  /* the worker is still to be told */
 	uint64_t drain_ms;	  /* when draining ends; 0: not draining */
-	bool reload_later;	  /* SIGHUP came in a handover */
-	bool handover_later;	  /* SIGUSR2 came while the segment before is being joined */
-	bool end_later;		  /* SIGTERM came when it was no longer to be called off */
-	bool last_worker;	  /* it was started to say how the segment before ended */
+	struct kh_reload reload;
+	bool reload_later;   /* SIGHUP came in a handover */
+	bool handover_later; /* SIGUSR2 came in a reload, or before the segment was joined */
+	bool end_later;	     /* SIGTERM came when it was no longer to be called off */
+	bool last_worker;    /* it was started to say how the segment before ended */
 	bool has_served;
 	struct kh_admin_facts facts;
-	uint64_t states_due_ms; /* when credentials' states are told anew; 0: as they are */
-	uint64_t verb_ms;	/* not before is done what was asked for by way of the worker */
+	uint64_t states_due_ms;	 /* when credentials' states are told anew; 0: as they are */
+	uint64_t verb_ms;	 /* not before is done what was asked for by way of the worker */
+	struct kh_buf verb_said; /* what there is to say of it */
 	bool over;
 	int status;
 };
@@ -61,7 +70,7 @@ const char *kh_keeper_busy(const struct kh_keeper *k);
 /* A listener that was down is tried again; the worker is told where that helps. */
 void kh_keeper_look_at_listeners(struct kh_keeper *k);
 uint64_t kh_keeper_listeners_deadline(const struct kh_keeper *k); /* 0: never */
-/* The worker has ended: what it counted is none of its any more, or bounded (ledger.h). */
+/* The worker has ended: what it counted is none of its any more, or bounded (quota_slots.h). */
 void kh_keeper_end_counting(struct kh_keeper *k);
 
 /* journal_place.c */
@@ -72,7 +81,7 @@ void kh_keeper_look_before_start(struct kh_keeper *k);
 void kh_keeper_cut_journal(struct kh_keeper *k);
 uint64_t kh_keeper_journal_deadline(const struct kh_keeper *k); /* 0: never */
 
-/* authority.c */
+/* ca_in_force.c */
 bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err);
 /* The CAs that `next` names, read anew, and what its placeholders are drawn from. Nothing is
  * changed but `next`. *out NULL: it names none, the one in force stays. */
@@ -103,12 +112,17 @@ void kh_tenant_cas_free(struct kh_tenant_cas *cas);
 const struct kh_ca *kh_ca_in_force_of_first(const struct kh_keeper *k);
 
 /* reload.c */
-/* On success `next` is the configuration in force and the old one is freed; else nothing has
- * changed. */
-bool kh_reload(struct kh_keeper *k, struct kh_config *next, struct kh_buf *said,
-	       struct kh_err *err);
+/* Return: another configuration was told to the worker, and kh_keeper_look_at_reload says when it
+ * is in force; `said` (may be NULL) gets what there is to say of it. */
+bool kh_keeper_reload(struct kh_keeper *k, struct kh_buf *said);
+/* A worker serves, and has not confirmed yet what it was told at a reload. */
+bool kh_keeper_is_reloading(const struct kh_keeper *k);
+/* It has: that is said and noted, and what waited for it is done. */
+void kh_keeper_look_at_reload(struct kh_keeper *k);
+/* READY=1 to systemd, unless something is under way of which it is told later. */
+void kh_keeper_tell_ready(const struct kh_keeper *k);
 
-/* states.c */
+/* credential_status.c */
 /* Into the facts, which the caller tells; and soon, however often it is called. */
 void kh_keeper_describe_credentials(struct kh_keeper *k);
 void kh_keeper_credential_changed(struct kh_keeper *k);
@@ -117,15 +131,13 @@ void kh_keeper_listen_to_vault(struct kh_keeper *k);
 
 /* signals.c */
 void kh_keeper_on_signal(struct kh_keeper *k, uint32_t sig);
-/* Return: another configuration is in force; `said` (may be NULL) gets what there is to say of it.
- */
-bool kh_keeper_reload(struct kh_keeper *k, struct kh_buf *said);
 /* In its time: a database that was replaced comes into force. */
 void kh_keeper_look_at_geo(struct kh_keeper *k);
 /* Of alternatives another one has a value (vault_internal.h): the worker is told, when it may be.
  */
 void kh_keeper_choose_anew(struct kh_keeper *k);
-/* Now, or as soon as the segment before is joined; a reason against it is logged. */
+/* Now, or as soon as a reload is in force and the segment before is joined; a reason against it is
+ * logged. */
 void kh_keeper_hand_over(struct kh_keeper *k);
 /* After a handover: what runs has timeouts.drain from now on. */
 void kh_keeper_hurry(struct kh_keeper *k);
@@ -136,14 +148,18 @@ void kh_keeper_end_now(struct kh_keeper *k);
 
 /* admin.c: what is told to the worker, and asked by way of it */
 void kh_keeper_begin_facts(struct kh_keeper *k);
-/* `failure`: NULL: it is in force. */
 void kh_keeper_note_failed_reload(struct kh_keeper *k, const char *failure);
+/* They are in force. */
+void kh_keeper_note_reloads(struct kh_keeper *k, const struct kh_reload *reloads);
 void kh_keeper_on_verb(struct kh_keeper *k);
+uint64_t kh_keeper_verb_deadline(const struct kh_keeper *k); /* 0: there is none to be done */
+/* Whoever asked for a reload by way of the worker hears that it is in force. */
+void kh_keeper_answer_reload(struct kh_keeper *k);
 void kh_keeper_end_facts(struct kh_keeper *k);
 
-/* state.c: what is used of limits, in a file */
+/* quota_state.c: what is used of limits, in a file */
 bool kh_quota_state_open(struct kh_keeper *k, struct kh_err *err);
-/* Into a book that has nothing yet. A damaged file is no error: nothing is left of any limit. */
+/* Into quota_slots without an entry. A damaged file is no error: nothing is left of any limit. */
 bool kh_quota_state_read(struct kh_keeper *k, struct kh_err *err);
 uint64_t kh_quota_state_deadline(const struct kh_keeper *k); /* 0: none */
 void kh_quota_state_turn(struct kh_keeper *k);

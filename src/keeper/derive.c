@@ -58,6 +58,26 @@ static bool is_served(const struct kh_credential_config *credential,
 	return false;
 }
 
+/* One of yesterday, today and tomorrow, for a service of the credential's hosts. */
+static bool may_sign(const struct kh_credential_config *credential, struct kh_slice scope,
+		     struct kh_sigv4_scope *parsed, struct kh_err *err)
+{
+	return (kh_sigv4_scope_parse(parsed, scope) && day_ends(parsed, kh_clock_wall_ms()) &&
+		is_served(credential, parsed)) ||
+	       kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			  "the credential %s signs for the services of its hosts, today, and "
+			  "for nothing else",
+			  credential->name);
+}
+
+bool kh_derives_for(const struct kh_credential_config *credential, struct kh_slice scope,
+		    struct kh_err *err)
+{
+	struct kh_sigv4_scope parsed;
+	return !kh_derives(credential) || kh_client_cert_is(credential) ||
+	       may_sign(credential, scope, &parsed, err);
+}
+
 struct job {
 	const struct kh_sigv4_scope *scope;
 	struct kh_buf packed;
@@ -77,13 +97,8 @@ static bool derive_signing_key(const struct kh_credential_config *credential, st
 {
 	uint64_t now = kh_clock_wall_ms();
 	struct kh_sigv4_scope parsed;
-	if (!kh_sigv4_scope_parse(&parsed, scope) || !day_ends(&parsed, now) ||
-	    !is_served(credential, &parsed))
-		return kh_err_set(
-			err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-			"the credential %s signs for the services of its hosts, today, and "
-			"for nothing else",
-			credential->name);
+	if (!may_sign(credential, scope, &parsed, err))
+		return false;
 	struct job job = { .scope = &parsed, .err = err };
 	kh_buf_init_wiping(&job.packed, KH_LIMIT_SECRET_BYTES);
 	bool ok = kh_secret_expose(raw, pack, &job);

@@ -20,8 +20,8 @@
 
 #include "keeper_internal.h"
 
-/* As many descriptors as there may be, and how many of them guests get: what is not theirs comes
- * off first. */
+/* As many descriptors as there may be, and how many of them dynamic sandboxes get: what is not
+ * theirs comes off first. */
 static size_t find_most(size_t n_listeners)
 {
 	const rlim_t others = 64 + 2 * (rlim_t)n_listeners;

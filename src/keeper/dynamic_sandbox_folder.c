@@ -1,5 +1,5 @@
 /*
- * dynamic_sandbox_folder.c - where a guest's socket stands: BASE/TENANT/ID/s
+ * dynamic_sandbox_folder.c - where a dynamic sandbox's socket stands: BASE/TENANT/ID/s
  *
  * BASE and the tenants' folders are the daemon's and open to be passed through, not to be read: who
  * may not use a tenant does not learn who its sandboxes are. A sandbox's own folder can be read, so

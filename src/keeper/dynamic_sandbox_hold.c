@@ -1,5 +1,6 @@
 /*
- * dynamic_sandbox_hold.c - guests that end with a process, which the keeper waits for by its pidfd
+ * dynamic_sandbox_hold.c - dynamic sandboxes that end with a process, which the keeper waits for by
+ * its pidfd
  *
  * A descriptor that is closed is still watched while another process has the same open file: the
  * other keeper of a handover, or a child between its fork and its exec. So the watching is ended

@@ -1,4 +1,4 @@
-/* dynamic_sandbox_offer.c - guests on their way from one keeper to the next */
+/* dynamic_sandbox_offer.c - dynamic sandboxes on their way from one keeper to the next */
 
 #include "dynamic_sandboxes.h"
 
@@ -7,8 +7,9 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/limits.h>
 
-static bool offer(const struct kh_registry_entry *entry, struct kh_channel *to, uint32_t version,
-		  struct kh_err *err)
+#include "handover_messages.h"
+
+static bool offer(const struct kh_registry_entry *entry, struct kh_channel *to, struct kh_err *err)
 {
 	const int fds[] = { entry->fd, entry->pidfd };
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -18,15 +19,14 @@ static bool offer(const struct kh_registry_entry *entry, struct kh_channel *to, 
 	       kh_wire_put_u64(&body, entry->ends_ms) &&
 	       kh_wire_put_u64(&body, entry->expires_ms) && kh_wire_put_u8(&body, entry->suspect) &&
 	       kh_dynamic_sandbox_wish_put(&body, &entry->wish) &&
-	       kh_channel_send(to, KH_CHANNEL_OFFER_DYNAMIC_SANDBOX, version, kh_buf_view(&body),
-			       fds, entry->pidfd >= 0 ? 2 : 1, err);
+	       kh_channel_send(to, KH_HANDOVER_MSG_OFFER_DYNAMIC_SANDBOX, KH_HANDOVER_VERSION,
+			       kh_buf_view(&body), fds, entry->pidfd >= 0 ? 2 : 1, err);
 }
 
-bool kh_registry_offer(const struct kh_registry *reg, struct kh_channel *to, uint32_t version,
-		       struct kh_err *err)
+bool kh_registry_offer(const struct kh_registry *reg, struct kh_channel *to, struct kh_err *err)
 {
 	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next)
-		if (!offer(kh_container_of(node, struct kh_registry_entry, link), to, version, err))
+		if (!offer(kh_container_of(node, struct kh_registry_entry, link), to, err))
 			return false;
 	return true;
 }

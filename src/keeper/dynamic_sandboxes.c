@@ -1,11 +1,13 @@
 /*
- * dynamic_sandboxes.c - the register of guests: who is there, for how long, and telling the worker
+ * dynamic_sandboxes.c - the registry of dynamic sandboxes: who is there, for how long, and telling
+ * the worker
  *
  * Who asks is seen by the worker alone, which may have been taken over: it can name any user that
  * the configuration allows. The keeper holds what is asked for to what that user may have
- * (guest_check.c), logs it, and remembers which guests the running worker had added. When that
- * worker ends and nobody asked it to, they go on, since a crash must not cut off sandboxes that
- * run, but they are marked as suspect: a worker that was taken over may have added them for later.
+ * (dynamic_sandbox_check.c), logs it, and remembers which dynamic sandboxes the running worker had
+ * added. When that worker ends and nobody asked it to, they go on, since a crash must not cut off
+ * sandboxes that run, but they are marked as suspect: a worker that was taken over may have added
+ * them for later.
  */
 
 #include "dynamic_sandboxes.h"
@@ -23,10 +25,12 @@
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 #include <keyhole/base/lru.h>
+#include <keyhole/base/worker_messages.h>
 
+#include "handover_messages.h"
 #include "keeper_internal.h"
 
-/* --- the register -------------------------------------------------------------------------------
+/* --- the registry -------------------------------------------------------------------------------
  */
 
 void kh_registry_entry_free(struct kh_registry_entry *entry)
@@ -165,20 +169,21 @@ static void note_end(struct kh_registry *reg, uint64_t ends_ms)
 /* --- the worker ---------------------------------------------------------------------------------
  */
 
-static bool hears(const struct kh_worker_process *ward)
+static bool hears(const struct kh_worker_process *worker_process)
 {
-	return ward->dynamic_sandboxes_fed && (ward->state == KH_WORKER_PROCESS_STARTING ||
-					       ward->state == KH_WORKER_PROCESS_SERVING);
+	return worker_process->dynamic_sandboxes_fed &&
+	       (worker_process->state == KH_WORKER_PROCESS_STARTING ||
+		worker_process->state == KH_WORKER_PROCESS_SERVING);
 }
 
-static void lost(struct kh_worker_process *ward, const struct kh_err *err)
+static void lost(struct kh_worker_process *worker_process, const struct kh_err *err)
 {
 	kh_log_error("the worker can't be told about sandboxes, a new one is started: %s",
 		     err->text);
-	kh_worker_process_condemn(ward);
+	kh_worker_process_condemn(worker_process);
 }
 
-static bool show(struct kh_worker_process *ward, const struct kh_registry_entry *entry,
+static bool show(struct kh_worker_process *worker_process, const struct kh_registry_entry *entry,
 		 struct kh_err *err)
 {
 	const struct kh_dynamic_sandbox_card card = {
@@ -194,11 +199,11 @@ static bool show(struct kh_worker_process *ward, const struct kh_registry_entry 
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 8 * 7);
 	return kh_dynamic_sandbox_card_put(&body, &card) &&
-	       kh_channel_send(&ward->channel, KH_CHANNEL_DYNAMIC_SANDBOX, 0, kh_buf_view(&body),
-			       &entry->fd, 1, err);
+	       kh_channel_send(&worker_process->channel, KH_WORKER_MSG_DYNAMIC_SANDBOX, 0,
+			       kh_buf_view(&body), &entry->fd, 1, err);
 }
 
-static void tell_gone(const struct kh_registry *reg, struct kh_worker_process *ward,
+static void tell_gone(const struct kh_registry *reg, struct kh_worker_process *worker_process,
 		      const struct kh_registry_entry *entry, uint32_t ref)
 {
 	struct kh_err err = KH_ERR_INIT;
@@ -207,28 +212,35 @@ static void tell_gone(const struct kh_registry *reg, struct kh_worker_process *w
 	bool ok = kh_wire_put_str(&body, entry->wish.tenant) &&
 		  kh_wire_put_str(&body, entry->wish.id);
 	if (ok && reg->before && reg->before->fd >= 0)
-		(void)kh_channel_send(reg->before, KH_CHANNEL_DYNAMIC_SANDBOX_GONE, 0,
-				      kh_buf_view(&body), NULL, 0, NULL);
-	ok = ok && (!hears(ward) || kh_channel_send(&ward->channel, KH_CHANNEL_DYNAMIC_SANDBOX_GONE,
-						    ref, kh_buf_view(&body), NULL, 0, &err));
+		(void)kh_channel_send(reg->before, KH_HANDOVER_MSG_DYNAMIC_SANDBOX_GONE,
+				      KH_HANDOVER_VERSION, kh_buf_view(&body), NULL, 0, NULL);
+	ok = ok && (!hears(worker_process) ||
+		    kh_channel_send(&worker_process->channel, KH_WORKER_MSG_DYNAMIC_SANDBOX_GONE,
+				    ref, kh_buf_view(&body), NULL, 0, &err));
 	if (!ok)
-		lost(ward, &err);
+		lost(worker_process, &err);
 }
 
-static void end(struct kh_registry *reg, struct kh_worker_process *ward,
+static void end(struct kh_registry *reg, struct kh_worker_process *worker_process,
 		struct kh_registry_entry *entry, uint32_t ref)
 {
 	kh_dynamic_sandbox_folder_remove(entry); /* first: what is told may be answered at once */
-	tell_gone(reg, ward, entry, ref);
+	tell_gone(reg, worker_process, entry, ref);
 	drop(reg, entry);
 }
 
-bool kh_registry_feed(struct kh_registry *reg, struct kh_worker_process *ward, struct kh_err *err)
+bool kh_registry_feed(struct kh_registry *reg, struct kh_worker_process *worker_process,
+		      struct kh_err *err)
 {
-	ward->dynamic_sandboxes_fed = true;
-	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next)
-		if (!show(ward, kh_container_of(node, struct kh_registry_entry, link), err))
+	worker_process->dynamic_sandboxes_fed = true;
+	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next) {
+		const struct kh_registry_entry *entry =
+			kh_container_of(node, struct kh_registry_entry, link);
+		/* Whose tenant went with a handover is removed next: the worker knows none such. */
+		if (kh_config_tenant(worker_process->config, entry->wish.tenant) >= 0 &&
+		    !show(worker_process, entry, err))
 			return false;
+	}
 	return true;
 }
 
@@ -293,7 +305,7 @@ static struct kh_registry_entry *make(struct kh_registry *reg, const char *base,
 	return entry;
 }
 
-static void answer(struct kh_worker_process *ward, uint32_t ref,
+static void answer(struct kh_worker_process *worker_process, uint32_t ref,
 		   enum kh_dynamic_sandbox_result result, const char *text,
 		   const struct kh_registry_entry *entry)
 {
@@ -306,12 +318,12 @@ static void answer(struct kh_worker_process *ward, uint32_t ref,
 	      kh_wire_put_str(&body, entry ? entry->path : NULL) &&
 	      kh_wire_put_u64(&body, entry ? entry->expires_ms : 0) &&
 	      kh_wire_put_u64(&body, entry ? entry->number : 0) &&
-	      kh_channel_send(&ward->channel, KH_CHANNEL_DYNAMIC_SANDBOX_DONE, ref,
+	      kh_channel_send(&worker_process->channel, KH_WORKER_MSG_DYNAMIC_SANDBOX_DONE, ref,
 			      kh_buf_view(&body), NULL, 0, &err)))
-		lost(ward, &err);
+		lost(worker_process, &err);
 }
 
-static bool on_add(struct kh_registry *reg, struct kh_worker_process *ward,
+static bool on_add(struct kh_registry *reg, struct kh_worker_process *worker_process,
 		   const struct kh_channel_message *message)
 {
 	struct kh_dynamic_sandbox_wish wish;
@@ -321,10 +333,10 @@ static bool on_add(struct kh_registry *reg, struct kh_worker_process *ward,
 		return false;
 	}
 	enum kh_dynamic_sandbox_result result =
-		kh_dynamic_sandbox_check(reg, ward->config, &wish, &err);
+		kh_dynamic_sandbox_check(reg, worker_process->config, &wish, &err);
 	struct kh_registry_entry *entry = NULL;
 	if (result == KH_DYNAMIC_SANDBOX_OK) {
-		entry = make(reg, ward->config->admin.sandboxes, &wish, &err);
+		entry = make(reg, worker_process->config->admin.sandboxes, &wish, &err);
 		if (!entry)
 			result = err.code == KH_ERR_USAGE ? KH_DYNAMIC_SANDBOX_REFUSED
 							  : KH_DYNAMIC_SANDBOX_FAILED;
@@ -332,16 +344,16 @@ static bool on_add(struct kh_registry *reg, struct kh_worker_process *ward,
 	kh_dynamic_sandbox_wish_fini(&wish);
 	if (entry) {
 		entry->of_this_worker = true;
-		kh_dynamic_sandbox_say_added(entry, ward->pid);
+		kh_dynamic_sandbox_say_added(entry, worker_process->pid);
 	}
-	if (entry && !show(ward, entry, &err))
-		lost(ward, &err); /* the next one is told of it */
+	if (entry && !show(worker_process, entry, &err))
+		lost(worker_process, &err); /* the next one is told of it */
 	else
-		answer(ward, message->ref, result, entry ? NULL : err.text, entry);
+		answer(worker_process, message->ref, result, entry ? NULL : err.text, entry);
 	return true;
 }
 
-static bool on_remove(struct kh_registry *reg, struct kh_worker_process *ward,
+static bool on_remove(struct kh_registry *reg, struct kh_worker_process *worker_process,
 		      const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
@@ -362,13 +374,14 @@ static bool on_remove(struct kh_registry *reg, struct kh_worker_process *ward,
 	/* A worker takes back by itself what it has just had added, and nothing else. */
 	bool may = asker == KH_DYNAMIC_SANDBOX_NO_UID
 			   ? entry && entry->of_this_worker
-			   : kh_dynamic_sandbox_may_use(ward->config, geteuid(), asker, tenant);
+			   : kh_dynamic_sandbox_may_use(worker_process->config, geteuid(), asker,
+							tenant);
 	if (entry && may && !reg->busy) {
-		kh_dynamic_sandbox_say_removed(entry, asker, pid, ward->pid);
-		end(reg, ward, entry, message->ref);
+		kh_dynamic_sandbox_say_removed(entry, asker, pid, worker_process->pid);
+		end(reg, worker_process, entry, message->ref);
 		return true;
 	}
-	int index = kh_config_tenant(ward->config, tenant);
+	int index = kh_config_tenant(worker_process->config, tenant);
 	if (reg->busy) {
 		kh_err_set(&err, KH_ERR_SYSTEM, "not now: %s", reg->busy);
 		result = KH_DYNAMIC_SANDBOX_BUSY;
@@ -378,7 +391,7 @@ static bool on_remove(struct kh_registry *reg, struct kh_worker_process *ward,
 			   (unsigned)asker);
 		result = KH_DYNAMIC_SANDBOX_REFUSED;
 	} else if (index >= 0 &&
-		   kh_dynamic_sandbox_is_configured(ward->config, (size_t)index, id)) {
+		   kh_dynamic_sandbox_is_configured(worker_process->config, (size_t)index, id)) {
 		kh_err_set(&err, KH_ERR_CONFIG,
 			   "the sandbox \"%s\" stands in the configuration (take it out there, and "
 			   "reload)",
@@ -389,18 +402,20 @@ static bool on_remove(struct kh_registry *reg, struct kh_worker_process *ward,
 			   id, tenant);
 	}
 	if (message->ref)
-		answer(ward, message->ref, result, err.text, NULL);
+		answer(worker_process, message->ref, result, err.text, NULL);
 	return true;
 }
 
-bool kh_registry_take(struct kh_registry *reg, struct kh_worker_process *ward,
+bool kh_registry_take(struct kh_registry *reg, struct kh_worker_process *worker_process,
 		      const struct kh_channel_message *message)
 {
 	/* Without an admin socket nobody can have asked. */
-	if (ward->config->admin.n_acceptors == 0 || !ward->dynamic_sandboxes_fed)
+	if (worker_process->config->admin.n_acceptors == 0 ||
+	    !worker_process->dynamic_sandboxes_fed)
 		return false;
-	return message->type == KH_CHANNEL_DYNAMIC_SANDBOX_ADD ? on_add(reg, ward, message)
-							       : on_remove(reg, ward, message);
+	return message->type == KH_WORKER_MSG_DYNAMIC_SANDBOX_ADD
+		       ? on_add(reg, worker_process, message)
+		       : on_remove(reg, worker_process, message);
 }
 
 size_t kh_registry_distrust(struct kh_registry *reg, pid_t worker)
@@ -430,7 +445,7 @@ size_t kh_registry_distrust(struct kh_registry *reg, pid_t worker)
 /* --- those that end by themselves ---------------------------------------------------------------
  */
 
-void kh_registry_prune(struct kh_registry *reg, struct kh_worker_process *ward,
+void kh_registry_prune(struct kh_registry *reg, struct kh_worker_process *worker_process,
 		       const struct kh_config *config)
 {
 	struct kh_node *next;
@@ -440,12 +455,12 @@ void kh_registry_prune(struct kh_registry *reg, struct kh_worker_process *ward,
 		next = node->next;
 		if (kh_config_tenant(config, entry->wish.tenant) < 0) {
 			kh_dynamic_sandbox_say_ended(entry, "removed with its tenant");
-			end(reg, ward, entry, 0);
+			end(reg, worker_process, entry, 0);
 		}
 	}
 }
 
-static void expire(struct kh_registry *reg, struct kh_worker_process *ward, uint64_t now)
+static void expire(struct kh_registry *reg, struct kh_worker_process *worker_process, uint64_t now)
 {
 	struct kh_node *next;
 	reg->next_end_ms = 0;
@@ -458,24 +473,24 @@ static void expire(struct kh_registry *reg, struct kh_worker_process *ward, uint
 			continue;
 		}
 		kh_dynamic_sandbox_say_ended(entry, "removed, its time is over");
-		end(reg, ward, entry, 0);
+		end(reg, worker_process, entry, 0);
 	}
 }
 
-void kh_registry_turn(struct kh_registry *reg, struct kh_worker_process *ward)
+void kh_registry_turn(struct kh_registry *reg, struct kh_worker_process *worker_process)
 {
 	enum { AT_ONCE = 64 };
 	if (reg->busy)
 		return;
 	uint64_t now = reg->next_end_ms ? kh_clock_mono_ms() : 0;
 	if (reg->next_end_ms && reg->next_end_ms <= now)
-		expire(reg, ward, now);
+		expire(reg, worker_process, now);
 	for (int i = 0; i < AT_ONCE && (reg->held || reg->watch >= 0); i++) {
 		struct kh_registry_entry *entry = kh_dynamic_sandbox_hold_ended(reg);
 		if (!entry)
 			break;
 		kh_dynamic_sandbox_say_ended(entry, "removed, the process that held it has ended");
-		end(reg, ward, entry, 0);
+		end(reg, worker_process, entry, 0);
 	}
 }
 

@@ -1,5 +1,5 @@
-/* dynamic_sandboxes.h - the keeper's register of guests: sandboxes that come and go while the
- * daemon runs */
+/* dynamic_sandboxes.h - the keeper's registry of dynamic sandboxes: sandboxes that come and go
+ * while the daemon runs */
 #ifndef KEYHOLE_KEEPER_DYNAMIC_SANDBOXES_H
 #define KEYHOLE_KEEPER_DYNAMIC_SANDBOXES_H
 
@@ -12,13 +12,14 @@ struct kh_worker_process;
 
 /*
  * Who is registered has a folder BASE/TENANT/ID with the socket `s` in it, which the keeper holds
- * open, whatever becomes of the worker. All of it goes when the guest is removed, when its time is
- * over, when the process ends that holds it, when its tenant goes with a reload, and when the
- * daemon drains. A daemon that was killed leaves folders behind; the next one clears them away.
- * A guest outlives its worker; one that was added by a worker that ended unexpectedly is marked.
+ * open, whatever becomes of the worker. All of it goes when the dynamic sandbox is removed, when
+ * its time is over, when the process ends that holds it, when its tenant goes with a reload, and
+ * when the daemon drains. A daemon that was killed leaves folders behind; the next one clears them
+ * away. A dynamic sandbox outlives its worker; one that was added by a worker that ended
+ * unexpectedly is marked.
  */
 struct kh_registry_entry {
-	struct kh_node link; /* in the register's list */
+	struct kh_node link; /* in the registry's list */
 	struct kh_dynamic_sandbox_wish wish;
 	uint64_t number;
 	char *path;
@@ -26,7 +27,7 @@ struct kh_registry_entry {
 	dev_t dev; /* of the socket's name; ino 0: it is not ours to take away */
 	ino_t ino;
 	int pidfd;	     /* of the process that holds it; -1: none */
-	int watch;	     /* the register's epoll, where it has pidfd; -1: it has not */
+	int watch;	     /* the registry's epoll, where it has pidfd; -1: it has not */
 	uint64_t ends_ms;    /* by the clock that only goes on; 0: never */
 	uint64_t expires_ms; /* the same by the wall's */
 	bool of_this_worker; /* the worker that runs had it added */
@@ -64,7 +65,7 @@ void kh_registry_forget(struct kh_registry *reg);
 void kh_registry_close(struct kh_registry *reg);
 
 /* DYNAMIC_SANDBOX_ADD, DYNAMIC_SANDBOX_REMOVE. Return: false when it is not what a worker sends. */
-bool kh_registry_take(struct kh_registry *reg, struct kh_worker_process *ward,
+bool kh_registry_take(struct kh_registry *reg, struct kh_worker_process *worker_process,
 		      const struct kh_channel_message *message);
 /* Between two workers: sockets that the last one has shut down. */
 void kh_registry_revive(struct kh_registry *reg);
@@ -74,12 +75,13 @@ void kh_registry_unblock(struct kh_registry *reg);
 /* The worker has ended, and nobody had asked it to. Return: how many are marked for that. */
 size_t kh_registry_distrust(struct kh_registry *reg, pid_t worker);
 /* A worker is told of all. */
-bool kh_registry_feed(struct kh_registry *reg, struct kh_worker_process *ward, struct kh_err *err);
+bool kh_registry_feed(struct kh_registry *reg, struct kh_worker_process *worker_process,
+		      struct kh_err *err);
 /* Those whose tenant this configuration does not have go. */
-void kh_registry_prune(struct kh_registry *reg, struct kh_worker_process *ward,
+void kh_registry_prune(struct kh_registry *reg, struct kh_worker_process *worker_process,
 		       const struct kh_config *config);
 /* Those whose time is over, or whose holder has ended, go. */
-void kh_registry_turn(struct kh_registry *reg, struct kh_worker_process *ward);
+void kh_registry_turn(struct kh_registry *reg, struct kh_worker_process *worker_process);
 /* When the next one's time is over; 0: never. */
 uint64_t kh_registry_deadline(const struct kh_registry *reg);
 
@@ -88,7 +90,7 @@ bool kh_registry_adopt(struct kh_registry *reg, struct kh_registry_entry *entry,
 		       struct kh_err *err);
 void kh_registry_entry_free(struct kh_registry_entry *entry);
 
-/* guest_check.c */
+/* dynamic_sandbox_check.c */
 /* Return: OK: there is room for it, and it may be. */
 enum kh_dynamic_sandbox_result kh_dynamic_sandbox_check(struct kh_registry *reg,
 							const struct kh_config *config,
@@ -103,7 +105,7 @@ void kh_dynamic_sandbox_say_removed(const struct kh_registry_entry *entry, uid_t
 				    pid_t worker);
 void kh_dynamic_sandbox_say_ended(const struct kh_registry_entry *entry, const char *why);
 
-/* guest_hold.c: those that end with a process */
+/* dynamic_sandbox_hold.c: those that end with a process */
 bool kh_dynamic_sandbox_holds_open(struct kh_registry *reg);
 /* Opens the pidfd of wish.pid. */
 bool kh_dynamic_sandbox_hold(struct kh_registry_entry *entry, struct kh_err *err);
@@ -118,14 +120,13 @@ void kh_dynamic_sandbox_hold_end(struct kh_registry_entry *entry);
 /* One whose process has ended; NULL: none. */
 struct kh_registry_entry *kh_dynamic_sandbox_hold_ended(struct kh_registry *reg);
 
-/* guest_offer.c: at a handover. */
-bool kh_registry_offer(const struct kh_registry *reg, struct kh_channel *to, uint32_t version,
-		       struct kh_err *err);
+/* dynamic_sandbox_offer.c: at a handover. */
+bool kh_registry_offer(const struct kh_registry *reg, struct kh_channel *to, struct kh_err *err);
 /* An OFFER_DYNAMIC_SANDBOX. Its descriptors are taken. */
 bool kh_registry_take_offer(struct kh_registry *reg, struct kh_channel_message *message,
 			    struct kh_err *err);
 
-/* guest_folder.c */
+/* dynamic_sandbox_folder.c */
 /* Makes BASE/TENANT/ID/s and listens; sets path, fd, dev, ino. On error nothing is left. */
 bool kh_dynamic_sandbox_folder_make(struct kh_registry_entry *entry, const char *base,
 				    struct kh_err *err);

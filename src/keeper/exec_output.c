@@ -184,13 +184,6 @@ static bool read_json(struct kh_exec_output *out, json_t *root, struct kh_slice 
 	return take_end(out, expires, now_ms, err);
 }
 
-static struct kh_slice without_end(struct kh_slice said)
-{
-	while (said.len > 0 && (said.ptr[said.len - 1] == '\n' || said.ptr[said.len - 1] == '\r'))
-		said.len--;
-	return said;
-}
-
 static bool is_for_json(const struct kh_exec *exec)
 {
 	return exec->json || exec->expires || exec->format == KH_EXEC_JSON;
@@ -220,7 +213,7 @@ bool kh_exec_output_read(struct kh_exec_output *out, struct kh_slice said,
 {
 	*out = (struct kh_exec_output){ .expires_ms = 0 };
 	kh_buf_init_wiping(&out->value, KH_LIMIT_SECRET_BYTES);
-	said = without_end(kh_source_without_mark(said));
+	said = kh_slice_chomp(kh_source_without_mark(said));
 	if (said.len == 0)
 		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 				  "prints nothing (run it by hand)");
@@ -236,12 +229,12 @@ bool kh_exec_output_read(struct kh_exec_output *out, struct kh_slice said,
 	}
 	const char *end = exec->first_line ? memchr(said.ptr, '\n', said.len) : NULL;
 	if (end)
-		said = without_end(kh_slice_of(said.ptr, (size_t)(end - said.ptr)));
+		said = kh_slice_chomp(kh_slice_of(said.ptr, (size_t)(end - said.ptr)));
 	return kh_buf_append_slice(&out->value, said) ||
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 }
 
-void kh_exec_output_fini(struct kh_exec_output *printed)
+void kh_exec_output_fini(struct kh_exec_output *exec_output)
 {
-	kh_buf_fini(&printed->value);
+	kh_buf_fini(&exec_output->value);
 }

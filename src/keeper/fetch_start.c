@@ -55,7 +55,7 @@ static bool send_order(const struct kh_config *config, struct kh_job *job,
 		  kh_roots_open(config, fds + 3, &n_roots, err);
 	if (ok && !kh_fetch_order_put(&body, order))
 		ok = kh_err_set(err, KH_ERR_NO_MEMORY, "the question is too long");
-	ok = ok && kh_channel_send(&job->channel, KH_CHANNEL_FETCH, 0, kh_buf_view(&body), fds,
+	ok = ok && kh_channel_send(&job->channel, KH_FETCH_MSG_ORDER, 0, kh_buf_view(&body), fds,
 				   3 + n_roots, err);
 	close_all(fds, 3 + n_roots);
 	return ok;
@@ -63,13 +63,12 @@ static bool send_order(const struct kh_config *config, struct kh_job *job,
 
 __attribute__((noreturn)) static void child(int channel, pid_t keeper)
 {
-	static char name[] = "keyhole", verb[] = "fetcher";
-	char *argv[] = { name, verb, NULL };
-	char *no_environment[] = { NULL };
+	static char verb[] = "fetcher";
+
 	(void)setsid();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == keeper &&
 	    kh_spawn_bare(channel))
-		(void)execve("/proc/self/exe", argv, no_environment);
+		kh_spawn_self(verb);
 	_exit(KH_WORKER_EXIT_NO_EXEC);
 }
 
@@ -110,7 +109,7 @@ bool kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_
 	if (!kh_channel_pair(ends, err))
 		return false;
 	kh_auto_close int theirs = ends[1];
-	if (!kh_channel_init(&job->channel, ends[0], err)) {
+	if (!kh_channel_init(&job->channel, ends[0], KH_FETCH_MSG_TO_KEEPER_SET, err)) {
 		(void)close(ends[0]);
 		return false;
 	}

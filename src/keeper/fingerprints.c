@@ -8,9 +8,10 @@
 #include <keyhole/credential/parts.h>
 #include <keyhole/credential/fingerprints.h>
 #include <keyhole/base/wire.h>
+#include <keyhole/base/worker_messages.h>
 
 struct lists {
-	const struct kh_config *config;
+	const struct kh_config *config; /* that the vault's indices are of */
 	struct kh_fingerprint_maker maker;
 	struct kh_secret *list[KH_LIMIT_CHANNEL_FDS];
 	size_t count;
@@ -29,6 +30,7 @@ static bool take_list(struct lists *lists, struct kh_err *err)
 
 struct one {
 	struct lists *lists;
+	const struct kh_credential_config *credential;
 	uint16_t index;
 	bool guessable;
 };
@@ -51,30 +53,29 @@ static bool add_part(struct kh_slice part, bool line, void *arg)
 static bool add_parts(struct kh_slice value, void *arg)
 {
 	struct one *one = arg;
-	const struct kh_credential_config *credential =
-		&one->lists->config->credentials[one->index];
 
-	one->guessable = kh_parts_guessable(credential, value);
-	return kh_parts_each(credential, value, add_part, one);
+	one->guessable = kh_parts_guessable(one->credential, value);
+	return kh_parts_each(one->credential, value, add_part, one);
 }
 
-/* The token of a listener is the sandbox's own to send. */
-static void add(uint16_t index, const struct kh_secret *value, void *arg)
+static void add(const struct kh_known_secret *known, void *arg)
 {
+	static const struct kh_credential_config nobodys = { .name = NULL };
 	struct lists *lists = arg;
-	const struct kh_credential_config *credential = &lists->config->credentials[index];
-	struct one one = { .lists = lists, .index = index };
+	const struct kh_credential_config *credential =
+		known->index == KH_KNOWN_NOBODYS ? &nobodys
+						 : &lists->config->credentials[known->index];
+	struct one one = { .lists = lists, .credential = credential, .index = known->index };
 
-	if (credential->of_listener)
-		return;
-	lists->left_out += !kh_secret_expose(value, add_parts, &one);
-	if (one.guessable && lists->say)
+	lists->left_out += !kh_secret_expose(known->secret, add_parts, &one);
+	/* What a command gets besides may be no secret. */
+	if (one.guessable && lists->say && !known->former && !known->variable)
 		kh_log_warn("credential %s: its value is easy to guess, so it is not looked for in "
 			    "what sandboxes send (take a random one of 16 characters or more)",
 			    credential->name);
 }
 
-static bool send_lists(struct kh_worker_process *ward, const struct lists *lists,
+static bool send_lists(struct kh_worker_process *worker_process, const struct lists *lists,
 		       struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -91,19 +92,21 @@ static bool send_lists(struct kh_worker_process *ward, const struct lists *lists
 			err, KH_ERR_SYSTEM,
 			"fingerprints of credentials: no secret page is to be had "
 			"(raise RLIMIT_MEMLOCK: LimitMEMLOCK= of the unit, or ulimit -l)");
-	return kh_channel_send(&ward->channel, KH_CHANNEL_PRINTS, 0, kh_buf_view(&body), fds,
-			       (unsigned)lists->count, err);
+	return kh_channel_send(&worker_process->channel, KH_WORKER_MSG_FINGERPRINTS, 0,
+			       kh_buf_view(&body), fds, (unsigned)lists->count, err);
 }
 
-bool kh_worker_process_feed_fingerprints(struct kh_worker_process *ward, struct kh_err *err)
+bool kh_worker_process_feed_fingerprints(struct kh_worker_process *worker_process,
+					 struct kh_err *err)
 {
-	struct lists lists = { .config = ward->config,
-			       .say = ward->state == KH_WORKER_PROCESS_STARTING };
+	struct lists lists = { .config = worker_process->vault->config,
+			       .say = worker_process->state == KH_WORKER_PROCESS_STARTING };
 
 	if (!kh_fingerprint_maker_init(&lists.maker, err))
 		return false;
-	kh_known_secrets_each(ward->vault, add, &lists);
-	bool ok = take_list(&lists, err) && send_lists(ward, &lists, err);
+	bool ok = kh_known_secrets_each(worker_process->vault, add, &lists) ||
+		  kh_err_set(err, KH_ERR_NO_MEMORY, "fingerprints of credentials: no memory");
+	ok = ok && take_list(&lists, err) && send_lists(worker_process, &lists, err);
 	if (lists.left_out > 0)
 		kh_log_error("%zu values of credentials are too many to be known again in what "
 			     "leaves",
@@ -114,15 +117,15 @@ bool kh_worker_process_feed_fingerprints(struct kh_worker_process *ward, struct 
 	return ok;
 }
 
-void kh_worker_process_tell_fingerprints(struct kh_worker_process *ward)
+void kh_worker_process_tell_fingerprints(struct kh_worker_process *worker_process)
 {
 	struct kh_err err = KH_ERR_INIT;
 
-	if ((ward->state != KH_WORKER_PROCESS_STARTING &&
-	     ward->state != KH_WORKER_PROCESS_SERVING) ||
-	    kh_worker_process_feed_fingerprints(ward, &err))
+	if ((worker_process->state != KH_WORKER_PROCESS_STARTING &&
+	     worker_process->state != KH_WORKER_PROCESS_SERVING) ||
+	    kh_worker_process_feed_fingerprints(worker_process, &err))
 		return;
 	kh_log_error("the worker can't be told about a new value, another one is started: %s",
 		     err.text);
-	kh_worker_process_condemn(ward);
+	kh_worker_process_condemn(worker_process);
 }

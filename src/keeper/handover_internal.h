@@ -4,24 +4,33 @@
 
 #include <keyhole/audit/audit.h>
 
+#include "handover_messages.h"
 #include "keeper_internal.h"
 
 /*
- * SIGUSR2. Two keepers, old and new, talk over a socketpair in the messages of channel.h. The new
- * one is a child that the old one execs by the path that it was itself started by, with the same
- * arguments (and `--handover`) and environment, in which the values of secrets are overwritten.
+ * SIGUSR2. Two keepers, old and new, talk over a channel (handover_messages.h). The new one is a
+ * child that the old one execs by the path that it was itself started by, with the same arguments
+ * (and `--handover`) and environment, in which the values of secrets are overwritten.
  *
- *	old                                       new
+ *	old                                        new
  *	asks its worker for the journal's line N
- *	forks, execs                     ───────▶ reads its configuration
- *	                                 ◀─HELLO─ hardened, ready to hold secrets
- *	OFFER, OFFER_SOCKET…, OFFER_SECRET…
- *	OFFER_QUOTA_LEDGER, OFFER_QUOTA_SLOTS, OFFER_DYNAMIC_SANDBOX… ───▶ opens all else; begins
- *the new segment beside the old one, behind line N; starts its worker, doors shut ◀─PREPARED─ that
- *one is locked in and its threads run MOVE ───────▶ JOURNAL gets the name JOURNAL.N, the segment's
- *is JOURNAL ◀─MOVED─ OPEN                             ───────▶ opens the doors ◀─OPENED─ serves
- *MAINPID= to systemd; RETIRE to its worker, which ends as its connections end GONE ───────▶ its
- *worker writes how the old segment ended (joined)
+ *	forks, execs                               reads its configuration
+ *	                                  ◀─HELLO─ hardened, ready to hold secrets
+ *	OFFER, OFFER_SOCKET…, OFFER_SECRET…,
+ *	OFFER_QUOTA_LEDGER, OFFER_QUOTA_SLOTS,
+ *	OFFER_DYNAMIC_SANDBOX…             ──────▶ opens all else; begins the new segment beside the
+ *	                                           old one, after line N; starts its worker, whose
+ *	                                           acceptors are shut
+ *	                               ◀─PREPARED─ that one is locked in and its threads run
+ *	MOVE                               ──────▶ JOURNAL gets the name JOURNAL.N, the segment's
+ *	                                           is JOURNAL
+ *	                                  ◀─MOVED─
+ *	OPEN                               ──────▶ opens the acceptors
+ *	                                 ◀─OPENED─ serves
+ *	MAINPID= to systemd; RETIRE to its
+ *	worker, which ends as its connections do
+ *	GONE                               ──────▶ its worker writes how the old segment ended
+ *	                                           (joined)
  *
  * Whatever goes wrong before OPEN (it exits, hangs, refuses, has another protocol) leaves the old
  * one as it was: its worker never stopped accepting, and the names are put back. From OPEN on the
@@ -40,9 +49,8 @@
  * - SIGTERM to the new one: before OPEN it ends, and the handover has failed. After that it drains,
  *   and the old one is told to hurry: timeouts.drain holds for both; a second one ends both.
  */
-enum { KH_HANDOVER_VERSION = 4 };
 
-/* handover.c: the old one */
+/* handover_old.c: the old one */
 enum kh_handover_state {
 	KH_HANDOVER_NONE = 0,
 	KH_HANDOVER_ASKED,   /* the worker, for its journal's last line */
@@ -57,7 +65,7 @@ struct kh_handover {
 	enum kh_handover_state state;
 	char **argv; /* of main; NULL: this daemon is not one that can be handed over */
 	/* borrowed */
-	struct kh_worker_process *ward;
+	struct kh_worker_process *worker_process;
 	const struct kh_vault *vault;
 	const struct kh_sockets *sockets;
 	pid_t pid; /* -1: none */
@@ -89,7 +97,7 @@ void kh_handover_fini(struct kh_handover *h);
 /* By the path that this process was executed by. Return: its pid, -1 on error. */
 pid_t kh_spawn_heir(int channel, char **argv, struct kh_err *err);
 
-/* legacy.c: the new one */
+/* handover_new.c: the new one */
 enum kh_legacy_state {
 	KH_LEGACY_NONE = 0, /* started as ever */
 	KH_LEGACY_OFFERED,
@@ -107,11 +115,11 @@ struct kh_legacy {
 	struct kh_sockets sockets; /* its `journal` is -1 */
 	struct kh_journal_base cut;
 	struct kh_buf ca_mark;
-	struct kh_quota_slots *book; /* until it is taken */
-	struct kh_registry *guests;  /* borrowed: what is offered goes there */
-	unsigned column;	     /* of our workers */
-	int segment;		     /* the segment before, locked; -1: joined, or never there */
-	uint64_t join_ms;	     /* when to ask for that; 0: not yet */
+	struct kh_quota_slots *quota_slots;    /* until it is taken */
+	struct kh_registry *dynamic_sandboxes; /* borrowed: what is offered goes there */
+	unsigned column;		       /* of our workers */
+	int segment;	  /* the segment before, locked; -1: joined, or never there */
+	uint64_t join_ms; /* when to ask for that; 0: not yet */
 	unsigned join_tries;
 };
 
@@ -125,10 +133,10 @@ enum kh_legacy_news {
 /* HELLO, and all that is offered. */
 bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err);
 /* The CA is the one that sandboxes trust already. */
-bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_worker_process *ward,
-			struct kh_err *err);
+bool kh_legacy_check_ca(const struct kh_legacy *legacy,
+			const struct kh_worker_process *worker_process, struct kh_err *err);
 bool kh_legacy_is_pending(const struct kh_legacy *legacy);
-bool kh_legacy_say(struct kh_legacy *legacy, enum kh_channel_type type, struct kh_err *err);
+bool kh_legacy_say(struct kh_legacy *legacy, enum kh_handover_msg_to_old type, struct kh_err *err);
 /* FAILED, with the reason. */
 void kh_legacy_refuse(struct kh_legacy *legacy, const char *why);
 enum kh_legacy_news kh_legacy_turn(struct kh_legacy *legacy);

@@ -28,13 +28,13 @@ bool kh_legacy_is_pending(const struct kh_legacy *legacy)
 	return legacy->state >= KH_LEGACY_OFFERED && legacy->state <= KH_LEGACY_MOVED;
 }
 
-bool kh_legacy_say(struct kh_legacy *legacy, enum kh_channel_type type, struct kh_err *err)
+bool kh_legacy_say(struct kh_legacy *legacy, enum kh_handover_msg_to_old type, struct kh_err *err)
 {
 	return legacy->channel.fd < 0 ||
 	       kh_channel_send(&legacy->channel, type, KH_HANDOVER_VERSION, nothing, NULL, 0, err);
 }
 
-static bool say_text(struct kh_legacy *legacy, enum kh_channel_type type, const char *text,
+static bool say_text(struct kh_legacy *legacy, enum kh_handover_msg_to_old type, const char *text,
 		     struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -47,32 +47,40 @@ static bool say_text(struct kh_legacy *legacy, enum kh_channel_type type, const 
 void kh_legacy_refuse(struct kh_legacy *legacy, const char *why)
 {
 	if (kh_legacy_is_pending(legacy) && legacy->channel.fd >= 0)
-		(void)say_text(legacy, KH_CHANNEL_FAILED, why, NULL);
+		(void)say_text(legacy, KH_HANDOVER_MSG_FAILED, why, NULL);
 }
 
 static bool not_understood(struct kh_err *err)
 {
-	return kh_err_set(err, KH_ERR_INTERNAL, "handover: the offer is not understood");
+	return kh_err_set(err, KH_ERR_INTERNAL,
+			  "handover: the offer is not understood (restart instead)");
 }
 
 /* Waits: the old one ends this process when that takes too long. */
-static bool hear_any(struct kh_legacy *legacy, enum kh_channel_type type,
+static bool hear_any(struct kh_legacy *legacy, enum kh_handover_msg_to_new type,
 		     struct kh_channel_message *message, struct kh_err *err)
 {
 	enum kh_channel_status got;
 	do
 		got = kh_channel_receive(&legacy->channel, true, message);
 	while (got == KH_CHANNEL_AGAIN);
+	if (got == KH_CHANNEL_BAD)
+		return not_understood(err);
 	if (got != KH_CHANNEL_GOT)
 		return kh_err_set(err, KH_ERR_SYSTEM, "handover: the process before has let go");
 	if (message->type == type && message->ref == KH_HANDOVER_VERSION)
 		return true;
 	kh_channel_message_close(message);
-	return not_understood(err);
+	if (message->ref == KH_HANDOVER_VERSION)
+		return not_understood(err);
+	return kh_err_set(err, KH_ERR_CONFIG,
+			  "the process before speaks version %u of the handover, this one %d "
+			  "(restart instead)",
+			  (unsigned)message->ref, KH_HANDOVER_VERSION);
 }
 
 /* What comes with one descriptor. */
-static bool hear(struct kh_legacy *legacy, enum kh_channel_type type,
+static bool hear(struct kh_legacy *legacy, enum kh_handover_msg_to_new type,
 		 struct kh_channel_message *message, struct kh_err *err)
 {
 	if (!hear_any(legacy, type, message, err))
@@ -84,21 +92,21 @@ static bool hear(struct kh_legacy *legacy, enum kh_channel_type type,
 }
 
 static bool take_offer(struct kh_legacy *legacy, uint32_t *sockets, uint32_t *secrets,
-		       uint32_t *guests, struct kh_err *err)
+		       uint32_t *dynamic_sandboxes, struct kh_err *err)
 {
 	struct kh_channel_message message;
-	if (!hear(legacy, KH_CHANNEL_OFFER, &message, err))
+	if (!hear(legacy, KH_HANDOVER_MSG_OFFER, &message, err))
 		return false;
 	legacy->segment = kh_steal_fd(&message.fds[0]);
 	struct kh_wire_reader r = { .rest = message.body };
 	*sockets = kh_wire_u32(&r);
 	*secrets = kh_wire_u32(&r);
-	*guests = kh_wire_u32(&r);
+	*dynamic_sandboxes = kh_wire_u32(&r);
 	legacy->cut.seq = kh_wire_u64(&r);
 	struct kh_slice hash = kh_wire_bytes(&r), mark = kh_wire_bytes(&r);
 	if (!kh_wire_done(&r) || hash.len != sizeof(legacy->cut.hash) || legacy->cut.seq == 0 ||
 	    *sockets > LISTENERS_MOST || *secrets > SECRETS_MOST ||
-	    *guests > KH_LIMIT_DYNAMIC_SANDBOXES)
+	    *dynamic_sandboxes > KH_LIMIT_DYNAMIC_SANDBOXES)
 		return not_understood(err);
 	memcpy(legacy->cut.hash, hash.ptr, hash.len);
 	return kh_buf_append_slice(&legacy->ca_mark, mark) ||
@@ -120,7 +128,7 @@ static bool make_room(struct kh_legacy *legacy, uint32_t sockets, struct kh_err 
 static bool take_socket(struct kh_legacy *legacy, struct kh_err *err)
 {
 	struct kh_channel_message message;
-	if (!hear(legacy, KH_CHANNEL_OFFER_SOCKET, &message, err))
+	if (!hear(legacy, KH_HANDOVER_MSG_OFFER_SOCKET, &message, err))
 		return false;
 	struct kh_listening *l = &legacy->sockets.listening[legacy->sockets.count++];
 	struct kh_wire_reader r = { .rest = message.body };
@@ -135,7 +143,7 @@ static bool take_socket(struct kh_legacy *legacy, struct kh_err *err)
 static bool take_secret(struct kh_legacy *legacy, struct kh_err *err)
 {
 	struct kh_channel_message message;
-	if (!hear(legacy, KH_CHANNEL_OFFER_SECRET, &message, err))
+	if (!hear(legacy, KH_HANDOVER_MSG_OFFER_SECRET, &message, err))
 		return false;
 	struct kh_wire_reader r = { .rest = message.body };
 	kh_auto_free char *variable = kh_wire_str(&r);
@@ -159,31 +167,32 @@ static bool take_quota_ledger(struct kh_legacy *legacy, struct kh_err *err)
 {
 	enum { OFFER_BYTES = 64 * 1024 * 1024 };
 	struct kh_channel_message message;
-	if (!hear(legacy, KH_CHANNEL_OFFER_QUOTA_LEDGER, &message, err))
+	if (!hear(legacy, KH_HANDOVER_MSG_OFFER_QUOTA_LEDGER, &message, err))
 		return false;
-	kh_auto_close int ledger = kh_steal_fd(&message.fds[0]);
+	kh_auto_close int quota_ledger = kh_steal_fd(&message.fds[0]);
 	struct kh_wire_reader r = { .rest = message.body };
 	uint8_t column = kh_wire_u8(&r);
 	if (!kh_wire_done(&r) || column > 1)
 		return not_understood(err);
 	legacy->column = column;
-	if (!hear(legacy, KH_CHANNEL_OFFER_QUOTA_SLOTS, &message, err))
+	if (!hear(legacy, KH_HANDOVER_MSG_OFFER_QUOTA_SLOTS, &message, err))
 		return false;
 	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
 	kh_buf_init(&bytes, OFFER_BYTES);
 	bool read = kh_file_read_fd(message.fds[0], &bytes, err);
 	kh_channel_message_close(&message);
 	if (read)
-		legacy->book = kh_quota_slots_take(kh_steal_fd(&ledger), kh_buf_view(&bytes), err);
-	return legacy->book != NULL;
+		legacy->quota_slots =
+			kh_quota_slots_take(kh_steal_fd(&quota_ledger), kh_buf_view(&bytes), err);
+	return legacy->quota_slots != NULL;
 }
 
 static bool take_dynamic_sandbox(struct kh_legacy *legacy, struct kh_err *err)
 {
 	struct kh_channel_message message;
-	if (!hear_any(legacy, KH_CHANNEL_OFFER_DYNAMIC_SANDBOX, &message, err))
+	if (!hear_any(legacy, KH_HANDOVER_MSG_OFFER_DYNAMIC_SANDBOX, &message, err))
 		return false;
-	bool ok = kh_registry_take_offer(legacy->guests, &message, err);
+	bool ok = kh_registry_take_offer(legacy->dynamic_sandboxes, &message, err);
 	kh_channel_message_close(&message);
 	return ok;
 }
@@ -198,16 +207,17 @@ static bool is_handed_over(void)
 
 bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err)
 {
-	uint32_t sockets, secrets, guests;
+	uint32_t sockets, secrets, dynamic_sandboxes;
 	kh_buf_init(&legacy->ca_mark, KH_LIMIT_CHANNEL_BYTES);
 	if (!is_handed_over())
 		return kh_err_set(err, KH_ERR_USAGE,
 				  "--handover is for keyhole itself (send SIGUSR2 to the daemon)");
-	if (!kh_channel_init(&legacy->channel, KH_KEEPER_HANDOVER_FD, err))
+	if (!kh_channel_init(&legacy->channel, KH_KEEPER_HANDOVER_FD, KH_HANDOVER_MSG_TO_NEW_SET,
+			     err))
 		return false;
 	legacy->state = KH_LEGACY_OFFERED;
-	if (!say_text(legacy, KH_CHANNEL_HELLO, KH_VERSION, err) ||
-	    !take_offer(legacy, &sockets, &secrets, &guests, err) ||
+	if (!say_text(legacy, KH_HANDOVER_MSG_HELLO, KH_VERSION, err) ||
+	    !take_offer(legacy, &sockets, &secrets, &dynamic_sandboxes, err) ||
 	    !make_room(legacy, sockets, err))
 		return false;
 	for (uint32_t i = 0; i < sockets; i++)
@@ -218,24 +228,25 @@ bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err)
 			return false;
 	if (!take_quota_ledger(legacy, err))
 		return false;
-	for (uint32_t i = 0; i < guests; i++)
+	for (uint32_t i = 0; i < dynamic_sandboxes; i++)
 		if (!take_dynamic_sandbox(legacy, err))
 			return false;
 	return true;
 }
 
-bool kh_legacy_check_ca(const struct kh_legacy *legacy, const struct kh_worker_process *ward,
-			struct kh_err *err)
+bool kh_legacy_check_ca(const struct kh_legacy *legacy,
+			const struct kh_worker_process *worker_process, struct kh_err *err)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf mark;
 	kh_buf_init(&mark, KH_LIMIT_CHANNEL_BYTES);
-	if (!kh_ca_in_force_mark(&mark, ward->config, ward->ca, &ward->tenant_cas))
+	if (!kh_ca_in_force_mark(&mark, worker_process->config, worker_process->ca,
+				 &worker_process->tenant_cas))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "handover: no memory");
 	return kh_slice_eq(kh_buf_view(&mark), kh_buf_view(&legacy->ca_mark)) ||
 	       kh_err_set(err, KH_ERR_CONFIG,
 			  "%s not the one in use, which sandboxes trust (reload first: that "
 			  "takes it)",
-			  ward->tenant_cas.list ? "a tenant's CA is" : "the CA is");
+			  worker_process->tenant_cas.list ? "a tenant's CA is" : "the CA is");
 }
 
 enum kh_legacy_news kh_legacy_turn(struct kh_legacy *legacy)
@@ -243,22 +254,22 @@ enum kh_legacy_news kh_legacy_turn(struct kh_legacy *legacy)
 	struct kh_channel_message message;
 	while (legacy->channel.fd >= 0) {
 		enum kh_channel_status got = kh_channel_receive(&legacy->channel, false, &message);
-		enum kh_channel_type type = message.type;
+		uint32_t type = message.type;
 		if (got == KH_CHANNEL_AGAIN)
 			return KH_LEGACY_NO_NEWS;
 		if (got == KH_CHANNEL_GOT)
 			kh_channel_message_close(&message);
 		if (got == KH_CHANNEL_GOT && legacy->state == KH_LEGACY_PREPARED &&
-		    type == KH_CHANNEL_MOVE)
+		    type == KH_HANDOVER_MSG_MOVE)
 			return KH_LEGACY_MOVE;
 		if (got == KH_CHANNEL_GOT && legacy->state == KH_LEGACY_MOVED &&
-		    type == KH_CHANNEL_OPEN)
+		    type == KH_HANDOVER_MSG_OPEN)
 			return KH_LEGACY_OPEN;
 		kh_channel_fini(&legacy->channel);
 		if (legacy->state != KH_LEGACY_OURS)
 			return KH_LEGACY_CALLED_OFF;
 		legacy->state = KH_LEGACY_ENDING;
-		bool well = got == KH_CHANNEL_GOT && type == KH_CHANNEL_GONE;
+		bool well = got == KH_CHANNEL_GOT && type == KH_HANDOVER_MSG_GONE;
 		legacy->join_ms = kh_clock_mono_ms() + (well ? 0 : ORPHAN_MS);
 	}
 	return KH_LEGACY_NO_NEWS;
@@ -276,8 +287,8 @@ void kh_legacy_fini(struct kh_legacy *legacy)
 	}
 	kh_config_free(legacy->config);
 	legacy->config = NULL;
-	kh_quota_slots_free(legacy->book);
-	legacy->book = NULL;
+	kh_quota_slots_free(legacy->quota_slots);
+	legacy->quota_slots = NULL;
 	kh_buf_fini(&legacy->ca_mark);
 	if (legacy->segment >= 0)
 		(void)close(legacy->segment);

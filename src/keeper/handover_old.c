@@ -18,6 +18,7 @@
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 #include <keyhole/base/wire.h>
+#include <keyhole/base/worker_messages.h>
 
 #include "handover_internal.h"
 
@@ -44,7 +45,7 @@ static void enter(struct kh_handover *h, enum kh_handover_state state, uint64_t 
 
 bool kh_handover_begin(struct kh_handover *h, struct kh_err *err)
 {
-	if (!h->argv || !h->ward->config->ca_certificate_path)
+	if (!h->argv || !h->worker_process->config->ca_certificate_path)
 		return kh_err_set(err, KH_ERR_CONFIG, "a private daemon is not handed over");
 	if (kh_handover_is_under_way(h))
 		return kh_err_set(err, KH_ERR_CONFIG, "one is under way already (process %ld)",
@@ -52,7 +53,7 @@ bool kh_handover_begin(struct kh_handover *h, struct kh_err *err)
 	if (h->state == KH_HANDOVER_OVER)
 		return kh_err_set(err, KH_ERR_CONFIG, "process %ld has taken over: ask that one",
 				  (long)h->pid);
-	if (!kh_worker_process_ask_head(h->ward))
+	if (!kh_worker_process_ask_head(h->worker_process))
 		return kh_err_set(err, KH_ERR_CONFIG, "no worker serves at the moment");
 	enter(h, KH_HANDOVER_ASKED, HEAD_MS);
 	return true;
@@ -60,8 +61,8 @@ bool kh_handover_begin(struct kh_handover *h, struct kh_err *err)
 
 /* --- what is offered -------------------------------------------------------------------------- */
 
-static bool say(struct kh_handover *h, enum kh_channel_type type, const struct kh_buf *body, int fd,
-		struct kh_err *err)
+static bool say(struct kh_handover *h, enum kh_handover_msg_to_new type, const struct kh_buf *body,
+		int fd, struct kh_err *err)
 {
 	return kh_channel_send(&h->channel, type, KH_HANDOVER_VERSION,
 			       body ? kh_buf_view(body) : nothing, &fd, fd >= 0 ? 1 : 0, err);
@@ -73,16 +74,17 @@ static bool offer(struct kh_handover *h, struct kh_err *err)
 	kh_cleanup(kh_buf_fini) struct kh_buf body, mark;
 	kh_buf_init(&mark, KH_LIMIT_CHANNEL_BYTES / 4);
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-	if (!kh_ca_in_force_mark(&mark, h->ward->config, h->ward->ca, &h->ward->tenant_cas) ||
+	if (!kh_ca_in_force_mark(&mark, h->worker_process->config, h->worker_process->ca,
+				 &h->worker_process->tenant_cas) ||
 	    !kh_wire_put_u32(&body, (uint32_t)h->sockets->count) ||
 	    !kh_wire_put_u32(&body, secrets) ||
-	    !kh_wire_put_u32(&body, (uint32_t)h->ward->guests->count) ||
+	    !kh_wire_put_u32(&body, (uint32_t)h->worker_process->dynamic_sandboxes->count) ||
 	    !kh_wire_put_u64(&body, h->cut.seq) ||
 	    !kh_wire_put_bytes(&body,
 			       kh_slice_of((const char *)h->cut.hash, sizeof(h->cut.hash))) ||
 	    !kh_wire_put_bytes(&body, kh_buf_view(&mark)))
 		return kh_err_set(err, KH_ERR_INTERNAL, "the offer is too long");
-	return say(h, KH_CHANNEL_OFFER, &body, h->sockets->journal, err);
+	return say(h, KH_HANDOVER_MSG_OFFER, &body, h->sockets->journal, err);
 }
 
 static bool offer_sockets(struct kh_handover *h, struct kh_err *err)
@@ -91,10 +93,11 @@ static bool offer_sockets(struct kh_handover *h, struct kh_err *err)
 		const struct kh_listening *l = &h->sockets->listening[i];
 		kh_cleanup(kh_buf_fini) struct kh_buf body;
 		kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-		if (!kh_wire_put_str(&body, kh_config_acceptor(h->ward->config, i)->name) ||
+		if (!kh_wire_put_str(&body,
+				     kh_config_acceptor(h->worker_process->config, i)->name) ||
 		    !kh_wire_put_u64(&body, l->dev) || !kh_wire_put_u64(&body, l->ino))
 			return kh_err_set(err, KH_ERR_INTERNAL, "a socket's path is too long");
-		if (!say(h, KH_CHANNEL_OFFER_SOCKET, &body, l->fd, err))
+		if (!say(h, KH_HANDOVER_MSG_OFFER_SOCKET, &body, l->fd, err))
 			return false;
 	}
 	return true;
@@ -112,7 +115,7 @@ static bool offer_secrets(struct kh_handover *h, struct kh_err *err)
 		if (!kh_wire_put_str(&body, h->vault->variables[i].name) ||
 		    !kh_wire_put_u32(&body, (uint32_t)kh_secret_len(secret)))
 			return kh_err_set(err, KH_ERR_INTERNAL, "a variable's name is too long");
-		if (!say(h, KH_CHANNEL_OFFER_SECRET, &body, fd, err))
+		if (!say(h, KH_HANDOVER_MSG_OFFER_SECRET, &body, fd, err))
 			return false;
 	}
 	return true;
@@ -122,17 +125,18 @@ static bool offer_quota_ledger(struct kh_handover *h, struct kh_err *err)
 {
 	enum { OFFER_BYTES = 64 * 1024 * 1024 };
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_cleanup(kh_buf_fini) struct kh_buf book;
+	kh_cleanup(kh_buf_fini) struct kh_buf quota_slots;
 	kh_buf_init(&body, sizeof(uint32_t));
-	kh_buf_init(&book, OFFER_BYTES);
-	if (!kh_wire_put_u8(&body, (uint8_t)(1 - h->ward->column)) ||
-	    !kh_quota_slots_offer(h->ward->book, &book))
+	kh_buf_init(&quota_slots, OFFER_BYTES);
+	if (!kh_wire_put_u8(&body, (uint8_t)(1 - h->worker_process->column)) ||
+	    !kh_quota_slots_offer(h->worker_process->quota_slots, &quota_slots))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "limits: no memory");
-	kh_auto_close int fd = kh_file_sealed("keyhole-book", kh_buf_view(&book), err);
+	kh_auto_close int fd =
+		kh_file_sealed("keyhole-quota-slots", kh_buf_view(&quota_slots), err);
 	return fd >= 0 &&
-	       say(h, KH_CHANNEL_OFFER_QUOTA_LEDGER, &body, kh_quota_slots_fd(h->ward->book),
-		   err) &&
-	       say(h, KH_CHANNEL_OFFER_QUOTA_SLOTS, NULL, fd, err);
+	       say(h, KH_HANDOVER_MSG_OFFER_QUOTA_LEDGER, &body,
+		   kh_quota_slots_fd(h->worker_process->quota_slots), err) &&
+	       say(h, KH_HANDOVER_MSG_OFFER_QUOTA_SLOTS, NULL, fd, err);
 }
 
 /* --- the other process ------------------------------------------------------------------------ */
@@ -140,13 +144,13 @@ static bool offer_quota_ledger(struct kh_handover *h, struct kh_err *err)
 static bool start(struct kh_handover *h, struct kh_err *err)
 {
 	int ends[2];
-	h->cut = h->ward->head;
+	h->cut = h->worker_process->head;
 	/* What is signed from here on is the new one's: its seq goes on where this one stood. */
-	h->ward->frozen = true;
+	h->worker_process->frozen = true;
 	if (!kh_channel_pair(ends, err))
 		return false;
 	kh_auto_close int theirs = ends[1];
-	if (!kh_channel_init(&h->channel, ends[0], err)) {
+	if (!kh_channel_init(&h->channel, ends[0], KH_HANDOVER_MSG_TO_OLD_SET, err)) {
 		(void)close(ends[0]);
 		return false;
 	}
@@ -188,9 +192,10 @@ void kh_handover_call_off(struct kh_handover *h)
 {
 	end_process(h);
 	if (h->state > KH_HANDOVER_ASKED)
-		kh_segment_restore(h->ward->config->audit_path, h->sockets->journal, h->cut.seq);
+		kh_segment_restore(h->worker_process->config->audit_path, h->sockets->journal,
+				   h->cut.seq);
 	kh_channel_fini(&h->channel);
-	h->ward->frozen = false;
+	h->worker_process->frozen = false;
 	enter(h, KH_HANDOVER_NONE, 0);
 }
 
@@ -200,7 +205,7 @@ void kh_handover_fini(struct kh_handover *h)
 		kh_handover_call_off(h);
 	if (h->channel.fd < 0)
 		return;
-	(void)say(h, KH_CHANNEL_GONE, NULL, -1, NULL);
+	(void)say(h, KH_HANDOVER_MSG_GONE, NULL, -1, NULL);
 	kh_channel_fini(&h->channel);
 }
 
@@ -211,15 +216,18 @@ static bool on_hello(struct kh_handover *h, const struct kh_channel_message *mes
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	kh_auto_free char *version = kh_wire_str(&r);
-	if (message->ref != KH_HANDOVER_VERSION || !kh_wire_done(&r) || !version)
+	if (message->ref != KH_HANDOVER_VERSION)
 		return kh_err_set(err, KH_ERR_CONFIG,
 				  "the new binary speaks version %u of the handover, this one %d "
 				  "(restart instead)",
 				  (unsigned)message->ref, KH_HANDOVER_VERSION);
+	if (!kh_wire_done(&r) || !version)
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "the new process is not understood (restart instead)");
 	kh_log_info("handover: process %ld is keyhole %s", (long)h->pid, kh_esc_str(version));
 	if (!offer(h, err) || !offer_sockets(h, err) || !offer_secrets(h, err) ||
 	    !offer_quota_ledger(h, err) ||
-	    !kh_registry_offer(h->ward->guests, &h->channel, KH_HANDOVER_VERSION, err))
+	    !kh_registry_offer(h->worker_process->dynamic_sandboxes, &h->channel, err))
 		return false;
 	h->state = KH_HANDOVER_OFFERED; /* the deadline stays */
 	return true;
@@ -232,7 +240,7 @@ static bool on_failed(const struct kh_channel_message *message, struct kh_err *e
 	return kh_err_set(err, KH_ERR_SYSTEM, "the new process: %s", why ? why : "no reason given");
 }
 
-static bool advance(struct kh_handover *h, enum kh_channel_type say_what,
+static bool advance(struct kh_handover *h, enum kh_handover_msg_to_new say_what,
 		    enum kh_handover_state next, struct kh_err *err)
 {
 	enter(h, next, STEP_MS);
@@ -243,16 +251,29 @@ static bool advance(struct kh_handover *h, enum kh_channel_type say_what,
 static bool take(struct kh_handover *h, const struct kh_channel_message *message,
 		 struct kh_err *err)
 {
-	if (message->type == KH_CHANNEL_HELLO && h->state == KH_HANDOVER_STARTED)
-		return on_hello(h, message, err);
-	if (message->type == KH_CHANNEL_PREPARED && h->state == KH_HANDOVER_OFFERED)
-		return advance(h, KH_CHANNEL_MOVE, KH_HANDOVER_MOVING, err);
-	if (message->type == KH_CHANNEL_MOVED && h->state == KH_HANDOVER_MOVING)
-		return advance(h, KH_CHANNEL_OPEN, KH_HANDOVER_OPENING, err);
-	if (message->type == KH_CHANNEL_FAILED)
+	switch ((enum kh_handover_msg_to_old)message->type) {
+	case KH_HANDOVER_MSG_HELLO:
+		if (h->state == KH_HANDOVER_STARTED)
+			return on_hello(h, message, err);
+		break;
+	case KH_HANDOVER_MSG_PREPARED:
+		if (h->state == KH_HANDOVER_OFFERED)
+			return advance(h, KH_HANDOVER_MSG_MOVE, KH_HANDOVER_MOVING, err);
+		break;
+	case KH_HANDOVER_MSG_MOVED:
+		if (h->state == KH_HANDOVER_MOVING)
+			return advance(h, KH_HANDOVER_MSG_OPEN, KH_HANDOVER_OPENING, err);
+		break;
+	case KH_HANDOVER_MSG_FAILED:
 		return on_failed(message, err);
-	return kh_err_set(err, KH_ERR_SYSTEM, "the new process said what it may not (message %d)",
-			  (int)message->type);
+	case KH_HANDOVER_MSG_OPENED:
+	case KH_HANDOVER_MSG_DYNAMIC_SANDBOX_GONE:
+	case KH_HANDOVER_MSG_HURRY:
+	case KH_HANDOVER_MSG_END:
+		break; /* not at that time */
+	}
+	return kh_err_set(err, KH_ERR_SYSTEM, "the new process said what it may not (message %u)",
+			  (unsigned)message->type);
 }
 
 static enum kh_handover_news give_up(struct kh_handover *h)
@@ -267,19 +288,35 @@ static enum kh_handover_news give_up(struct kh_handover *h)
 	return KH_HANDOVER_FAILED;
 }
 
+/* Whoever is connected there by us is to go as well. */
+static void pass_on_gone(struct kh_handover *h, const struct kh_channel_message *message)
+{
+	if (h->worker_process->state == KH_WORKER_PROCESS_DRAINING &&
+	    !kh_channel_send(&h->worker_process->channel, KH_WORKER_MSG_DYNAMIC_SANDBOX_GONE, 0,
+			     message->body, NULL, 0, NULL))
+		kh_worker_process_condemn(h->worker_process);
+}
+
 /* After the handover it says little. Its own end changes nothing: what runs here goes on. */
 static enum kh_handover_news take_after(struct kh_handover *h,
 					const struct kh_channel_message *message)
 {
-	/* Whoever is connected there by us is to go as well. */
-	if (message->type == KH_CHANNEL_DYNAMIC_SANDBOX_GONE &&
-	    h->ward->state == KH_WORKER_PROCESS_DRAINING &&
-	    !kh_channel_send(&h->ward->channel, KH_CHANNEL_DYNAMIC_SANDBOX_GONE, 0, message->body,
-			     NULL, 0, NULL))
-		kh_worker_process_condemn(h->ward);
-	if (message->type == KH_CHANNEL_HURRY)
+	switch ((enum kh_handover_msg_to_old)message->type) {
+	case KH_HANDOVER_MSG_DYNAMIC_SANDBOX_GONE:
+		pass_on_gone(h, message);
+		break;
+	case KH_HANDOVER_MSG_HURRY:
 		return KH_HANDOVER_HURRY;
-	return message->type == KH_CHANNEL_END ? KH_HANDOVER_END : KH_HANDOVER_NO_NEWS;
+	case KH_HANDOVER_MSG_END:
+		return KH_HANDOVER_END;
+	case KH_HANDOVER_MSG_HELLO:
+	case KH_HANDOVER_MSG_PREPARED:
+	case KH_HANDOVER_MSG_MOVED:
+	case KH_HANDOVER_MSG_OPENED:
+	case KH_HANDOVER_MSG_FAILED:
+		break;
+	}
+	return KH_HANDOVER_NO_NEWS;
 }
 
 static enum kh_handover_news step(struct kh_handover *h, const struct kh_channel_message *message,
@@ -287,7 +324,7 @@ static enum kh_handover_news step(struct kh_handover *h, const struct kh_channel
 {
 	if (h->state == KH_HANDOVER_OVER)
 		return take_after(h, message);
-	if (h->state == KH_HANDOVER_OPENING && message->type == KH_CHANNEL_OPENED) {
+	if (h->state == KH_HANDOVER_OPENING && message->type == KH_HANDOVER_MSG_OPENED) {
 		enter(h, KH_HANDOVER_OVER, 0);
 		return KH_HANDOVER_DONE;
 	}
@@ -307,8 +344,15 @@ static enum kh_handover_news receive(struct kh_handover *h, struct kh_err *err)
 			break;
 		case KH_CHANNEL_AGAIN:
 			return KH_HANDOVER_NO_NEWS;
-		case KH_CHANNEL_CLOSED:
 		case KH_CHANNEL_BAD:
+			if (h->state != KH_HANDOVER_OVER) {
+				kh_err_set(err, KH_ERR_SYSTEM,
+					   "the new process is not understood (restart instead)");
+				return give_up(h);
+			}
+			kh_channel_fini(&h->channel);
+			break;
+		case KH_CHANNEL_CLOSED:
 			/* If it has ended, its status says more than this. */
 			kh_channel_fini(&h->channel);
 			if (h->state != KH_HANDOVER_OVER)
@@ -331,7 +375,7 @@ enum kh_handover_news kh_handover_turn(struct kh_handover *h, struct kh_err *err
 {
 	if (h->state == KH_HANDOVER_NONE)
 		return KH_HANDOVER_NO_NEWS;
-	if (h->state == KH_HANDOVER_ASKED && h->ward->head_known && !start(h, err))
+	if (h->state == KH_HANDOVER_ASKED && h->worker_process->head_known && !start(h, err))
 		return give_up(h);
 	enum kh_handover_news news = receive(h, err);
 	if (news != KH_HANDOVER_NO_NEWS || h->state == KH_HANDOVER_NONE)

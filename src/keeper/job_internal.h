@@ -33,7 +33,7 @@ struct kh_job {
 	uint16_t index;
 	struct kh_holding *holding;
 	struct kh_made *made;	    /* NULL: it brings the raw value */
-	uint64_t asker;		    /* the fetcher's: whose share it is (share.h) */
+	uint64_t asker;		    /* the fetcher's: whose share it is (fair_share.h) */
 	const struct kh_exec *exec; /* NULL: the fetcher */
 	uint32_t timeout_ms;
 	/* Running. */
@@ -90,10 +90,13 @@ bool kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_
 /* spawn.c: between fork and exec: default signals, /dev/null, `keep` (-1: none) as descriptor 3, no
  * other descriptor above 2. Return: false: exit at once. */
 bool kh_spawn_bare(int keep);
+/* spawn.c: between fork and exec: becomes this program anew, as `keyhole VERB`. Returns where that
+ * fails. Its environment holds one variable, of ours. */
+void kh_spawn_self(char *verb);
 
 /*
- * printed.c: what a command printed, as a value and its end. `form_text`: the value may be a whole
- * document. Return: false: `err` says what is wrong and holds no byte of it.
+ * exec_output.c: what a command printed, as a value and its end. `form_text`: the value may be a
+ * whole document. Return: false: `err` says what is wrong and holds no byte of it.
  */
 struct kh_exec_output {
 	struct kh_buf value; /* wiping */
@@ -102,6 +105,6 @@ struct kh_exec_output {
 bool kh_exec_output_read(struct kh_exec_output *out, struct kh_slice said,
 			 const struct kh_exec *exec, bool form_text, uint64_t now_ms,
 			 struct kh_err *err);
-void kh_exec_output_fini(struct kh_exec_output *printed);
+void kh_exec_output_fini(struct kh_exec_output *exec_output);
 
 #endif

@@ -224,7 +224,7 @@ static void read_answer(struct kh_job *job)
 		return;
 	case KH_CHANNEL_GOT:
 		/* It has one thing to say. */
-		if (message.type == KH_CHANNEL_FETCHED && message.n_fds == 0)
+		if (message.n_fds == 0)
 			(void)kh_buf_append_slice(&job->said, message.body);
 		kh_channel_message_close(&message);
 		break;

@@ -54,8 +54,9 @@ static bool has_its_name(const struct kh_keeper *k)
 static bool is_in_place(const struct kh_keeper *k)
 {
 	/* One that was cut has lost the line that the worker told of. */
-	return has_its_name(k) && (k->ward.checkpoint.end == 0 ||
-				   kh_checkpoint_holds(k->sockets.journal, &k->ward.checkpoint));
+	return has_its_name(k) &&
+	       (k->worker_process.checkpoint.end == 0 ||
+		kh_checkpoint_holds(k->sockets.journal, &k->worker_process.checkpoint));
 }
 
 static void say(const struct kh_keeper *k, bool gone)
@@ -72,7 +73,7 @@ static void say(const struct kh_keeper *k, bool gone)
 		kh_log_warn("journal %s: it is back in its place", path);
 }
 
-/* Before a handover has opened our doors there is nothing to forward, and the name is the other
+/* Before a handover has opened our acceptors there is nothing to forward, and the name is the other
  * process's. */
 static bool is_looked_at(const struct kh_keeper *k)
 {
@@ -82,7 +83,7 @@ static bool is_looked_at(const struct kh_keeper *k)
 /* Before a worker is started: the first thing that it hears of the journal. */
 void kh_keeper_look_before_start(struct kh_keeper *k)
 {
-	k->ward.journal_held = is_looked_at(k) && !is_in_place(k);
+	k->worker_process.journal_held = is_looked_at(k) && !is_in_place(k);
 }
 
 uint64_t kh_keeper_journal_deadline(const struct kh_keeper *k)
@@ -99,7 +100,7 @@ void kh_keeper_look_at_journal(struct kh_keeper *k)
 	k->journal_look_ms = now + LOOK_MS;
 	bool gone = !is_in_place(k);
 	/* A worker that has just started knows nothing of it. */
-	kh_worker_process_hold_journal(&k->ward, gone);
+	kh_worker_process_hold_journal(&k->worker_process, gone);
 	if (gone != k->journal_gone)
 		say(k, gone);
 	k->journal_gone = gone;
@@ -117,20 +118,21 @@ void kh_keeper_cut_journal(struct kh_keeper *k)
 	uint64_t cut = 0, end = 0;
 	struct kh_err err = KH_ERR_INIT;
 
-	if (!k->ward.torn || k->ward.state == KH_WORKER_PROCESS_NONE ||
-	    k->ward.state == KH_WORKER_PROCESS_CONDEMNED)
+	if (!k->worker_process.torn || k->worker_process.state == KH_WORKER_PROCESS_NONE ||
+	    k->worker_process.state == KH_WORKER_PROCESS_CONDEMNED)
 		return;
 	/* The file of another process is not ours to cut: its end is as it is. */
 	bool ours = !k->drain_ms && is_looked_at(k) && !kh_handover_is_under_way(&k->handover) &&
 		    is_in_place(k);
 	/* What stood there before this worker is not its to lose either. */
-	uint64_t least =
-		k->ward.checkpoint.end > k->ward.lent_at ? k->ward.checkpoint.end : k->ward.lent_at;
+	uint64_t least = k->worker_process.checkpoint.end > k->worker_process.lent_at
+				 ? k->worker_process.checkpoint.end
+				 : k->worker_process.lent_at;
 	if (!kh_journal_cut_torn(k->sockets.journal, ours ? least : UINT64_MAX, &cut, &end, &err))
 		kh_log_error("journal %s: it can't be cut back: %s",
 			     kh_esc_str(k->config->audit_path), err.text);
 	else if (cut > 0)
 		kh_log_warn("journal %s: %llu bytes of a record that found no room were cut off",
 			    kh_esc_str(k->config->audit_path), (unsigned long long)cut);
-	kh_worker_process_tell_journal_cut(&k->ward, end);
+	kh_worker_process_tell_journal_cut(&k->worker_process, end);
 }

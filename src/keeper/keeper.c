@@ -10,7 +10,7 @@
  *   start", is the daemon's own failure to start.
  * - SIGTERM, SIGINT: DRAIN, at most timeouts.drain, then SIGKILL. A second one: at once.
  * - SIGHUP: the configuration is read again and takes the place of the one in force, or
- *   nothing changes (reload.c).
+ *   nothing changes (reload.c). It is in force once the worker has said so.
  * - SIGUSR2: another binary takes over (handover_internal.h), or nothing changes. Then this one
  *   is what drains, for as long as timeouts.handover.
  *
@@ -38,8 +38,6 @@
 #include <keyhole/worker/worker.h>
 
 enum {
-	/* Until READY: reading a long journal takes its time, hanging does not. */
-	START_MS = 60 * 1000,
 	/* Lived that long after READY: it was no failed start. */
 	PROVEN_MS = 500,
 	PAUSE_FIRST_MS = 100,
@@ -96,10 +94,10 @@ static void own_sockets(struct kh_keeper *k)
 
 static bool open_limits(struct kh_keeper *k, struct kh_err *err)
 {
-	k->book = kh_quota_slots_new(err);
-	k->ward.book = k->book;
-	return k->book && kh_quota_state_open(k, err) && kh_quota_state_read(k, err) &&
-	       kh_quota_slots_assign(k->book, k->config, kh_clock_mono_ms(), err);
+	k->quota_slots = kh_quota_slots_new(err);
+	k->worker_process.quota_slots = k->quota_slots;
+	return k->quota_slots && kh_quota_state_open(k, err) && kh_quota_state_read(k, err) &&
+	       kh_quota_slots_assign(k->quota_slots, k->config, kh_clock_mono_ms(), err);
 }
 
 static bool open_all(struct kh_keeper *k, struct kh_err *err)
@@ -127,9 +125,9 @@ static bool start(struct kh_keeper *k, struct kh_err *err)
 	kh_log_set_level(config->log_level);
 	own_sockets(k);
 	if (!harden(k->options, err) || !open_signals(k, err) ||
-	    !kh_registry_open(&k->guests, err) ||
+	    !kh_registry_open(&k->dynamic_sandboxes, err) ||
 	    (k->options->heir && !kh_legacy_take(&k->legacy, err)) ||
-	    !kh_worker_process_spawn(&k->ward, err))
+	    !kh_worker_process_spawn(&k->worker_process, err))
 		return false;
 	/* No openssl.cnf: what this program does is not for a file to change, and it costs time. */
 	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
@@ -137,7 +135,7 @@ static bool start(struct kh_keeper *k, struct kh_err *err)
 		return false;
 	kh_keeper_listen_to_vault(k);
 	kh_keeper_describe_credentials(k);
-	return kh_worker_process_feed(&k->ward, err);
+	return kh_worker_process_feed(&k->worker_process, err);
 }
 
 static bool tell_ready(struct kh_keeper *k, struct kh_err *err)
@@ -220,7 +218,7 @@ static void on_worker_end(struct kh_keeper *k, pid_t pid, int status)
 	if (k->drain_ms) {
 		/* Its last message may lie unread behind its end, which says the same. */
 		bool drained = WIFEXITED(status) && WEXITSTATUS(status) == KH_WORKER_EXIT_DRAINED;
-		if (!k->ward.drained && !drained)
+		if (!k->worker_process.drained && !drained)
 			say_how_it_ended(k, pid, status);
 		kh_keeper_after_drain(k);
 		return;
@@ -237,10 +235,11 @@ static void on_worker_end(struct kh_keeper *k, pid_t pid, int status)
 		return;
 	}
 	say_how_it_ended(k, pid, status);
-	(void)kh_registry_distrust(&k->guests, pid);
+	(void)kh_registry_distrust(&k->dynamic_sandboxes, pid);
 	/* SIGKILL comes from outside: it says nothing about the worker. */
-	bool proven = k->ward.serving_ms && (now - k->ward.serving_ms >= PROVEN_MS ||
-					     (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+	bool proven = k->worker_process.serving_ms &&
+		      (now - k->worker_process.serving_ms >= PROVEN_MS ||
+		       (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
 	k->failures = proven ? 0 : k->failures + 1;
 	kh_keeper_note_journal(k, status);
 	k->restart_ms = now + pause_before_next(k);
@@ -256,10 +255,10 @@ static void start_next(struct kh_keeper *k)
 		return;
 	}
 	kh_keeper_look_before_start(k);
-	if (kh_worker_process_spawn(&k->ward, &err)) {
-		if (kh_worker_process_feed(&k->ward, &err))
+	if (kh_worker_process_spawn(&k->worker_process, &err)) {
+		if (kh_worker_process_feed(&k->worker_process, &err))
 			return;
-		kh_worker_process_condemn(&k->ward); /* its end brings the next try */
+		kh_worker_process_condemn(&k->worker_process); /* its end brings the next try */
 		kh_log_error("%s", err.text);
 		return;
 	}
@@ -271,8 +270,8 @@ static void start_next(struct kh_keeper *k)
 static void reap(struct kh_keeper *k)
 {
 	int status;
-	pid_t pid = k->ward.pid;
-	if (!kh_worker_process_reap(&k->ward, false, &status))
+	pid_t pid = k->worker_process.pid;
+	if (!kh_worker_process_reap(&k->worker_process, false, &status))
 		return;
 	kh_keeper_end_counting(k);
 	on_worker_end(k, pid, status);
@@ -280,16 +279,17 @@ static void reap(struct kh_keeper *k)
 
 static void note_serving(struct kh_keeper *k)
 {
-	if (k->has_served || !k->ward.serving_ms)
+	if (k->has_served || !k->worker_process.serving_ms)
 		return;
 	k->has_served = true;
 	if (k->legacy.state == KH_LEGACY_OFFERED) {
 		k->legacy.state = KH_LEGACY_PREPARED;
-		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_PREPARED, NULL);
+		(void)kh_legacy_say(&k->legacy, KH_HANDOVER_MSG_PREPARED, NULL);
 		return;
 	}
-	kh_notify("READY=1");
-	kh_log_info("serving (worker %ld, secrets in %s)", (long)k->ward.pid, kh_secret_backing());
+	kh_keeper_tell_ready(k);
+	kh_log_info("serving (worker %ld, secrets in %s)", (long)k->worker_process.pid,
+		    kh_secret_backing());
 	if (k->options->serving_fd >= 0)
 		(void)!write(k->options->serving_fd, "\n", 1);
 	close_option(&k->options->serving_fd);
@@ -307,33 +307,37 @@ static void read_signals(struct kh_keeper *k)
 /* When time alone makes something happen to the worker; 0: never. */
 static uint64_t next_deadline(const struct kh_keeper *k)
 {
-	if (k->ward.state == KH_WORKER_PROCESS_NONE)
+	if (k->worker_process.state == KH_WORKER_PROCESS_NONE)
 		return k->drain_ms ? k->drain_ms : k->restart_ms;
-	if (k->ward.state == KH_WORKER_PROCESS_STARTING && !k->drain_ms)
-		return k->ward.started_ms + START_MS;
 	/* A condemned worker has none: its SIGCHLD comes. */
-	return k->ward.state == KH_WORKER_PROCESS_CONDEMNED ? 0 : k->drain_ms;
+	if (k->worker_process.state == KH_WORKER_PROCESS_CONDEMNED)
+		return 0;
+	return k->drain_ms ? k->drain_ms : kh_worker_process_deadline(&k->worker_process);
 }
 
 static void on_deadline(struct kh_keeper *k)
 {
-	if (k->ward.state == KH_WORKER_PROCESS_NONE && k->drain_ms) {
+	if (k->worker_process.state == KH_WORKER_PROCESS_NONE && k->drain_ms) {
 		kh_keeper_end_now(k);
 		return;
 	}
-	if (k->ward.state == KH_WORKER_PROCESS_NONE) {
+	if (k->worker_process.state == KH_WORKER_PROCESS_NONE) {
 		start_next(k);
 		return;
 	}
-	k->late = k->ward.state == KH_WORKER_PROCESS_STARTING;
+	k->late = k->worker_process.state == KH_WORKER_PROCESS_STARTING;
 	if (k->late)
-		kh_log_error("worker %ld does not get ready: it is killed", (long)k->ward.pid);
-	else if (k->ward.state == KH_WORKER_PROCESS_DRAINING)
+		kh_log_error("worker %ld does not get ready: it is killed",
+			     (long)k->worker_process.pid);
+	else if (!k->drain_ms)
+		kh_log_error("worker %ld does not take the new configuration: it is killed",
+			     (long)k->worker_process.pid);
+	else if (k->worker_process.state == KH_WORKER_PROCESS_DRAINING)
 		kh_log_warn("what still ran at the end of %s is cut off",
 			    k->handover.state == KH_HANDOVER_OVER && !k->asked_ms
 				    ? "timeouts.handover"
 				    : "timeouts.drain");
-	kh_worker_process_condemn(&k->ward);
+	kh_worker_process_condemn(&k->worker_process);
 }
 
 static int poll_timeout(uint64_t deadline)
@@ -352,14 +356,14 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 static uint64_t first_deadline(const struct kh_keeper *k)
 {
 	bool joins = k->legacy.state == KH_LEGACY_ENDING &&
-		     k->ward.state == KH_WORKER_PROCESS_SERVING &&
-		     k->ward.join == KH_WORKER_PROCESS_JOIN_NONE;
+		     k->worker_process.state == KH_WORKER_PROCESS_SERVING &&
+		     k->worker_process.join == KH_WORKER_PROCESS_JOIN_NONE;
 	uint64_t first = sooner(sooner(next_deadline(k), k->handover.deadline_ms),
 				joins ? k->legacy.join_ms : 0);
 	bool looks = !k->drain_ms && !kh_handover_is_under_way(&k->handover) &&
 		     !kh_legacy_is_pending(&k->legacy);
-	first = sooner(first, k->ward.verb ? k->verb_ms : 0);
-	first = sooner(first, kh_registry_deadline(&k->guests));
+	first = sooner(first, kh_keeper_verb_deadline(k));
+	first = sooner(first, kh_registry_deadline(&k->dynamic_sandboxes));
 	first = sooner(first, kh_vault_deadline(&k->vault));
 	first = sooner(first, k->states_due_ms);
 	first = sooner(first, kh_keeper_journal_deadline(k));
@@ -369,15 +373,16 @@ static uint64_t first_deadline(const struct kh_keeper *k)
 
 static void turn(struct kh_keeper *k)
 {
-	k->guests.busy = kh_keeper_busy(k);
-	bool listening = k->ward.state != KH_WORKER_PROCESS_NONE &&
-			 k->ward.state != KH_WORKER_PROCESS_CONDEMNED;
+	k->dynamic_sandboxes.busy = kh_keeper_busy(k);
+	bool listening = k->worker_process.state != KH_WORKER_PROCESS_NONE &&
+			 k->worker_process.state != KH_WORKER_PROCESS_CONDEMNED;
 	struct pollfd fds[7] = {
 		{ .fd = k->signals, .events = POLLIN },
-		{ .fd = listening ? k->ward.channel.fd : -1, .events = POLLIN },
+		{ .fd = listening ? k->worker_process.channel.fd : -1, .events = POLLIN },
 		{ .fd = k->handover.channel.fd, .events = POLLIN },
 		{ .fd = k->legacy.channel.fd, .events = POLLIN },
-		{ .fd = k->guests.busy ? -1 : k->guests.watch, .events = POLLIN },
+		{ .fd = k->dynamic_sandboxes.busy ? -1 : k->dynamic_sandboxes.watch,
+		  .events = POLLIN },
 		{ .fd = kh_vault_fd(&k->vault), .events = POLLIN },
 		{ .fd = kh_child_log_ours(), .events = POLLIN },
 	};
@@ -390,13 +395,14 @@ static void turn(struct kh_keeper *k)
 	}
 	kh_child_log_take();
 	if (n > 0 && fds[1].revents)
-		kh_worker_process_receive(&k->ward);
+		kh_worker_process_receive(&k->worker_process);
 	note_serving(k);
-	kh_registry_turn(&k->guests, &k->ward);
+	kh_keeper_look_at_reload(k);
+	kh_registry_turn(&k->dynamic_sandboxes, &k->worker_process);
 	kh_vault_turn(&k->vault);
 	if (k->states_due_ms && kh_clock_mono_ms() >= k->states_due_ms) {
 		kh_keeper_describe_credentials(k);
-		kh_worker_process_tell_facts(&k->ward);
+		kh_worker_process_tell_facts(&k->worker_process);
 	}
 	kh_keeper_on_verb(k);
 	if (n > 0 && fds[0].revents)
@@ -431,15 +437,15 @@ static void close_dynamic_sandboxes(struct kh_keeper *k)
 {
 	/* Likewise. */
 	if (k->handover.state >= KH_HANDOVER_OPENING || kh_legacy_is_pending(&k->legacy))
-		kh_registry_forget(&k->guests);
-	kh_registry_close(&k->guests);
+		kh_registry_forget(&k->dynamic_sandboxes);
+	kh_registry_close(&k->dynamic_sandboxes);
 }
 
 static void finish(struct kh_keeper *k)
 {
 	int status;
-	kh_worker_process_condemn(&k->ward);
-	if (kh_worker_process_reap(&k->ward, true, &status) && k->book)
+	kh_worker_process_condemn(&k->worker_process);
+	if (kh_worker_process_reap(&k->worker_process, true, &status) && k->quota_slots)
 		kh_keeper_end_counting(k);
 	kh_quota_state_end(k);
 	kh_handover_fini(&k->handover);
@@ -449,22 +455,23 @@ static void finish(struct kh_keeper *k)
 	kh_vault_finish(&k->vault, k->signals, kh_keeper_hurries, k);
 	kh_vault_close(&k->vault);
 	kh_geo_files_close(&k->geo);
-	kh_signer_fini(&k->ward.signer);
-	kh_worker_process_forget_policy(&k->ward);
+	kh_signer_fini(&k->worker_process.signer);
+	kh_worker_process_forget_policy(&k->worker_process);
 	kh_ca_free(k->ca);
 	kh_tenant_cas_free(&k->tenant_cas);
-	kh_quota_slots_free(k->book);
+	kh_quota_slots_free(k->quota_slots);
 	kh_child_log_close();
 	close_option(&k->signals);
 	close_option(&k->options->serving_fd);
 	kh_keeper_end_facts(k);
+	kh_buf_fini(&k->verb_said);
 	kh_config_free(k->config);
 }
 
 int kh_keeper_run(struct kh_keeper_options *options)
 {
 	struct kh_keeper k = { .options = options, .config = options->config, .signals = -1 };
-	k.guests.watch = -1;
+	k.dynamic_sandboxes.watch = -1;
 	struct kh_err err = KH_ERR_INIT;
 	kh_log_set_role("keeper");
 	kh_secret_prepare();
@@ -472,22 +479,23 @@ int kh_keeper_run(struct kh_keeper_options *options)
 		kh_log_warn("%s", err.text);
 		err = (struct kh_err)KH_ERR_INIT;
 	}
-	k.ward = (struct kh_worker_process){ .config = k.config,
-					     .vault = &k.vault,
-					     .sockets = &k.sockets,
-					     .geo = &k.geo,
-					     .guests = &k.guests,
-					     .pid = -1,
-					     .channel = { .fd = -1 } };
+	k.worker_process = (struct kh_worker_process){ .config = k.config,
+						       .vault = &k.vault,
+						       .sockets = &k.sockets,
+						       .geo = &k.geo,
+						       .dynamic_sandboxes = &k.dynamic_sandboxes,
+						       .generation = 1,
+						       .pid = -1,
+						       .channel = { .fd = -1 } };
 	k.handover = (struct kh_handover){ .argv = options->one_run ? NULL : options->argv,
-					   .ward = &k.ward,
+					   .worker_process = &k.worker_process,
 					   .vault = &k.vault,
 					   .sockets = &k.sockets,
 					   .pid = -1,
 					   .channel = { .fd = -1 } };
 	k.legacy = (struct kh_legacy){ .channel = { .fd = -1 },
 				       .sockets = { KH_NO_JOURNAL },
-				       .guests = &k.guests,
+				       .dynamic_sandboxes = &k.dynamic_sandboxes,
 				       .segment = -1 };
 	k.vault.config = k.config;
 	kh_geo_files_init(&k.geo);

@@ -22,7 +22,7 @@
 /* sockets.c: what stays open while workers come and go */
 struct kh_sockets {
 	const struct kh_config *config;
-	/* Of the listeners, then of the doors of `admin` (kh_config_acceptor). */
+	/* Of the listeners, then of the acceptors of `admin` (kh_config_acceptor). */
 	struct kh_listening {
 		int fd;
 		dev_t dev; /* of the name that leads to it */
@@ -157,19 +157,20 @@ typedef bool kh_signer_allows(const void *arg, uint16_t tenant, const struct kh_
 			      uint16_t port);
 /* The CA of that name, and in *tenant whose it is, where it is one tenant's. Return: NULL: there is
  * none. */
-typedef const struct kh_ca *kh_signer_ca(const void *ward, const char *name, uint16_t *tenant);
+typedef const struct kh_ca *kh_signer_ca(const void *worker_process, const char *name,
+					 uint16_t *tenant);
 struct kh_signer_asks {
 	kh_signer_allows *allows;
 	const void *rules; /* for allows */
 	kh_signer_ca *ca;
-	const void *ward; /* for ca */
+	const void *worker_process; /* for ca */
 };
 /* LEAF_WANT's body; LEAF's body into `reply`. Return: false when it is not what a worker sends; a
  * leaf that is refused is an empty one. */
 bool kh_signer_answer(struct kh_signer *signer, struct kh_slice body,
 		      const struct kh_signer_asks *asks, struct kh_buf *reply);
 
-/* ward.c: the worker that runs, as the keeper sees it */
+/* worker_process.c: the worker that runs, as the keeper sees it */
 enum kh_worker_process_state {
 	KH_WORKER_PROCESS_NONE = 0, /* no process */
 	KH_WORKER_PROCESS_STARTING, /* the process runs, READY has not come */
@@ -180,7 +181,10 @@ enum kh_worker_process_state {
 
 struct kh_worker_process {
 	struct kh_config *config; /* borrowed, like the next five */
-	uint32_t generation;	  /* of the configuration */
+	uint32_t generation;	  /* of the configuration, from 1 */
+	/* Of this worker: the one that it was told last, and the one that it said READY of last. */
+	uint32_t told, confirmed;
+	uint64_t confirm_ms; /* until when it has to say the next, while they differ */
 	struct kh_policy
 		*policy; /* its rules, once a leaf was asked for; kh_worker_process_forget_policy */
 	const struct kh_ca *ca;
@@ -188,24 +192,25 @@ struct kh_worker_process {
 	struct kh_vault *vault;
 	const struct kh_sockets *sockets;
 	const struct kh_geo_files *geo;
-	struct kh_quota_slots *book;  /* borrowed too */
-	unsigned column;	      /* of its places in the ledger (quota.h) */
-	struct kh_admin_facts *facts; /* and this; NULL: there are none */
-	struct kh_registry *guests;   /* borrowed too */
-	bool dynamic_sandboxes_fed;   /* this worker was told of all that are there */
-	/* What somebody asked of the keeper, and it has not done yet; 0: nothing. */
+	struct kh_quota_slots *quota_slots;    /* borrowed too */
+	unsigned column;		       /* of its places in the ledger (quota.h) */
+	struct kh_admin_facts *facts;	       /* and this; NULL: there are none */
+	struct kh_registry *dynamic_sandboxes; /* borrowed too */
+	bool dynamic_sandboxes_fed;	       /* this worker was told of all that are there */
+	/* What somebody asked of the keeper, and it has not answered yet; 0: nothing. */
 	enum kh_admin_verb verb;
 	uint32_t verb_ref;
+	bool verb_begun; /* it is done, but for its answer */
 	struct kh_signer signer;
 	enum kh_worker_process_state state;
 	pid_t pid;
 	struct kh_channel channel;
-	uint64_t started_ms, serving_ms; /* of this worker; serving_ms 0: not yet */
+	uint64_t serving_ms; /* of this worker: when it said READY first; 0: not yet */
 	bool drained;
 	bool torn;	   /* JOURNAL_TORN came, and is not answered */
 	bool journal_held; /* it was told so; before it is spawned: it is to be */
 	bool retired;	   /* RETIRE was sent, DRAIN may follow */
-	/* At a handover: the doors are not opened yet; what the journal continues. */
+	/* At a handover: the acceptors are not opened yet; what the journal continues. */
 	bool acceptors_shut;
 	struct kh_journal_base base;
 	/* HEAD: asked for, and the answer. */
@@ -232,44 +237,49 @@ struct kh_worker_process {
 
 /* numbers.c */
 /* Can the journal's line `seq` be there, and end at `end` (0: anywhere in the file)? */
-bool kh_worker_process_can_be_at(const struct kh_worker_process *ward, uint64_t seq, uint64_t end);
+bool kh_worker_process_can_be_at(const struct kh_worker_process *worker_process, uint64_t seq,
+				 uint64_t end);
 /* The worker has said of the journal what can't be. */
-void kh_worker_process_doubt(struct kh_worker_process *ward, uint64_t seq);
+void kh_worker_process_doubt(struct kh_worker_process *worker_process, uint64_t seq);
 
 /* The process alone, so that it can start while the keeper prepares what it needs. */
-bool kh_worker_process_spawn(struct kh_worker_process *ward, struct kh_err *err);
+bool kh_worker_process_spawn(struct kh_worker_process *worker_process, struct kh_err *err);
 /* The start messages, SNAPSHOT to GO; all borrowed members are set. */
-bool kh_worker_process_feed(struct kh_worker_process *ward, struct kh_err *err);
+bool kh_worker_process_feed(struct kh_worker_process *worker_process, struct kh_err *err);
 /* Before its configuration is freed. */
-void kh_worker_process_forget_policy(struct kh_worker_process *ward);
+void kh_worker_process_forget_policy(struct kh_worker_process *worker_process);
+/* When it is late with READY; 0: nothing is awaited. */
+uint64_t kh_worker_process_deadline(const struct kh_worker_process *worker_process);
 /* Takes and answers what the worker sent. One that says what it may not is condemned. */
-void kh_worker_process_receive(struct kh_worker_process *ward);
-/* The configuration is another one now. A worker that can't be told is condemned. */
-void kh_worker_process_reload(struct kh_worker_process *ward);
-void kh_worker_process_tell_facts(struct kh_worker_process *ward);
+void kh_worker_process_receive(struct kh_worker_process *worker_process);
+/* The configuration is another one now, in force when its `generation` is confirmed. A worker that
+ * can't be told is condemned. */
+void kh_worker_process_reload(struct kh_worker_process *worker_process);
+void kh_worker_process_tell_facts(struct kh_worker_process *worker_process);
 /* Nothing is forwarded while it holds; a worker that does not serve yet is told later. */
-void kh_worker_process_hold_journal(struct kh_worker_process *ward, bool hold);
+void kh_worker_process_hold_journal(struct kh_worker_process *worker_process, bool hold);
 /* The answer to JOURNAL_TORN. */
-void kh_worker_process_tell_journal_cut(struct kh_worker_process *ward, uint64_t end);
+void kh_worker_process_tell_journal_cut(struct kh_worker_process *worker_process, uint64_t end);
 /* An answer to CREDENTIAL_WANT; `value` NULL: there is none, as the error says to a sandbox. */
-void kh_worker_process_answer_want(struct kh_worker_process *ward,
+void kh_worker_process_answer_want(struct kh_worker_process *worker_process,
 				   const struct kh_credential_ref *want,
 				   const struct kh_value *value, struct kh_err *err);
-void kh_worker_process_tell_stale(struct kh_worker_process *ward,
+void kh_worker_process_tell_stale(struct kh_worker_process *worker_process,
 				  const struct kh_credential_ref *want, bool whole);
-/* prints.c: PRINTS, at a start or reload; and when a value has become another one. */
-bool kh_worker_process_feed_fingerprints(struct kh_worker_process *ward, struct kh_err *err);
-void kh_worker_process_tell_fingerprints(struct kh_worker_process *ward);
-void kh_worker_process_drain(struct kh_worker_process *ward);
+/* fingerprints.c: FINGERPRINTS, at a start or reload; and when a value has become another one. */
+bool kh_worker_process_feed_fingerprints(struct kh_worker_process *worker_process,
+					 struct kh_err *err);
+void kh_worker_process_tell_fingerprints(struct kh_worker_process *worker_process);
+void kh_worker_process_drain(struct kh_worker_process *worker_process);
 /* Another process accepts from now on: it ends as its connections end. */
-void kh_worker_process_retire(struct kh_worker_process *ward);
+void kh_worker_process_retire(struct kh_worker_process *worker_process);
 /* Asks for the journal's last line. Return: false when no worker serves. */
-bool kh_worker_process_ask_head(struct kh_worker_process *ward);
+bool kh_worker_process_ask_head(struct kh_worker_process *worker_process);
 /* Asks it to write how the segment before ended; `join` says how far that is. */
-void kh_worker_process_join(struct kh_worker_process *ward, int segment, uint64_t cut);
-void kh_worker_process_condemn(struct kh_worker_process *ward);
+void kh_worker_process_join(struct kh_worker_process *worker_process, int segment, uint64_t cut);
+void kh_worker_process_condemn(struct kh_worker_process *worker_process);
 /* Return: true when the process has ended; *status is waitpid's, and the state is NONE. */
-bool kh_worker_process_reap(struct kh_worker_process *ward, bool wait, int *status);
+bool kh_worker_process_reap(struct kh_worker_process *worker_process, bool wait, int *status);
 
 /* notify.c */
 /* One datagram to $NOTIFY_SOCKET ("READY=1"); nothing where there is none. */

@@ -21,6 +21,9 @@ struct kh_rotation *kh_rotation_new(const char *path, const struct kh_secret *ra
 /* The token that was given last in its place, into `out` (wiping). Return: false: there is none,
  * and the configuration's own is the one. An unreadable file is an error (err->code). */
 bool kh_rotation_read(const struct kh_rotation *rotation, struct kh_buf *out, struct kh_err *err);
+/* Takes the token that is in the state now, if one is, into holding->refresh_token. Return: false:
+ * no memory. */
+bool kh_rotation_look(const struct kh_mint *mint, struct kh_holding *holding);
 /* Whole or not at all, and on the disk before it returns. */
 bool kh_rotation_write(const struct kh_rotation *rotation, struct kh_slice token,
 		       struct kh_err *err);

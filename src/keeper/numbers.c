@@ -13,25 +13,28 @@
 
 #include "keeper_internal.h"
 
-bool kh_worker_process_can_be_at(const struct kh_worker_process *ward, uint64_t seq, uint64_t end)
+bool kh_worker_process_can_be_at(const struct kh_worker_process *worker_process, uint64_t seq,
+				 uint64_t end)
 {
-	uint64_t base = ward->base.seq ? ward->base.seq : ward->first_seq;
+	uint64_t base =
+		worker_process->base.seq ? worker_process->base.seq : worker_process->first_seq;
 	struct stat st;
 
-	if (fstat(ward->sockets->journal, &st) != 0 || st.st_size < 0 || end > (uint64_t)st.st_size)
+	if (fstat(worker_process->sockets->journal, &st) != 0 || st.st_size < 0 ||
+	    end > (uint64_t)st.st_size)
 		return false;
 	/* What the file of an earlier daemon continues is not known: the first number says it. */
 	return base ? kh_journal_seq_fits(seq, base, end ? end : (uint64_t)st.st_size)
 		    : seq <= KH_JOURNAL_SEQ_MOST;
 }
 
-void kh_worker_process_doubt(struct kh_worker_process *ward, uint64_t seq)
+void kh_worker_process_doubt(struct kh_worker_process *worker_process, uint64_t seq)
 {
-	if (ward->doubted)
+	if (worker_process->doubted)
 		return;
-	ward->doubted = true;
+	worker_process->doubted = true;
 	kh_log_error("worker %ld says that it has written line %llu of the journal, which can't "
 		     "be (line %llu was the last that can): the next worker begins a new segment",
-		     (long)ward->pid, (unsigned long long)seq,
-		     (unsigned long long)ward->checkpoint.seq);
+		     (long)worker_process->pid, (unsigned long long)seq,
+		     (unsigned long long)worker_process->checkpoint.seq);
 }

@@ -8,32 +8,13 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/credential/credential.h>
 
-void kh_known_secrets_each(const struct kh_vault *vault,
-			   void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),
-			   void *arg)
-{
-	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++) {
-		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
-			const struct kh_holding *holding = &vault->slots[i].holdings[j];
-			if (holding->raw.secret)
-				fn((uint16_t)i, holding->raw.secret, arg);
-			if (holding->client_secret)
-				fn((uint16_t)i, holding->client_secret, arg);
-			for (struct kh_made *made = holding->made; made; made = made->next)
-				if (made->item.secret &&
-				    !kh_derives(&vault->config->credentials[i]))
-					fn((uint16_t)i, made->item.secret, arg);
-		}
-	}
-}
-
 /* A token that is made of the value looks like itself and not like the value. */
 void kh_vault_see(const struct kh_vault *vault)
 {
 	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++) {
 		const struct kh_vault_slot *slot = &vault->slots[i];
 		bool as_it_is = !vault->config->credentials[i].mint && slot->n_holdings > 0;
-		kh_placeholder_see(&vault->config->credentials[i].stand_in,
+		kh_placeholder_see(&vault->config->credentials[i].placeholder,
 				   as_it_is ? slot->holdings[0].raw.secret : NULL);
 	}
 }

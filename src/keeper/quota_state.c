@@ -57,7 +57,7 @@ bool kh_quota_state_read(struct kh_keeper *k, struct kh_err *err)
 		*err = why;
 		return kh_err_wrap(err, "what is used of limits");
 	}
-	if (kh_quota_slots_read(k->book, kh_buf_view(&bytes), kh_clock_mono_ms(),
+	if (kh_quota_slots_read(k->quota_slots, kh_buf_view(&bytes), kh_clock_mono_ms(),
 				kh_clock_wall_ms(), &why))
 		return true;
 	kh_log_error("what is used of limits (%s): %s: every limit of a period counts as used up, "
@@ -74,7 +74,7 @@ static void write_state(struct kh_keeper *k)
 	struct kh_err err = KH_ERR_INIT;
 	uint64_t began_ms = kh_clock_mono_ms();
 	kh_buf_init(&bytes, STATE_BYTES);
-	bool ok = kh_quota_slots_write(k->book, began_ms, kh_clock_wall_ms(), &bytes) ||
+	bool ok = kh_quota_slots_write(k->quota_slots, began_ms, kh_clock_wall_ms(), &bytes) ||
 		  kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory");
 	ok = ok && kh_file_write(k->state_path, kh_buf_view(&bytes), 0600, &err);
 	if (!ok && !k->state_failed)
@@ -91,28 +91,29 @@ static void write_state(struct kh_keeper *k)
 /* The daemon is this one. */
 static bool is_ours(const struct kh_keeper *k)
 {
-	return k->state_path && k->book && k->handover.state < KH_HANDOVER_OPENING &&
+	return k->state_path && k->quota_slots && k->handover.state < KH_HANDOVER_OPENING &&
 	       !kh_legacy_is_pending(&k->legacy);
 }
 
 uint64_t kh_quota_state_deadline(const struct kh_keeper *k)
 {
-	return is_ours(k) && kh_quota_slots_has_buckets(k->book) ? k->state_due_ms : 0;
+	return is_ours(k) && kh_quota_slots_has_buckets(k->quota_slots) ? k->state_due_ms : 0;
 }
 
 void kh_quota_state_turn(struct kh_keeper *k)
 {
 	uint64_t now_ms = kh_clock_mono_ms();
-	if (!is_ours(k) || now_ms < k->state_due_ms || !kh_quota_slots_has_buckets(k->book))
+	if (!is_ours(k) || now_ms < k->state_due_ms || !kh_quota_slots_has_buckets(k->quota_slots))
 		return;
 	k->state_due_ms = now_ms + PAUSE_MS;
-	if (kh_quota_slots_has_changed(k->book) || k->state_failed)
+	if (kh_quota_slots_has_changed(k->quota_slots) || k->state_failed)
 		write_state(k);
 }
 
 void kh_quota_state_end(struct kh_keeper *k)
 {
-	if (is_ours(k) && k->has_served && (kh_quota_slots_has_changed(k->book) || k->state_failed))
+	if (is_ours(k) && k->has_served &&
+	    (kh_quota_slots_has_changed(k->quota_slots) || k->state_failed))
 		write_state(k);
 	free(k->state_path);
 	k->state_path = NULL;

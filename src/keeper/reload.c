@@ -6,14 +6,21 @@
  * then the old parts go. Listeners that both configurations name stay as they are, with whoever
  * waits in their queue. A worker that can't be told is replaced: the next one begins with the new
  * configuration.
+ *
+ * It is in force once the worker has said READY of its generation, or the next worker has: nothing
+ * is judged by the old rules after that, and only then it is said, to the log, to systemd and to
+ * whoever asked. Of reloads that follow each other faster than that, the last one is said.
  */
 
 #include "daemon_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <keyhole/base/cleanup.h>
 #include <keyhole/base/clock.h>
+#include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 
 static bool same_text(const char *a, const char *b)
@@ -74,7 +81,9 @@ static bool open_next(struct opened *o, struct kh_keeper *k, struct kh_config *n
 	       kh_sockets_next(&o->sockets, &k->sockets, next, err);
 }
 
-bool kh_reload(struct kh_keeper *k, struct kh_config *next, struct kh_buf *said, struct kh_err *err)
+/* On success `next` is the configuration and the old one is freed; else nothing has changed. */
+static bool change(struct kh_keeper *k, struct kh_config *next, struct kh_buf *said,
+		   struct kh_err *err)
 {
 	struct kh_config *before = k->config;
 	struct opened o;
@@ -84,11 +93,11 @@ bool kh_reload(struct kh_keeper *k, struct kh_config *next, struct kh_buf *said,
 		return false;
 	}
 	/* With the old configuration's limits nothing can go wrong: they have their slots. */
-	if (!kh_quota_slots_assign(k->book, next, kh_clock_mono_ms(), err)) {
-		(void)kh_quota_slots_assign(k->book, before, kh_clock_mono_ms(), NULL);
+	if (!kh_quota_slots_assign(k->quota_slots, next, kh_clock_mono_ms(), err)) {
+		(void)kh_quota_slots_assign(k->quota_slots, before, kh_clock_mono_ms(), NULL);
 		drop(&o);
-		k->ward.generation++;
-		kh_worker_process_reload(&k->ward);
+		k->worker_process.generation++;
+		kh_worker_process_reload(&k->worker_process);
 		return false;
 	}
 	kh_ca_in_force_adopt(k, o.ca, &o.tenant_cas, next, said);
@@ -98,12 +107,95 @@ bool kh_reload(struct kh_keeper *k, struct kh_config *next, struct kh_buf *said,
 	k->sockets = o.sockets;
 	kh_vault_adopt(&k->vault, &o.values);
 	/* Before the worker gets a configuration that does not have them. */
-	kh_registry_prune(&k->guests, &k->ward, next);
-	kh_worker_process_forget_policy(&k->ward);
-	k->config = k->ward.config = next;
-	k->ward.generation++;
+	kh_registry_prune(&k->dynamic_sandboxes, &k->worker_process, next);
+	kh_worker_process_forget_policy(&k->worker_process);
+	k->config = k->worker_process.config = next;
+	k->worker_process.generation++;
 	kh_config_free(before);
 	kh_log_set_level(next->log_level);
-	kh_worker_process_reload(&k->ward);
+	kh_worker_process_reload(&k->worker_process);
 	return true;
+}
+
+/* --- what is said of it ----------------------------------------------------------------------- */
+
+void kh_keeper_tell_ready(const struct kh_keeper *k)
+{
+	if (!k->reload.generation && !k->drain_ms)
+		kh_notify("READY=1");
+}
+
+/* The file's first error, or what stands in the error. */
+static void note_failure(struct kh_keeper *k, struct kh_buf *said, const struct kh_err *err)
+{
+	static const char MARK[] = ": error: ";
+	char text[KH_ERR_TEXT_BYTES];
+	(void)snprintf(text, sizeof(text), "%s", err->text);
+	struct kh_slice rest = kh_buf_view(said);
+	bool found = false;
+	while (!found && rest.len > 0) {
+		const char *end = memchr(rest.ptr, '\n', rest.len);
+		size_t len = end ? (size_t)(end - rest.ptr) : rest.len;
+		found = memmem(rest.ptr, len, MARK, sizeof(MARK) - 1) != NULL;
+		if (found)
+			(void)snprintf(text, sizeof(text), "%.*s", (int)len, rest.ptr);
+		rest = kh_slice_sub(rest, len + (end != NULL), rest.len);
+	}
+	if (!found)
+		(void)kh_buf_printf(said, "%s\n", err->text);
+	kh_keeper_note_failed_reload(k, text);
+}
+
+/* A bad file changes nothing, and is said loudly. */
+bool kh_keeper_reload(struct kh_keeper *k, struct kh_buf *said)
+{
+	struct kh_err err = KH_ERR_INIT;
+	kh_cleanup(kh_buf_fini) struct kh_buf own;
+	kh_buf_init(&own, KH_LIMIT_CHANNEL_BYTES / 4);
+	if (!k->options->reload || k->drain_ms) {
+		kh_log_warn("reload: not %s", k->drain_ms ? "while draining" : "here");
+		if (said)
+			(void)kh_buf_printf(said, "not %s\n",
+					    k->drain_ms ? "while draining" : "here");
+		return false;
+	}
+	if (!said)
+		said = &own;
+	kh_notify_reloading();
+	struct kh_config *next = k->options->reload(k->options->reload_arg, said);
+	if (!next)
+		kh_err_set(&err, KH_ERR_CONFIG, "the configuration has errors");
+	else if (!change(k, next, said, &err))
+		kh_config_free(next);
+	kh_keeper_credential_changed(k);
+	if (!err.code) {
+		k->reload = (struct kh_reload){ .generation = k->worker_process.generation,
+						.count = k->reload.count + 1 };
+		return true;
+	}
+	kh_log_error("reload: %s: nothing changes, the configuration in force stays", err.text);
+	k->reload.another_failed = true;
+	kh_keeper_tell_ready(k);
+	note_failure(k, said, &err);
+	return false;
+}
+
+bool kh_keeper_is_reloading(const struct kh_keeper *k)
+{
+	return k->reload.generation && k->worker_process.state == KH_WORKER_PROCESS_SERVING;
+}
+
+void kh_keeper_look_at_reload(struct kh_keeper *k)
+{
+	struct kh_reload done = k->reload;
+
+	if (!done.generation || k->worker_process.confirmed < done.generation)
+		return;
+	k->reload = (struct kh_reload){ .generation = 0 };
+	kh_log_info("reload: the new configuration is in force");
+	kh_keeper_tell_ready(k);
+	kh_keeper_note_reloads(k, &done);
+	kh_keeper_answer_reload(k);
+	if (k->handover_later)
+		kh_keeper_hand_over(k);
 }

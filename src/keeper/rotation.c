@@ -99,6 +99,30 @@ bool kh_rotation_read(const struct kh_rotation *rotation, struct kh_buf *out, st
 	       kh_buf_append_slice(out, kh_slice_sub(text, origin + 1, text.len - 1));
 }
 
+bool kh_rotation_look(const struct kh_mint *mint, struct kh_holding *holding)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf token;
+	struct kh_secret *before = kh_steal_ptr(&holding->refresh_token);
+	bool ok = true;
+	kh_buf_init_wiping(&token, KH_LIMIT_TOKEN_BYTES);
+	if (mint && mint->kind == KH_MINT_OAUTH2_REFRESH && holding->raw.secret) {
+		struct kh_rotation *rotation =
+			kh_rotation_new(mint->state_path, holding->raw.secret);
+		ok = rotation != NULL;
+		if (ok && kh_rotation_read(rotation, &token, NULL)) {
+			holding->refresh_token =
+				before && kh_secret_equals(before, kh_buf_view(&token))
+					? kh_secret_ref(before)
+					: kh_secret_new(token.data + token.head, kh_buf_len(&token),
+							NULL);
+			ok = holding->refresh_token != NULL;
+		}
+		kh_rotation_free(rotation);
+	}
+	kh_secret_unref(before);
+	return ok;
+}
+
 bool kh_rotation_write(const struct kh_rotation *rotation, struct kh_slice token,
 		       struct kh_err *err)
 {

@@ -22,12 +22,12 @@ static void drain(struct kh_keeper *k)
 	k->restart_ms = 0;
 	kh_notify("STOPPING=1");
 	kh_log_info("draining");
-	kh_worker_process_drain(&k->ward);
+	kh_worker_process_drain(&k->worker_process);
 	kh_sockets_shut(&k->sockets);
-	kh_registry_shut(&k->guests);
+	kh_registry_shut(&k->dynamic_sandboxes);
 	if (k->legacy.state == KH_LEGACY_OURS)
-		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_HURRY, NULL);
-	if (k->ward.state == KH_WORKER_PROCESS_NONE)
+		(void)kh_legacy_say(&k->legacy, KH_HANDOVER_MSG_HURRY, NULL);
+	if (k->worker_process.state == KH_WORKER_PROCESS_NONE)
 		kh_keeper_after_drain(k);
 }
 
@@ -38,68 +38,14 @@ void kh_keeper_hurry(struct kh_keeper *k)
 	if (k->drain_ms > k->asked_ms + k->config->timeouts.drain)
 		k->drain_ms = k->asked_ms + k->config->timeouts.drain;
 	kh_log_info("draining");
-	kh_worker_process_drain(&k->ward);
+	kh_worker_process_drain(&k->worker_process);
 }
 
 void kh_keeper_end_now(struct kh_keeper *k)
 {
 	if (k->legacy.state == KH_LEGACY_OURS)
-		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_END, NULL);
+		(void)kh_legacy_say(&k->legacy, KH_HANDOVER_MSG_END, NULL);
 	kh_keeper_stop(k, k->status);
-}
-
-/* What failed: the file's first error, or what stands in the error. */
-static void note_reload(struct kh_keeper *k, struct kh_buf *said, const struct kh_err *err)
-{
-	static const char MARK[] = ": error: ";
-	char text[KH_ERR_TEXT_BYTES];
-	(void)snprintf(text, sizeof(text), "%s", err->text);
-	struct kh_slice rest = kh_buf_view(said);
-	bool found = false;
-	while (err->code && !found && rest.len > 0) {
-		const char *end = memchr(rest.ptr, '\n', rest.len);
-		size_t len = end ? (size_t)(end - rest.ptr) : rest.len;
-		found = memmem(rest.ptr, len, MARK, sizeof(MARK) - 1) != NULL;
-		if (found)
-			(void)snprintf(text, sizeof(text), "%.*s", (int)len, rest.ptr);
-		rest = kh_slice_sub(rest, len + (end != NULL), rest.len);
-	}
-	if (err->code && !found)
-		(void)kh_buf_printf(said, "%s\n", err->text);
-	kh_keeper_credential_changed(k);
-	kh_keeper_note_failed_reload(k, err->code ? text : NULL);
-}
-
-/* A bad file changes nothing, and is said loudly. */
-bool kh_keeper_reload(struct kh_keeper *k, struct kh_buf *said)
-{
-	struct kh_err err = KH_ERR_INIT;
-	struct kh_buf own;
-	if (!k->options->reload || k->drain_ms) {
-		kh_log_warn("reload: not %s", k->drain_ms ? "while draining" : "here");
-		if (said)
-			(void)kh_buf_printf(said, "not %s\n",
-					    k->drain_ms ? "while draining" : "here");
-		return false;
-	}
-	kh_buf_init(&own, KH_LIMIT_CHANNEL_BYTES / 4);
-	if (!said)
-		said = &own;
-	kh_notify_reloading();
-	struct kh_config *next = k->options->reload(k->options->reload_arg, said);
-	if (!next)
-		kh_err_set(&err, KH_ERR_CONFIG, "the configuration has errors");
-	else if (!kh_reload(k, next, said, &err))
-		kh_config_free(next);
-	if (err.code)
-		kh_log_error("reload: %s: nothing changes, the configuration in force stays",
-			     err.text);
-	else
-		kh_log_info("reload: the new configuration is in force");
-	kh_notify("READY=1");
-	note_reload(k, said, &err);
-	kh_buf_fini(&own);
-	return !err.code;
 }
 
 void kh_keeper_look_at_geo(struct kh_keeper *k)
@@ -111,8 +57,8 @@ void kh_keeper_look_at_geo(struct kh_keeper *k)
 		return;
 	/* The same rules with other databases: a generation of its own, so that no connection is
 	 * used again that was judged by those before. */
-	k->ward.generation++;
-	kh_worker_process_reload(&k->ward);
+	k->worker_process.generation++;
+	kh_worker_process_reload(&k->worker_process);
 }
 
 void kh_keeper_choose_anew(struct kh_keeper *k)
@@ -123,8 +69,8 @@ void kh_keeper_choose_anew(struct kh_keeper *k)
 		return;
 	/* The same rules: who waits for a value is decided anew. */
 	k->choose_anew = false;
-	k->ward.generation++;
-	kh_worker_process_reload(&k->ward);
+	k->worker_process.generation++;
+	kh_worker_process_reload(&k->worker_process);
 }
 
 static void terminate(struct kh_keeper *k)
@@ -188,7 +134,7 @@ void kh_keeper_hand_over(struct kh_keeper *k)
 		kh_err_set(&err, KH_ERR_CONFIG, "not while draining");
 	else if (kh_legacy_is_pending(&k->legacy))
 		kh_err_set(&err, KH_ERR_CONFIG, "this process is taking over just now");
-	else if (k->legacy.state == KH_LEGACY_ENDING)
+	else if (k->legacy.state == KH_LEGACY_ENDING || kh_keeper_is_reloading(k))
 		ok = k->handover_later = true;
 	else if (k->legacy.state != KH_LEGACY_NONE)
 		kh_err_set(&err, KH_ERR_CONFIG,

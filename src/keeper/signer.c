@@ -84,7 +84,7 @@ bool kh_signer_answer(struct kh_signer *signer, struct kh_slice body,
 	kh_cleanup(kh_buf_fini) struct kh_buf der;
 	kh_buf_init(&der, KH_LIMIT_CHANNEL_BYTES / 2);
 	struct kh_err err = KH_ERR_INIT;
-	const struct kh_ca *ca = asks->ca(asks->ward, whose, &tenant);
+	const struct kh_ca *ca = asks->ca(asks->worker_process, whose, &tenant);
 	bool allowed = ca && asks->allows(asks->rules, tenant, &host, port);
 	if (ca && may_sign(signer, allowed) &&
 	    !kh_ca_sign(ca, kh_buf_view(&signer->spki), &host,

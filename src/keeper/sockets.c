@@ -68,11 +68,11 @@ bool kh_sockets_open(struct kh_sockets *sockets, const struct kh_config *config,
 	sockets->journal = kh_journal_lock(config->audit_path, NULL, &sockets->journal_lock, err);
 	if (sockets->journal < 0)
 		return false;
-	size_t doors = kh_config_acceptors(config);
-	sockets->listening = calloc(doors, sizeof(*sockets->listening));
+	size_t acceptors = kh_config_acceptors(config);
+	sockets->listening = calloc(acceptors, sizeof(*sockets->listening));
 	if (!sockets->listening)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "listeners: no memory");
-	for (; sockets->count < doors; sockets->count++) {
+	for (; sockets->count < acceptors; sockets->count++) {
 		sockets->listening[sockets->count].fd = -1;
 		if (!kh_sockets_listen(&sockets->listening[sockets->count],
 				       kh_config_acceptor(config, sockets->count), err)) {
@@ -170,7 +170,9 @@ static void shut(struct kh_sockets *sockets, size_t n)
 		const struct stat socket = { .st_dev = l->dev, .st_ino = l->ino };
 		if (l->fd < 0)
 			continue;
-		kh_auto_close int folder = l->ino != 0 ? kh_listener_remove(path, &socket) : -1;
+		int folder = l->ino != 0 ? kh_listener_remove(path, &socket) : -1;
+		if (folder >= 0)
+			(void)close(folder);
 		(void)close(l->fd);
 		l->fd = -1;
 	}
@@ -204,7 +206,7 @@ void kh_sockets_forget(struct kh_sockets *sockets)
 /* --- another configuration, another process -----------------------------------------------------
  */
 
-/* A door of `admin`: in the process before it may stand among the listeners. */
+/* An acceptor of `admin`: in the process before it may stand among the listeners. */
 static size_t find_acceptor(const struct kh_config *config, const char *name)
 {
 	size_t n = kh_config_acceptors(config);
@@ -221,12 +223,12 @@ bool kh_sockets_next(struct kh_sockets *next, const struct kh_sockets *now,
 	*next = (struct kh_sockets){ .config = config, KH_NO_JOURNAL };
 	if (config->n_listeners == 0 && !config->admin.unix_path)
 		return nothing_to_listen_on(err);
-	size_t doors = kh_config_acceptors(config);
-	next->listening = calloc(doors, sizeof(*next->listening));
+	size_t acceptors = kh_config_acceptors(config);
+	next->listening = calloc(acceptors, sizeof(*next->listening));
 	kh_auto_free size_t *found = kh_config_match_listeners(config, now->config);
 	if (!next->listening || !found)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "listeners: no memory");
-	for (; next->count < doors; next->count++) {
+	for (; next->count < acceptors; next->count++) {
 		struct kh_listening *l = &next->listening[next->count];
 		const struct kh_listener_config *listener = kh_config_acceptor(config, next->count);
 		size_t before = next->count < config->n_listeners

@@ -133,7 +133,7 @@ void kh_source_forget(const char *name)
 	for (char **entry = environ; entry && *entry; entry++) {
 		char *value = entry_value(*entry, name);
 		if (value)
-			kh_wipe(value, strlen(value));
+			kh_secret_wipe(value, strlen(value));
 	}
 }
 

@@ -2,8 +2,8 @@
 
 /*
  * exec gives the worker a memory of its own, so nothing that the keeper read (keys, the
- * environment) is in it. What it gets is: an empty environment, /dev/null on 0 and 1 (so that no
- * descriptor of a connection ever has those numbers), a standard error to be written to
+ * environment) is in it. What it gets is: none of our environment, /dev/null on 0 and 1 (so that
+ * no descriptor of a connection ever has those numbers), a standard error to be written to
  * (child_log.c), and the channel.
  */
 
@@ -67,16 +67,28 @@ bool kh_spawn_bare(int keep)
 	return null >= 0 && dup2(null, STDIN_FILENO) >= 0 && shut_above(STDERR_FILENO);
 }
 
+/*
+ * A function of a library that is bound at its first call is bound by code that saves the registers
+ * on the stack, and in them may be the secret that was copied last. So all are bound at the start:
+ * the program's own (it is linked so) and, by this variable, those that libraries call.
+ */
+void kh_spawn_self(char *verb)
+{
+	static char name[] = "keyhole", bind_now[] = "LD_BIND_NOW=1";
+	char *argv[] = { name, verb, NULL };
+	char *environment[] = { bind_now, NULL };
+
+	(void)execve("/proc/self/exe", argv, environment);
+}
+
 __attribute__((noreturn)) static void child(int channel, int log, pid_t keeper)
 {
-	static char name[] = "keyhole", verb[] = "worker";
-	char *argv[] = { name, verb, NULL };
-	char *no_environment[] = { NULL };
+	static char verb[] = "worker";
 
 	default_signals();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == keeper &&
 	    arrange_descriptors(channel, log))
-		(void)execve("/proc/self/exe", argv, no_environment);
+		kh_spawn_self(verb);
 	_exit(KH_WORKER_EXIT_NO_EXEC);
 }
 

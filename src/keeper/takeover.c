@@ -21,19 +21,19 @@ static void handed_over(struct kh_keeper *k)
 	kh_notify(state);
 	kh_log_info("handover: process %ld has taken over", (long)k->handover.pid);
 	kh_sockets_forget(&k->sockets);
-	kh_registry_forget(&k->guests);
+	kh_registry_forget(&k->dynamic_sandboxes);
 	k->drain_ms = now + k->config->timeouts.handover;
 	k->restart_ms = 0;
 	if (k->reload_later)
 		(void)kill(k->handover.pid, SIGHUP);
 	if (k->end_later)
 		(void)kill(k->handover.pid, SIGTERM);
-	if (k->ward.state == KH_WORKER_PROCESS_NONE)
+	if (k->worker_process.state == KH_WORKER_PROCESS_NONE)
 		kh_keeper_stop(k, 0);
 	else if (k->end_later)
 		kh_keeper_hurry(k);
 	else
-		kh_worker_process_retire(&k->ward);
+		kh_worker_process_retire(&k->worker_process);
 }
 
 static void handover_failed(struct kh_keeper *k, const struct kh_err *why)
@@ -52,12 +52,12 @@ static void handover_lost(struct kh_keeper *k, const struct kh_err *why)
 {
 	kh_log_error("handover: %s, when it had just taken over: this one ends as well", why->text);
 	kh_sockets_forget(&k->sockets);
-	kh_registry_forget(&k->guests);
+	kh_registry_forget(&k->dynamic_sandboxes);
 	k->status = 1;
 	k->drain_ms = kh_clock_mono_ms() + k->config->timeouts.drain;
 	k->restart_ms = 0;
-	kh_worker_process_drain(&k->ward);
-	if (k->ward.state == KH_WORKER_PROCESS_NONE)
+	kh_worker_process_drain(&k->worker_process);
+	if (k->worker_process.state == KH_WORKER_PROCESS_NONE)
 		kh_keeper_stop(k, 1);
 }
 
@@ -97,18 +97,19 @@ bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err)
 	    !kh_sockets_next(&k->sockets, &legacy->sockets, k->config, err))
 		return false;
 	kh_vault_begin(&k->vault);
-	k->book = k->ward.book = legacy->book;
-	k->ward.column = legacy->column;
-	legacy->book = NULL;
-	if (!kh_quota_slots_assign(k->book, k->config, kh_clock_mono_ms(), err))
+	k->quota_slots = k->worker_process.quota_slots = legacy->quota_slots;
+	k->worker_process.column = legacy->column;
+	legacy->quota_slots = NULL;
+	if (!kh_quota_slots_assign(k->quota_slots, k->config, kh_clock_mono_ms(), err))
 		return false;
 	k->sockets.journal = kh_segment_open(k->config->audit_path, legacy->segment,
 					     &k->sockets.journal_lock, err);
-	k->ward.acceptors_shut = true;
-	k->ward.base = legacy->cut;
+	k->worker_process.acceptors_shut = true;
+	k->worker_process.base = legacy->cut;
 	/* What was signed was signed up to there. */
-	k->ward.checkpoint.seq = legacy->cut.seq;
-	memcpy(k->ward.checkpoint.hash, legacy->cut.hash, sizeof(k->ward.checkpoint.hash));
+	k->worker_process.checkpoint.seq = legacy->cut.seq;
+	memcpy(k->worker_process.checkpoint.hash, legacy->cut.hash,
+	       sizeof(k->worker_process.checkpoint.hash));
 	return k->sockets.journal >= 0;
 }
 
@@ -117,7 +118,7 @@ static void move_journal(struct kh_keeper *k)
 	struct kh_err err = KH_ERR_INIT;
 	if (kh_segment_move(k->config->audit_path, k->legacy.segment, k->legacy.cut.seq, &err)) {
 		k->legacy.state = KH_LEGACY_MOVED;
-		(void)kh_legacy_say(&k->legacy, KH_CHANNEL_MOVED, NULL);
+		(void)kh_legacy_say(&k->legacy, KH_HANDOVER_MSG_MOVED, NULL);
 		return;
 	}
 	kh_log_error("handover: %s", err.text);
@@ -129,22 +130,22 @@ static void open_acceptors(struct kh_keeper *k)
 {
 	k->legacy.state = KH_LEGACY_OURS;
 	kh_sockets_adopt(&k->sockets, &k->legacy.sockets);
-	k->ward.acceptors_shut = false;
-	k->ward.generation++;
-	kh_worker_process_reload(&k->ward);
-	(void)kh_legacy_say(&k->legacy, KH_CHANNEL_OPENED, NULL);
+	k->worker_process.acceptors_shut = false;
+	k->worker_process.generation++;
+	kh_worker_process_reload(&k->worker_process);
+	(void)kh_legacy_say(&k->legacy, KH_HANDOVER_MSG_OPENED, NULL);
 	/* Behind that: the process before takes nothing else of us until then. */
-	k->guests.before = &k->legacy.channel;
-	kh_registry_prune(&k->guests, &k->ward, k->config);
-	kh_log_info("serving (worker %ld, secrets in %s), after a handover", (long)k->ward.pid,
-		    kh_secret_backing());
+	k->dynamic_sandboxes.before = &k->legacy.channel;
+	kh_registry_prune(&k->dynamic_sandboxes, &k->worker_process, k->config);
+	kh_log_info("serving (worker %ld, secrets in %s), after a handover",
+		    (long)k->worker_process.pid, kh_secret_backing());
 	if (k->reload_later)
 		(void)kh_keeper_reload(k, NULL);
 	k->reload_later = false;
 }
 
 /* The process before has the same time, and began to count a moment later. Our own worker may have
- * ended before it; another one, with its doors shut, then says how that segment ended. */
+ * ended before it; another one, with its acceptors shut, then says how that segment ended. */
 void kh_keeper_after_drain(struct kh_keeper *k)
 {
 	enum { A_MOMENT_MS = 2000, LAST_WORKER_MS = 5000 };
@@ -159,8 +160,9 @@ void kh_keeper_after_drain(struct kh_keeper *k)
 	}
 	k->last_worker = true;
 	k->drain_ms = kh_clock_mono_ms() + LAST_WORKER_MS;
-	k->ward.acceptors_shut = true;
-	if (kh_worker_process_spawn(&k->ward, &err) && kh_worker_process_feed(&k->ward, &err))
+	k->worker_process.acceptors_shut = true;
+	if (kh_worker_process_spawn(&k->worker_process, &err) &&
+	    kh_worker_process_feed(&k->worker_process, &err))
 		return;
 	kh_log_error("%s", err.text);
 	kh_keeper_stop(k, k->status);
@@ -169,9 +171,10 @@ void kh_keeper_after_drain(struct kh_keeper *k)
 static void forget_legacy(struct kh_keeper *k)
 {
 	/* It cleared what its worker left, unless it died as well. */
-	kh_quota_slots_end_worker(k->book, 1 - k->ward.column, false, kh_clock_mono_ms());
+	kh_quota_slots_end_worker(k->quota_slots, 1 - k->worker_process.column, false,
+				  kh_clock_mono_ms());
 	kh_legacy_fini(&k->legacy);
-	k->guests.before = NULL;
+	k->dynamic_sandboxes.before = NULL;
 	k->sockets.retry_ms = kh_clock_mono_ms(); /* a last look at what its worker did to them */
 	if (k->handover_later)
 		kh_keeper_hand_over(k);
@@ -197,14 +200,14 @@ void kh_keeper_on_legacy(struct kh_keeper *k)
 	}
 	if (legacy->state != KH_LEGACY_ENDING)
 		return;
-	if (k->drain_ms && k->ward.state == KH_WORKER_PROCESS_NONE && !k->over)
+	if (k->drain_ms && k->worker_process.state == KH_WORKER_PROCESS_NONE && !k->over)
 		kh_keeper_after_drain(k);
-	if (k->ward.join == KH_WORKER_PROCESS_JOINED) {
+	if (k->worker_process.join == KH_WORKER_PROCESS_JOINED) {
 		forget_legacy(k);
 		if (k->last_worker)
-			kh_worker_process_drain(&k->ward);
-	} else if (k->ward.join == KH_WORKER_PROCESS_JOIN_NONE &&
-		   k->ward.state == KH_WORKER_PROCESS_SERVING &&
+			kh_worker_process_drain(&k->worker_process);
+	} else if (k->worker_process.join == KH_WORKER_PROCESS_JOIN_NONE &&
+		   k->worker_process.state == KH_WORKER_PROCESS_SERVING &&
 		   kh_clock_mono_ms() >= legacy->join_ms) {
 		if (legacy->join_tries++ == JOIN_TRIES) {
 			kh_log_error("the end of the journal's segment before is not written: "
@@ -213,6 +216,6 @@ void kh_keeper_on_legacy(struct kh_keeper *k)
 			return;
 		}
 		legacy->join_ms = kh_clock_mono_ms() + JOIN_AGAIN_MS;
-		kh_worker_process_join(&k->ward, legacy->segment, legacy->cut.seq);
+		kh_worker_process_join(&k->worker_process, legacy->segment, legacy->cut.seq);
 	}
 }

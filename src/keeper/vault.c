@@ -399,6 +399,7 @@ void kh_vault_close(struct kh_vault *vault)
 		     j++) {
 			kh_item_fini(&slot->holdings[j].raw);
 			kh_secret_unref(slot->holdings[j].client_secret);
+			kh_secret_unref(slot->holdings[j].refresh_token);
 			free(slot->holdings[j].client_why);
 			free(slot->holdings[j].installation);
 			free_made(&slot->holdings[j]);
@@ -406,6 +407,7 @@ void kh_vault_close(struct kh_vault *vault)
 		free(slot->holdings);
 	}
 	kh_variables_fini(vault);
+	kh_known_secrets_fini(vault);
 	free(vault->slots);
 	vault->slots = NULL;
 }

@@ -200,6 +200,9 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_creden
 			   credential->name);
 		return KH_VAULT_NONE;
 	}
+	/* Also of one that was made already: the hosts may be others since a reload. */
+	if (!kh_derives_for(credential, want->scope, err))
+		return KH_VAULT_NONE;
 	if (derives || credential->mint)
 		return get_made(vault, want, asker, holding, out, err);
 	enum kh_vault_answer raw = get_raw(vault, want, holding, err);

@@ -85,7 +85,7 @@ struct kh_made {
 	struct kh_item item;
 	uint64_t last_use;    /* the slot's counter */
 	uint64_t last_use_ms; /* monotonic */
-	uint64_t asker;	      /* who asked for it last (share.h) */
+	uint64_t asker;	      /* who asked for it last (fair_share.h) */
 	uint64_t refused_ms;  /* monotonic: when one was renewed since it was refused; 0: never */
 	size_t scope_len;
 	char scope[];
@@ -97,6 +97,7 @@ struct kh_holding {
 	uint16_t tenant; /* KH_NO_TENANT: everybody's */
 	struct kh_item raw;
 	struct kh_secret *client_secret; /* of a mint that has one */
+	struct kh_secret *refresh_token; /* of the mint's state, when it was looked at last */
 	char *client_why;		 /* why there is no other one; NULL: it was read */
 	struct kh_warned warned, client_warned;
 	struct kh_made *made;
@@ -122,6 +123,18 @@ struct kh_variable {
 	struct kh_secret *secret;
 };
 
+/* A secret that is held now, or was (known_secrets.c). */
+struct kh_known_secret {
+	struct kh_secret *secret; /* a reference */
+	uint64_t expires_ms;	  /* wall clock; 0: its end is not known */
+	uint16_t index;		  /* of the credential, or KH_KNOWN_NOBODYS */
+	uint16_t tenant;	  /* or KH_NO_TENANT */
+	bool variable;		  /* of a command's environment */
+	bool former;
+	bool held, is_new; /* while the list is gathered anew */
+};
+#define KH_KNOWN_NOBODYS UINT16_MAX
+
 struct kh_watch;
 
 /* A value as it is told to the worker. */
@@ -135,6 +148,8 @@ struct kh_vault {
 	struct kh_vault_slot *slots; /* in the order of config->credentials */
 	struct kh_variable *variables;
 	size_t n_variables;
+	struct kh_known_secret *known;
+	size_t n_known;
 	struct kh_jobs jobs;
 	struct kh_watch *watch; /* of files; NULL: none is to be watched */
 	uint64_t due_ms;	/* when something is due; 0: nothing */
@@ -182,7 +197,7 @@ enum kh_vault_answer {
 	KH_VAULT_NONE,	/* the error says why, in words for a sandbox */
 	KH_VAULT_LATER, /* `answer` is called, once */
 };
-/* `asker`: whose share a scope takes, as the worker says (share.h). */
+/* `asker`: whose share a scope takes, as the worker says (fair_share.h). */
 enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *want,
 				  uint64_t asker, struct kh_value *out, struct kh_err *err);
 /* An upstream answered 401 to the token that was told last: another one is made, which is given
@@ -214,17 +229,23 @@ struct kh_vault_state {
 };
 void kh_vault_state(const struct kh_vault *vault, uint16_t index, struct kh_vault_state *out);
 
-/* states.c: of all credentials, a JSON array, heap; *left_out: of those for which there is no room.
- * NULL without memory. */
+/* credential_status.c: of all credentials, a JSON array, heap; *left_out: of those for which there
+ * is no room. NULL without memory. */
 char *kh_credential_status_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *left_out);
 
-/* Every value that is held, with its credential's index. */
-void kh_known_secrets_each(const struct kh_vault *vault,
-			   void (*fn)(uint16_t index, const struct kh_secret *value, void *arg),
-			   void *arg);
+/* known_secrets.c */
+/* Every secret that is held (values, tokens, clients' secrets, refresh tokens, variables of
+ * commands), and then former ones, as many as limits.h says. Return: false without memory; nothing
+ * was used. */
+bool kh_known_secrets_each(struct kh_vault *vault,
+			   void (*use)(const struct kh_known_secret *known, void *arg), void *arg);
+/* `next` knows what `now` knew. */
+void kh_known_secrets_hand_on(struct kh_vault *next, struct kh_vault *now);
+void kh_known_secrets_fini(struct kh_vault *vault);
+
 /* Writes into the configuration what placeholders have to know of the values. */
 void kh_vault_see(const struct kh_vault *vault);
-/* Stand-ins for what the sandbox's rules would put in, into `ready`. */
+/* Placeholders for what the sandbox's rules would put in, into `ready`. */
 bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
 			   struct kh_err *err);
 
@@ -302,12 +323,16 @@ void kh_account_forget(const struct kh_credential_config *credential);
 
 /* derive.c: what is computed of a raw value at once: a pair, or for the part that is asked for. */
 bool kh_derives(const struct kh_credential_config *credential);
+/* May what is derived for that scope be given out, by the hosts and the day of now? True of what is
+ * no signing key. */
+bool kh_derives_for(const struct kh_credential_config *credential, struct kh_slice scope,
+		    struct kh_err *err);
 /* aws_sigv4. `err` is for a sandbox to read, and names the credential. */
 bool kh_derive(const struct kh_credential_config *credential, struct kh_slice scope,
 	       const struct kh_secret *raw, struct kh_secret **out, uint64_t *expires_ms,
 	       struct kh_err *err);
 
-/* pair.c: a client certificate and its key (mtls), which is the raw value. */
+/* client_cert.c: a client certificate and its key (mtls), which is the raw value. */
 bool kh_client_cert_is(const struct kh_credential_config *credential);
 /* Reads both anew; what is no good leaves the pair that is there. Return: there is one to be used.
  */

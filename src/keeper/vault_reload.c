@@ -203,6 +203,7 @@ void kh_vault_adopt(struct kh_vault *now, struct kh_vault *next)
 	next->chosen_anew = now->chosen_anew;
 	next->arg = now->arg;
 	take_jobs(next, now);
+	kh_known_secrets_hand_on(next, now);
 	kh_vault_close(now);
 	move_into(now, next);
 	kh_vault_begin(now);

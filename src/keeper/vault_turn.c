@@ -233,24 +233,25 @@ static struct kh_secret *read_exec_output(const struct kh_vault *vault, const st
 	const struct kh_source *source = job->holding->source;
 	enum kh_value_form form = kh_vault_form(credential);
 	uint64_t now = kh_clock_wall_ms();
-	kh_cleanup(kh_exec_output_fini) struct kh_exec_output printed;
+	kh_cleanup(kh_exec_output_fini) struct kh_exec_output exec_output;
 	char failure[KH_ERR_TEXT_BYTES + 64], what[KH_ERR_TEXT_BYTES / 2];
 	struct kh_secret *secret = NULL;
 	struct kh_err why = KH_ERR_INIT;
 
 	(void)snprintf(what, sizeof(what), "what the command %s prints", kh_esc_str(source->name));
 	const char *failed = failure_of(job, failure, sizeof(failure));
-	bool read = kh_exec_output_read(&printed, failed ? KH_SLICE("") : kh_buf_view(&job->said),
-					source->exec, form == KH_VALUE_TEXT, now, &why);
+	bool read =
+		kh_exec_output_read(&exec_output, failed ? KH_SLICE("") : kh_buf_view(&job->said),
+				    source->exec, form == KH_VALUE_TEXT, now, &why);
 	if (failed || !read) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "credential %s: the command %s %s",
 			   credential->name, kh_esc_str(source->name), failed ? failed : why.text);
 		return NULL;
 	}
 	(void)kh_source_take(credential->name, source, what,
-			     printed.value.data + printed.value.head, kh_buf_len(&printed.value),
-			     form, &secret, err);
-	*expires_ms = printed.expires_ms;
+			     exec_output.value.data + exec_output.value.head,
+			     kh_buf_len(&exec_output.value), form, &secret, err);
+	*expires_ms = exec_output.expires_ms;
 	uint64_t oldest = source->exec->max_age_ms ? now + source->exec->max_age_ms : 0;
 	if (oldest && (!*expires_ms || oldest < *expires_ms))
 		*expires_ms = oldest;

@@ -10,6 +10,7 @@
 
 #include <keyhole/base/encode.h>
 #include <keyhole/base/spelling.h>
+#include <keyhole/http/media_type.h>
 
 enum { MOST_SEGMENTS = 16 };
 
@@ -21,10 +22,10 @@ static bool take_name(struct kh_slice text, struct kh_model *out)
 		bool escaped = text.ptr[at] == '%';
 		int byte = escaped ? kh_percent_byte(text, at) : (unsigned char)text.ptr[at];
 		at += escaped ? 3 : 1;
-		/* What stands behind a ';' is not there to many a server, and what follows a '%' is
-		 * decoded once more by some. */
-		if (n == KH_LIMIT_MODEL_BYTES || byte <= 0x20 || byte >= 0x7f || byte == ';' ||
-		    byte == '%')
+		/* What stands behind a ';', '?' or '#' is not there to many a server, and what
+		 * follows a '%' is decoded once more by some. */
+		if (n == KH_LIMIT_MODEL_BYTES || byte <= 0x20 || byte >= 0x7f ||
+		    strchr(";?#%", byte))
 			return false;
 		out->name[n] = (char)byte;
 	}
@@ -205,13 +206,16 @@ static bool may_be_another(struct kh_slice other, bool found, const struct kh_mo
 }
 
 enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_slice slashed,
-				     struct kh_slice decoded, struct kh_model *out,
-				     const char **why)
+				     struct kh_slice decoded, const struct kh_path_cuts *cuts,
+				     struct kh_model *out, const char **why)
 {
 	*why = NULL;
 	bool found = read_path(path, out);
-	if ((!found && is_nearly_a_form(path)) || may_be_another(slashed, found, out) ||
-	    may_be_another(decoded, found, out)) {
+	bool differ = (!found && is_nearly_a_form(path)) || may_be_another(slashed, found, out) ||
+		      may_be_another(decoded, found, out);
+	for (size_t i = 0; cuts && i < cuts->n; i++)
+		differ = differ || may_be_another(cuts->list[i].path, found, out);
+	if (differ) {
 		*why = "its path may be read as one that names a model";
 		*out = (struct kh_model){ .len = 0 };
 		return KH_MODEL_UNREAD;
@@ -219,47 +223,76 @@ enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_slice slash
 	return found ? KH_MODEL_NAMED : KH_MODEL_UNREAD;
 }
 
-/* A charset but UTF-8 makes other characters of the same bytes. */
-static bool has_good_parameters(struct kh_slice rest)
+/* ---- what only may name a model: the content is not believed there ---- */
+
+static bool is_nearly_one_of(struct kh_slice s, const char *const *words)
 {
-	while (rest.len > 0) {
-		size_t end = kh_slice_find(rest, ';', 0);
-		struct kh_slice one = kh_slice_trim(kh_slice_sub(rest, 0, end));
-		size_t equals = kh_slice_find(one, '=', 0);
-		struct kh_slice name = kh_slice_trim(kh_slice_sub(one, 0, equals));
-		struct kh_slice value = kh_slice_trim(kh_slice_sub(one, equals + 1, one.len));
-		rest = kh_slice_sub(rest, end + 1, rest.len);
-		if (kh_slice_eq_nocase(name, KH_SLICE("charset")) &&
-		    !kh_slice_eq_nocase(value, KH_SLICE("utf-8")) &&
-		    !kh_slice_eq_nocase(value, KH_SLICE("\"utf-8\"")))
-			return false;
+	for (; *words; words++)
+		if (is_nearly(s, *words))
+			return true;
+	return false;
+}
+
+/* Vertex serves OpenAI's API there, whose content names the model. */
+static bool is_openapi(struct kh_slice collection, struct kh_slice name)
+{
+	return is(collection, "endpoints") && is(name, "openapi");
+}
+
+static bool may_name(struct kh_slice path)
+{
+	static const char *const collections[] = {
+		"models",    "model",  "tunedModels",	    "engines", "deployments",
+		"endpoints", "agents", "serving-endpoints", "run",     NULL
+	};
+	/* Their content names it by another member. */
+	static const char *const calls[] = { "async-invoke", "model-invocation-job", "predictions",
+					     NULL };
+	struct kh_slice one, last = KH_SLICE("");
+
+	for (size_t n = 0; last_segment(&path, &one); n++) {
+		if (has_verb(one) || (n == 0 && is_nearly_one_of(one, calls)))
+			return true;
+		if (n > 0 && is_nearly_one_of(one, collections) && !is_openapi(one, last))
+			return true;
+		last = one;
 	}
-	return true;
+	return false;
 }
 
-static bool is_json(struct kh_slice type)
+const char *kh_model_path_fault(struct kh_slice path, struct kh_slice slashed,
+				struct kh_slice decoded)
 {
-	size_t end = kh_slice_find(type, ';', 0);
-	struct kh_slice essence = kh_slice_trim(kh_slice_sub(type, 0, end));
-	bool plus = essence.len > 5 &&
-		    kh_slice_eq_nocase(kh_slice_sub(essence, essence.len - 5, essence.len),
-				       KH_SLICE("+json"));
-	return (kh_slice_eq_nocase(essence, KH_SLICE("application/json")) || plus) &&
-	       kh_slice_find(type, ',', 0) == type.len &&
-	       has_good_parameters(kh_slice_sub(type, end + 1, type.len));
+	return may_name(path) || may_name(slashed) || may_name(decoded)
+		       ? "its path may name another model than its content"
+		       : NULL;
 }
 
+/* A charset but UTF-8 makes other characters of the same bytes. */
+static bool is_json(struct kh_slice value)
+{
+	struct kh_slice type, charset;
+	if (!kh_media_type_read(value, &type, &charset) ||
+	    (charset.ptr && !kh_slice_eq_nocase(charset, KH_SLICE("utf-8"))))
+		return false;
+	bool plus = type.len > 5 && kh_slice_eq_nocase(kh_slice_sub(type, type.len - 5, type.len),
+						       KH_SLICE("+json"));
+	return plus || kh_slice_eq_nocase(type, KH_SLICE("application/json"));
+}
+
+/* A name in another spelling is seen by some servers, and by others not. */
 const char *kh_model_content_fault(const struct kh_message *request)
 {
+	static const struct kh_slice name = KH_SLICE_INIT("content-type");
 	size_t types = 0;
 	for (size_t i = 0; i < request->n_fields; i++) {
 		const struct kh_field *field = &request->fields[i];
-		if (kh_slice_eq_nocase(field->name, KH_SLICE("content-encoding")) &&
+		if (kh_spelling_is_field(field->name, KH_SLICE("content-encoding")) &&
 		    !kh_slice_eq_nocase(field->value, KH_SLICE("identity")))
 			return "it has a Content-Encoding";
-		if (!kh_slice_eq_nocase(field->name, KH_SLICE("content-type")))
+		if (!kh_spelling_is_field(field->name, name))
 			continue;
-		if (++types > 1 || !is_json(field->value))
+		if (++types > 1 || !kh_slice_eq_nocase(field->name, name) || !is_json(field->value))
 			return "its Content-Type is not JSON in UTF-8";
 	}
 	return types == 1 ? NULL : "its Content-Type is not JSON in UTF-8";

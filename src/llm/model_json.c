@@ -9,6 +9,7 @@
  */
 #include <keyhole/llm/model.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <keyhole/base/json_scan.h>
@@ -46,6 +47,11 @@ static void take_character(struct kh_json_scan *scan, void *arg, uint32_t c, boo
 	struct text *text = &((struct find *)arg)->text;
 	unsigned char ascii = kh_spelling_ascii(c);
 	(void)scan;
+	/* However many blanks stand in front, the name behind them is seen. */
+	if (text->len == 0 && kh_spelling_is_blank((char)ascii)) {
+		text->odd = true;
+		return;
+	}
 	if (text->len < sizeof(text->head))
 		text->head[text->len] = (char)(ascii || c == 0 ? ascii : '?');
 	text->len++;
@@ -75,12 +81,25 @@ static bool value_begins(struct kh_json_scan *scan, void *arg, enum kh_json_kind
 	return true;
 }
 
+/* Members by which other services name it. */
+static bool names_it_otherwise(struct kh_slice name)
+{
+	static const char *const others[] = { "modelId", "model_id", "modelArn", "model_arn",
+					      "engine" };
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (kh_spelling_is_member(name, kh_slice_str(others[i])))
+			return true;
+	return false;
+}
+
 static bool look_at_key(struct find *find, const char **why)
 {
 	static const struct kh_slice model = KH_SLICE_INIT("model");
 	const struct text *key = &find->text;
 	size_t known = key->len < sizeof(key->head) ? key->len : sizeof(key->head);
 	struct kh_slice name = kh_slice_of(key->head, known);
+	if (names_it_otherwise(name))
+		return fail(why, "a member other than \"model\" may name it");
 	/* To some reader: without case, blanks around it, or what follows a NUL. */
 	if (!kh_spelling_is_member(name, model))
 		return true;
@@ -110,35 +129,77 @@ static bool string_ends(struct kh_json_scan *scan, void *arg, bool name, const c
 	return name ? look_at_key(arg, why) : take_model(arg, why);
 }
 
-static bool read_all(struct kh_slice content, struct find *find, const char **why)
-{
-	static const struct kh_json_events events = {
-		.value = value_begins,
-		.name = name_begins,
-		.character = take_character,
-		.end = string_ends,
-	};
+static const struct kh_json_events events = {
+	.value = value_begins,
+	.name = name_begins,
+	.character = take_character,
+	.end = string_ends,
+};
+
+struct kh_model_reader {
 	struct kh_json_scan scan;
-	kh_json_scan_init(&scan, &events, false);
-	for (size_t at = 0; at < content.len; at++) {
-		at += kh_json_scan_plain(&scan, kh_slice_sub(content, at, content.len));
-		if (at < content.len &&
-		    !kh_json_scan_byte(&scan, (unsigned char)content.ptr[at], find, why))
-			return false;
+	struct find find;
+	struct kh_model model;
+	uint64_t bytes;
+	const char *why; /* not NULL: it can't be read, whatever still comes */
+};
+
+static void begin(struct kh_model_reader *reader)
+{
+	*reader = (struct kh_model_reader){ .find = { .out = &reader->model } };
+	kh_json_scan_init(&reader->scan, &events, false);
+}
+
+struct kh_model_reader *kh_model_reader_new(void)
+{
+	struct kh_model_reader *reader = malloc(sizeof(*reader));
+	if (reader)
+		begin(reader);
+	return reader;
+}
+
+void kh_model_reader_free(struct kh_model_reader *reader)
+{
+	free(reader);
+}
+
+void kh_model_reader_feed(struct kh_model_reader *reader, struct kh_slice piece)
+{
+	reader->bytes += piece.len;
+	for (size_t at = 0; at < piece.len && !reader->why; at++) {
+		at += kh_json_scan_plain(&reader->scan, kh_slice_sub(piece, at, piece.len));
+		if (at < piece.len)
+			(void)kh_json_scan_byte(&reader->scan, (unsigned char)piece.ptr[at],
+						&reader->find, &reader->why);
 	}
-	return kh_json_scan_end(&scan, why);
+}
+
+uint64_t kh_model_reader_bytes(const struct kh_model_reader *reader)
+{
+	return reader->bytes;
+}
+
+enum kh_model_state kh_model_reader_end(struct kh_model_reader *reader, struct kh_model *out,
+					const char **why)
+{
+	*out = (struct kh_model){ .len = 0 };
+	*why = NULL;
+	if (reader->bytes == 0)
+		return KH_MODEL_NONE;
+	if (!reader->why)
+		(void)kh_json_scan_end(&reader->scan, &reader->why);
+	*why = reader->why;
+	if (*why)
+		return KH_MODEL_UNREAD;
+	*out = reader->model;
+	return reader->find.found ? KH_MODEL_NAMED : KH_MODEL_NONE;
 }
 
 enum kh_model_state kh_model_in_json(struct kh_slice content, struct kh_model *out,
 				     const char **why)
 {
-	struct find find = { .out = out };
-	*out = (struct kh_model){ .len = 0 };
-	*why = NULL;
-	if (content.len == 0)
-		return KH_MODEL_NONE;
-	if (read_all(content, &find, why))
-		return find.found ? KH_MODEL_NAMED : KH_MODEL_NONE;
-	*out = (struct kh_model){ .len = 0 };
-	return KH_MODEL_UNREAD;
+	struct kh_model_reader reader;
+	begin(&reader);
+	kh_model_reader_feed(&reader, content);
+	return kh_model_reader_end(&reader, out, why);
 }

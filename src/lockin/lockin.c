@@ -1,4 +1,4 @@
-/* lockin.c - the worker's own cage */
+/* lockin.c - a worker locks itself in */
 
 /*
  * In stages; what each finds and leaves:
@@ -6,7 +6,8 @@
  *   limits    one thread; all that needs a name is open → no core file
  *   powers    any uid → the bounding set is empty
  *   identity  root → an empty root folder, an unprivileged uid and gid, no groups
- *             (not root: left as it is)
+ *             (not root: left as it is; another root folder would take a user namespace, in
+ *             which the kernel shows who calls as nobody, the admin socket's callers too)
  *   powers    any uid → no capability in any set
  *   sealed    no capability → no new privileges, not dumpable, dies with the keeper
  *   landlock  no new privileges → nothing can be opened by name
@@ -35,6 +36,7 @@
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
+#include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 
 /* Belongs to nobody on a Debian or Fedora system (below systemd's ranges, above packages'). */
@@ -45,11 +47,19 @@ struct identity {
 	gid_t gid;
 };
 
-static bool limits(struct kh_err *err)
+/* Where memory runs out, this process goes before the keeper, which starts another one. The limit
+ * of tasks counts all of the uid, so one that is somebody else's as well has none: whoever is at
+ * work there could keep the worker from starting. */
+static bool limits(bool own_uid, struct kh_err *err)
 {
-	struct rlimit none = { 0, 0 };
+	struct rlimit none = { 0, 0 }, tasks = { KH_LIMIT_LOCKIN_TASKS, KH_LIMIT_LOCKIN_TASKS };
 	if (setrlimit(RLIMIT_CORE, &none) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "RLIMIT_CORE");
+	if (own_uid && setrlimit(RLIMIT_NPROC, &tasks) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "RLIMIT_NPROC");
+	kh_auto_close int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, "500", 3) != 3)
+		kh_log_debug("oom_score_adj stays as it is: %s", strerror(errno));
 	return true;
 }
 
@@ -183,7 +193,7 @@ bool kh_lockin(const char *user, struct kh_err *err)
 {
 	struct identity who = { RESERVED_UID, RESERVED_UID };
 	bool root = geteuid() == 0;
-	if (!limits(err) || (root && !choose_identity(user, &who, err)))
+	if (!limits(root, err) || (root && !choose_identity(user, &who, err)))
 		return kh_err_wrap(err, "lock-in");
 	drop_bounding_set();
 	if ((root && !become(&who, err)) || !drop_powers(err) || !seal(err))

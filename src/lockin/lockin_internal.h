@@ -1,4 +1,4 @@
-/* lockin_internal.h - the two kernel cages of the lock-in */
+/* lockin_internal.h - the two parts of the lock-in that the kernel keeps: Landlock and seccomp */
 #ifndef KEYHOLE_LOCKIN_LOCKIN_INTERNAL_H
 #define KEYHOLE_LOCKIN_LOCKIN_INTERNAL_H
 

@@ -15,34 +15,34 @@
 
 /* Connections of each listener over all threads: `max_connections` counts a sandbox, not a thread
  * of ours. */
-bool kh_acceptor_take_place(struct kh_acceptor *door)
+bool kh_acceptor_take_place(struct kh_acceptor *acceptor)
 {
-	if (atomic_fetch_add(&door->listener_stats->connections, 1) <
-	    door->loop->gen->config->max_connections) {
-		kh_count(door->loop, KH_COUNT_CONNECTIONS);
+	if (atomic_fetch_add(&acceptor->listener_stats->connections, 1) <
+	    acceptor->loop->gen->config->max_connections) {
+		kh_count(acceptor->loop, KH_COUNT_CONNECTIONS);
 		return true;
 	}
-	atomic_fetch_sub(&door->listener_stats->connections, 1);
+	atomic_fetch_sub(&acceptor->listener_stats->connections, 1);
 	return false;
 }
 
-void kh_acceptor_left(struct kh_acceptor *door)
+void kh_acceptor_left(struct kh_acceptor *acceptor)
 {
-	atomic_fetch_sub(&door->listener_stats->connections, 1);
+	atomic_fetch_sub(&acceptor->listener_stats->connections, 1);
 }
 
-bool kh_acceptor_may_keep(struct kh_acceptor *door, size_t before, size_t now)
+bool kh_acceptor_may_keep(struct kh_acceptor *acceptor, size_t before, size_t now)
 {
 	const size_t most = KH_LIMIT_H2_KEPT_PER_LISTENER / 4 * 5;
-	size_t all =
-		atomic_fetch_add(&door->listener_stats->kept_bytes, now - before) + (now - before);
+	size_t all = atomic_fetch_add(&acceptor->listener_stats->kept_bytes, now - before) +
+		     (now - before);
 
 	return all <= most || now <= before || now <= KH_LIMIT_H2_KEPT_FREELY;
 }
 
-bool kh_acceptor_takes_streams(const struct kh_acceptor *door)
+bool kh_acceptor_takes_streams(const struct kh_acceptor *acceptor)
 {
-	return atomic_load(&door->listener_stats->kept_bytes) <= KH_LIMIT_H2_KEPT_PER_LISTENER;
+	return atomic_load(&acceptor->listener_stats->kept_bytes) <= KH_LIMIT_H2_KEPT_PER_LISTENER;
 }
 
 /* This thread's share of a sandbox's rate. */
@@ -61,54 +61,54 @@ static bool take_token(const struct kh_loop *loop, double *tokens, uint64_t *sin
 	return true;
 }
 
-bool kh_acceptor_may_mint(struct kh_acceptor *door)
+bool kh_acceptor_may_mint(struct kh_acceptor *acceptor)
 {
-	const struct kh_loop *loop = door->loop;
+	const struct kh_loop *loop = acceptor->loop;
 
-	return take_token(loop, &door->leaf_tokens, &door->leaf_tokens_ms,
+	return take_token(loop, &acceptor->leaf_tokens, &acceptor->leaf_tokens_ms,
 			  loop->gen->config->leaves_per_second, KH_LIMIT_LEAVES_BURST) &&
-	       kh_account_take(door->account, KH_RESOURCE_SIGNATURES, 1, loop->now_ms);
+	       kh_account_take(acceptor->account, KH_RESOURCE_SIGNATURES, 1, loop->now_ms);
 }
 
-void kh_acceptor_was_wrong(struct kh_acceptor *door)
+void kh_acceptor_was_wrong(struct kh_acceptor *acceptor)
 {
-	(void)take_token(door->loop, &door->tries, &door->tries_ms,
+	(void)take_token(acceptor->loop, &acceptor->tries, &acceptor->tries_ms,
 			 KH_LIMIT_WRONG_TOKENS_PER_SECOND, KH_LIMIT_WRONG_TOKENS_BURST);
 }
 
-bool kh_acceptor_may_try(struct kh_acceptor *door)
+bool kh_acceptor_may_try(struct kh_acceptor *acceptor)
 {
-	if (!take_token(door->loop, &door->tries, &door->tries_ms, KH_LIMIT_WRONG_TOKENS_PER_SECOND,
-			KH_LIMIT_WRONG_TOKENS_BURST))
+	if (!take_token(acceptor->loop, &acceptor->tries, &acceptor->tries_ms,
+			KH_LIMIT_WRONG_TOKENS_PER_SECOND, KH_LIMIT_WRONG_TOKENS_BURST))
 		return false;
-	door->tries += 1.0;
+	acceptor->tries += 1.0;
 	return true;
 }
 
-bool kh_acceptor_may_log(struct kh_acceptor *door)
+bool kh_acceptor_may_log(struct kh_acceptor *acceptor)
 {
-	if (take_token(door->loop, &door->log_tokens, &door->log_tokens_ms,
+	if (take_token(acceptor->loop, &acceptor->log_tokens, &acceptor->log_tokens_ms,
 		       KH_LIMIT_LOG_LINES_PER_SECOND, KH_LIMIT_LOG_LINES_BURST))
 		return true;
-	if (door->unsaid++ == 0) {
-		door->unsaid_since_ms = door->loop->now_ms;
-		door->loop->n_unsaid++;
+	if (acceptor->unsaid++ == 0) {
+		acceptor->unsaid_since_ms = acceptor->loop->now_ms;
+		acceptor->loop->n_unsaid++;
 	}
 	return false;
 }
 
-void kh_acceptor_tick(struct kh_acceptor *door)
+void kh_acceptor_tick(struct kh_acceptor *acceptor)
 {
 	enum { SAY_EVERY_MS = 5000 };
 
-	kh_refusals_tick(door);
-	if (door->unsaid == 0 || kh_clock_mono_ms() - door->unsaid_since_ms < SAY_EVERY_MS)
+	kh_refusals_tick(acceptor);
+	if (acceptor->unsaid == 0 || kh_clock_mono_ms() - acceptor->unsaid_since_ms < SAY_EVERY_MS)
 		return;
 	kh_log_info("sandbox %s: %llu more lines like these were left out (the journal has "
 		    "every refusal)",
-		    kh_esc_str(door->config->sandbox), (unsigned long long)door->unsaid);
-	door->unsaid = 0;
-	door->loop->n_unsaid--;
+		    kh_esc_str(acceptor->config->sandbox), (unsigned long long)acceptor->unsaid);
+	acceptor->unsaid = 0;
+	acceptor->loop->n_unsaid--;
 }
 
 void kh_acceptors_tick(struct kh_loop *loop)
@@ -116,286 +116,290 @@ void kh_acceptors_tick(struct kh_loop *loop)
 	if (loop->n_unsaid == 0 && loop->n_counted == 0)
 		return;
 	for (size_t i = 0; i < loop->n_acceptors; i++)
-		kh_acceptor_tick(loop->doors[i]);
+		kh_acceptor_tick(loop->acceptors[i]);
 	kh_dynamic_sandbox_acceptors_tick(loop);
 }
 
-bool kh_acceptor_spends_ticket(struct kh_acceptor *door)
+bool kh_acceptor_spends_ticket(struct kh_acceptor *acceptor)
 {
 	enum { UNASKED = 32, EVERY = 8 };
-	unsigned n = door->handshakes++;
+	unsigned n = acceptor->handshakes++;
 
 	return n < UNASKED || n % EVERY == 0;
 }
 
-static void pause_acceptor(struct kh_acceptor *door)
+static void pause_acceptor(struct kh_acceptor *acceptor)
 {
 	static const struct timeval moment = { .tv_usec = 100 * 1000 };
 
-	event_del(door->event);
-	if (event_add(door->resume, &moment) < 0)
-		event_add(door->event, NULL);
+	event_del(acceptor->event);
+	if (event_add(acceptor->resume, &moment) < 0)
+		event_add(acceptor->event, NULL);
 }
 
 static void on_resume(evutil_socket_t fd, short what, void *arg)
 {
-	struct kh_acceptor *door = arg;
+	struct kh_acceptor *acceptor = arg;
 
 	(void)fd;
 	(void)what;
-	if (!door->loop->draining && !door->loop->retiring)
-		event_add(door->event, NULL);
+	if (!acceptor->loop->draining && !acceptor->loop->retiring)
+		event_add(acceptor->event, NULL);
 }
 
 /* Of all virtual machines there is one that may. */
-static bool may_enter(struct kh_acceptor *door, const struct kh_peer *peer)
+static bool may_enter(struct kh_acceptor *acceptor, const struct kh_peer *peer)
 {
-	if (door->config->kind != KH_LISTEN_VSOCK || peer->cid == door->config->vsock_cid)
+	if (acceptor->config->kind != KH_LISTEN_VSOCK || peer->cid == acceptor->config->vsock_cid)
 		return true;
-	if (kh_acceptor_may_log(door))
+	if (kh_acceptor_may_log(acceptor))
 		kh_log_warn("listener %s: CID %u may not connect, %u may",
-			    kh_esc_str(door->config->name), peer->cid, door->config->vsock_cid);
+			    kh_esc_str(acceptor->config->name), peer->cid,
+			    acceptor->config->vsock_cid);
 	return false;
 }
 
 /* A connection that is one too many. Return: accepting goes on. */
-static bool turn_away(struct kh_acceptor *door, int fd)
+static bool turn_away(struct kh_acceptor *acceptor, int fd)
 {
-	const struct kh_worker *worker = door->loop->worker;
+	const struct kh_worker *worker = acceptor->loop->worker;
 
-	kh_count(door->loop, KH_COUNT_CONNECTIONS_REFUSED);
+	kh_count(acceptor->loop, KH_COUNT_CONNECTIONS_REFUSED);
 	if ((unsigned)fd < worker->fd_acceptor) {
-		if (kh_acceptor_may_log(door))
+		if (kh_acceptor_may_log(acceptor))
 			kh_log_warn(
 				"sandbox %s: more than %u connections at a time, one is refused",
-				kh_esc_str(door->config->sandbox),
-				door->loop->gen->config->max_connections);
+				kh_esc_str(acceptor->config->sandbox),
+				acceptor->loop->gen->config->max_connections);
 		close(fd);
 		return true;
 	}
-	if (kh_acceptor_may_log(door))
+	if (kh_acceptor_may_log(acceptor))
 		kh_log_warn("sandbox %s: %d descriptors of %u (RLIMIT_NOFILE) are taken: a "
-			    "connection is refused, and accepting rests for a moment",
-			    kh_esc_str(door->config->sandbox), fd, worker->fd_limit);
+			    "connection is refused, and accepting pauses for a moment",
+			    kh_esc_str(acceptor->config->sandbox), fd, worker->fd_limit);
 	close(fd);
-	pause_acceptor(door);
+	pause_acceptor(acceptor);
 	return false;
 }
 
 /* With a place that was taken. Beyond its share the sandbox waits; nobody else does. Return:
  * accepting goes on. */
-static bool let_in(struct kh_acceptor *door, int fd, const struct kh_peer *peer)
+static bool let_in(struct kh_acceptor *acceptor, int fd, const struct kh_peer *peer)
 {
-	if (kh_account_take(door->account, KH_RESOURCE_DESCRIPTORS, 1, door->loop->now_ms)) {
-		door->loop->ops->accepted(door, fd, peer);
+	if (kh_account_take(acceptor->account, KH_RESOURCE_DESCRIPTORS, 1,
+			    acceptor->loop->now_ms)) {
+		acceptor->loop->ops->accepted(acceptor, fd, peer);
 		return true;
 	}
-	kh_count(door->loop, KH_COUNT_CONNECTIONS_REFUSED);
-	if (kh_acceptor_may_log(door))
+	kh_count(acceptor->loop, KH_COUNT_CONNECTIONS_REFUSED);
+	if (kh_acceptor_may_log(acceptor))
 		kh_log_warn("sandbox %s: it has its share, %zu, of the %u descriptors "
-			    "(RLIMIT_NOFILE): a connection is refused, and accepting rests for a "
+			    "(RLIMIT_NOFILE): a connection is refused, and accepting pauses for a "
 			    "moment",
-			    kh_esc_str(door->config->sandbox),
-			    kh_account_held(door->account, KH_RESOURCE_DESCRIPTORS, 0),
-			    door->loop->worker->fd_limit);
+			    kh_esc_str(acceptor->config->sandbox),
+			    kh_account_held(acceptor->account, KH_RESOURCE_DESCRIPTORS, 0),
+			    acceptor->loop->worker->fd_limit);
 	close(fd);
-	kh_acceptor_left(door);
-	pause_acceptor(door);
+	kh_acceptor_left(acceptor);
+	pause_acceptor(acceptor);
 	return false;
 }
 
 static void on_accept(evutil_socket_t listener, short what, void *arg)
 {
 	enum { AT_ONCE = 16 };
-	struct kh_acceptor *door = arg;
+	struct kh_acceptor *acceptor = arg;
 
 	(void)what;
-	door->loop->now_ms = kh_clock_mono_ms();
+	acceptor->loop->now_ms = kh_clock_mono_ms();
 	for (int i = 0; i < AT_ONCE; i++) {
 		struct kh_peer peer;
 		int fd = -1;
 		switch (kh_listener_accept(listener, &fd, &peer)) {
 		case KH_ACCEPT_GOT:
-			if (!may_enter(door, &peer))
+			if (!may_enter(acceptor, &peer))
 				close(fd);
-			else if (!((unsigned)fd < door->loop->worker->fd_acceptor &&
-						   kh_acceptor_take_place(door)
-					   ? let_in(door, fd, &peer)
-					   : turn_away(door, fd)))
+			else if (!((unsigned)fd < acceptor->loop->worker->fd_acceptor &&
+						   kh_acceptor_take_place(acceptor)
+					   ? let_in(acceptor, fd, &peer)
+					   : turn_away(acceptor, fd)))
 				return;
 			break;
 		case KH_ACCEPT_AGAIN:
 			return;
 		case KH_ACCEPT_RETRY_LATER:
-			if (kh_acceptor_may_log(door))
+			if (kh_acceptor_may_log(acceptor))
 				kh_log_warn("out of descriptors (RLIMIT_NOFILE is %u) or memory: "
-					    "accepting rests for a moment",
-					    door->loop->worker->fd_limit);
-			pause_acceptor(door);
+					    "accepting pauses for a moment",
+					    acceptor->loop->worker->fd_limit);
+			pause_acceptor(acceptor);
 			return;
 		case KH_ACCEPT_BROKEN:
-			kh_log_error("listener %s is broken", kh_esc_str(door->config->name));
-			event_del(door->event);
+			kh_log_error("listener %s is broken", kh_esc_str(acceptor->config->name));
+			event_del(acceptor->event);
 			return;
 		}
 	}
 }
 
-void kh_acceptor_close(struct kh_acceptor *door)
+void kh_acceptor_close(struct kh_acceptor *acceptor)
 {
-	if (door->event)
-		event_free(door->event);
-	if (door->resume)
-		event_free(door->resume);
-	door->event = door->resume = NULL;
+	if (acceptor->event)
+		event_free(acceptor->event);
+	if (acceptor->resume)
+		event_free(acceptor->resume);
+	acceptor->event = acceptor->resume = NULL;
 }
 
-static void forget_secret(struct kh_acceptor *door)
+static void forget_secret(struct kh_acceptor *acceptor)
 {
-	kh_secret_unref(door->secret);
-	door->secret = NULL;
+	kh_secret_unref(acceptor->secret);
+	acceptor->secret = NULL;
 }
 
 /* Return: it has its token, or needs none. */
-static bool find_secret(struct kh_acceptor *door)
+static bool find_secret(struct kh_acceptor *acceptor)
 {
-	struct kh_loop *loop = door->loop;
+	struct kh_loop *loop = acceptor->loop;
 	struct kh_secret *secret = NULL;
 
-	if (door->config->kind != KH_LISTEN_TCP || door->secret)
+	if (acceptor->config->kind != KH_LISTEN_TCP || acceptor->secret)
 		return true;
-	const struct kh_credential_ref want = { (uint16_t)door->config->token,
+	const struct kh_credential_ref want = { (uint16_t)acceptor->config->token,
 						KH_NO_TENANT,
 						{ "", 0 } };
-	if (door->config->token < 0 ||
+	if (acceptor->config->token < 0 ||
 	    kh_worker_secret(loop->worker, loop->gen, &want, NULL, &secret, NULL) != KH_SLOT_FULL)
 		return false;
 	if (kh_secret_len(secret) < KH_TOKEN_LEAST_BYTES) {
-		if (kh_acceptor_may_log(door))
+		if (kh_acceptor_may_log(acceptor))
 			kh_log_error("listener %s: its token is shorter than %d bytes, which is "
 				     "guessed too easily: nobody is let in",
-				     kh_esc_str(door->config->name), (int)KH_TOKEN_LEAST_BYTES);
+				     kh_esc_str(acceptor->config->name), (int)KH_TOKEN_LEAST_BYTES);
 		kh_secret_unref(secret);
 		return false;
 	}
-	door->secret = secret;
+	acceptor->secret = secret;
 	return true;
 }
 
 void kh_acceptors_look_for_tokens(struct kh_loop *loop)
 {
 	for (size_t i = 0; i < loop->n_acceptors && !loop->draining && !loop->retiring; i++) {
-		struct kh_acceptor *door = loop->doors[i];
-		if (door->event && door->config->kind == KH_LISTEN_TCP && !door->secret &&
-		    find_secret(door))
-			(void)event_add(door->event, NULL);
+		struct kh_acceptor *acceptor = loop->acceptors[i];
+		if (acceptor->event && acceptor->config->kind == KH_LISTEN_TCP &&
+		    !acceptor->secret && find_secret(acceptor))
+			(void)event_add(acceptor->event, NULL);
 	}
 }
 
 /* Takes its place in the generation in force. The listening descriptor is another one than before,
  * of the same socket. */
-static bool place_acceptor(struct kh_acceptor *door, size_t index)
+static bool place_acceptor(struct kh_acceptor *acceptor, size_t index)
 {
-	struct kh_loop *loop = door->loop;
-	const struct kh_generation *g = loop->gen;
+	struct kh_loop *loop = acceptor->loop;
+	struct kh_generation *g = loop->gen;
 
-	kh_acceptor_close(door);
-	forget_secret(door);
-	kh_refusals_end(door);
-	door->config = &g->config->listeners[index];
-	door->narrowing = kh_policy_narrowing(g->policy, index);
-	door->listener_stats = g->gates[index];
-	kh_account_unref(door->account);
-	door->account = g->accounts ? kh_account_ref(g->accounts[index]) : NULL;
-	door->number = (int64_t)index;
-	return loop->draining || loop->retiring || kh_acceptor_open(door, g->listeners[index]);
+	kh_acceptor_close(acceptor);
+	forget_secret(acceptor);
+	kh_refusals_end(acceptor);
+	acceptor->gen = g;
+	acceptor->config = &g->config->listeners[index];
+	acceptor->narrowing = kh_policy_narrowing(g->policy, index);
+	acceptor->listener_stats = g->listener_stats_list[index];
+	kh_account_unref(acceptor->account);
+	acceptor->account = g->accounts ? kh_account_ref(g->accounts[index]) : NULL;
+	acceptor->number = (int64_t)index;
+	return loop->draining || loop->retiring || kh_acceptor_open(acceptor, g->listeners[index]);
 }
 
-bool kh_acceptor_open(struct kh_acceptor *door, int listener)
+bool kh_acceptor_open(struct kh_acceptor *acceptor, int listener)
 {
-	struct kh_loop *loop = door->loop;
+	struct kh_loop *loop = acceptor->loop;
 
-	door->event = event_new(loop->base, listener, EV_READ | EV_PERSIST, on_accept, door);
-	door->resume = event_new(loop->base, -1, 0, on_resume, door);
-	if (!door->event || !door->resume)
+	acceptor->event =
+		event_new(loop->base, listener, EV_READ | EV_PERSIST, on_accept, acceptor);
+	acceptor->resume = event_new(loop->base, -1, 0, on_resume, acceptor);
+	if (!acceptor->event || !acceptor->resume)
 		return false;
 	/* Nobody is let in before the token is there. */
-	return !find_secret(door) || event_add(door->event, NULL) == 0;
+	return !find_secret(acceptor) || event_add(acceptor->event, NULL) == 0;
 }
 
-void kh_acceptor_init(struct kh_acceptor *door, struct kh_loop *loop)
+void kh_acceptor_init(struct kh_acceptor *acceptor, struct kh_loop *loop)
 {
-	*door = (struct kh_acceptor){ .loop = loop };
-	kh_list_init(&door->sessions);
-	door->leaf_tokens = KH_LIMIT_LEAVES_BURST;
-	door->log_tokens = KH_LIMIT_LOG_LINES_BURST;
-	door->tries = KH_LIMIT_WRONG_TOKENS_BURST;
-	door->leaf_tokens_ms = door->log_tokens_ms = door->tries_ms = loop->now_ms;
+	*acceptor = (struct kh_acceptor){ .loop = loop };
+	kh_list_init(&acceptor->sessions);
+	acceptor->leaf_tokens = KH_LIMIT_LEAVES_BURST;
+	acceptor->log_tokens = KH_LIMIT_LOG_LINES_BURST;
+	acceptor->tries = KH_LIMIT_WRONG_TOKENS_BURST;
+	acceptor->leaf_tokens_ms = acceptor->log_tokens_ms = acceptor->tries_ms = loop->now_ms;
 }
 
 static struct kh_acceptor *new_acceptor(struct kh_loop *loop)
 {
-	struct kh_acceptor *door = malloc(sizeof(*door));
+	struct kh_acceptor *acceptor = malloc(sizeof(*acceptor));
 
-	if (door)
-		kh_acceptor_init(door, loop);
-	return door;
+	if (acceptor)
+		kh_acceptor_init(acceptor, loop);
+	return acceptor;
 }
 
 static void free_acceptor(struct kh_deferred_free *deferred_free)
 {
-	struct kh_acceptor *door =
+	struct kh_acceptor *acceptor =
 		kh_container_of(deferred_free, struct kh_acceptor, deferred_free);
 
-	forget_secret(door);
-	kh_account_unref(door->account);
-	free(door);
+	forget_secret(acceptor);
+	kh_account_unref(acceptor->account);
+	free(acceptor);
 }
 
-void kh_acceptor_end(struct kh_acceptor *door, const char *why)
+void kh_acceptor_end(struct kh_acceptor *acceptor, const char *why)
 {
-	kh_acceptor_close(door);
-	if (door->unsaid)
-		door->loop->n_unsaid--;
-	door->unsaid = 0;
-	door->loop->ops->acceptor_ended(door, why);
-	kh_refusals_end(door);
+	kh_acceptor_close(acceptor);
+	if (acceptor->unsaid)
+		acceptor->loop->n_unsaid--;
+	acceptor->unsaid = 0;
+	acceptor->loop->ops->acceptor_ended(acceptor, why);
+	kh_refusals_end(acceptor);
 }
 
 /* Whoever came through it has to go. */
-static void remove_acceptor(struct kh_acceptor *door)
+static void remove_acceptor(struct kh_acceptor *acceptor)
 {
-	kh_acceptor_end(door, "its listener was taken away");
-	kh_loop_free_later(door->loop, &door->deferred_free, free_acceptor);
+	kh_acceptor_end(acceptor, "its listener was taken away");
+	kh_loop_free_later(acceptor->loop, &acceptor->deferred_free, free_acceptor);
 }
 
-/* That of the same listener: doors stand in the order of their generation's listeners. */
-static struct kh_acceptor *take_acceptor(struct kh_acceptor **doors, size_t n, size_t at)
+/* That of the same listener: acceptors stand in the order of their generation's listeners. */
+static struct kh_acceptor *take_acceptor(struct kh_acceptor **acceptors, size_t n, size_t at)
 {
-	struct kh_acceptor *door = at < n ? doors[at] : NULL;
+	struct kh_acceptor *acceptor = at < n ? acceptors[at] : NULL;
 
-	if (door)
-		doors[at] = NULL;
-	return door;
+	if (acceptor)
+		acceptors[at] = NULL;
+	return acceptor;
 }
 
 bool kh_acceptors_reload(struct kh_loop *loop, const struct kh_generation *gen_before)
 {
 	const struct kh_config *config = loop->gen->config;
-	struct kh_acceptor **before = loop->doors;
+	struct kh_acceptor **before = loop->acceptors;
 	size_t n_before = loop->n_acceptors;
 	kh_auto_free size_t *found = kh_config_match_listeners(config, gen_before->config);
 
 	loop->n_acceptors = 0;
-	loop->doors = calloc(config->n_listeners + 1, sizeof(struct kh_acceptor *));
-	if (!loop->doors || !found)
+	loop->acceptors = calloc(config->n_listeners + 1, sizeof(struct kh_acceptor *));
+	if (!loop->acceptors || !found)
 		return false;
 	for (size_t i = 0; i < config->n_listeners; i++) {
-		struct kh_acceptor *door = take_acceptor(before, n_before, found[i]);
-		if (!door && !(door = new_acceptor(loop)))
+		struct kh_acceptor *acceptor = take_acceptor(before, n_before, found[i]);
+		if (!acceptor && !(acceptor = new_acceptor(loop)))
 			return false;
-		loop->doors[loop->n_acceptors++] = door;
-		if (!place_acceptor(door, i))
+		loop->acceptors[loop->n_acceptors++] = acceptor;
+		if (!place_acceptor(acceptor, i))
 			return false;
 	}
 	for (size_t i = 0; i < n_before; i++)
@@ -408,25 +412,25 @@ bool kh_acceptors_reload(struct kh_loop *loop, const struct kh_generation *gen_b
 void kh_acceptors_shut(struct kh_loop *loop)
 {
 	for (size_t i = 0; i < loop->n_acceptors; i++)
-		kh_acceptor_close(loop->doors[i]);
+		kh_acceptor_close(loop->acceptors[i]);
 	kh_dynamic_sandbox_acceptors_shut(loop);
 }
 
 void kh_acceptors_say_counts(struct kh_loop *loop)
 {
 	for (size_t i = 0; i < loop->n_acceptors; i++)
-		kh_refusals_end(loop->doors[i]);
+		kh_refusals_end(loop->acceptors[i]);
 	kh_dynamic_sandbox_acceptors_say_counts(loop);
 }
 
 void kh_acceptors_free(struct kh_loop *loop)
 {
 	for (size_t i = 0; i < loop->n_acceptors; i++) {
-		kh_acceptor_close(loop->doors[i]);
-		free_acceptor(&loop->doors[i]->deferred_free);
+		kh_acceptor_close(loop->acceptors[i]);
+		free_acceptor(&loop->acceptors[i]->deferred_free);
 	}
 	kh_dynamic_sandbox_acceptors_free(loop);
-	free(loop->doors);
-	loop->doors = NULL;
+	free(loop->acceptors);
+	loop->acceptors = NULL;
 	loop->n_acceptors = 0;
 }

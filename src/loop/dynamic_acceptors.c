@@ -1,4 +1,4 @@
-/* dynamic_acceptors.c - the doors to guests, of one event thread */
+/* dynamic_acceptors.c - the acceptors to dynamic sandboxes, of one event thread */
 
 #include <string.h>
 
@@ -11,11 +11,11 @@
 #include <keyhole/loop/acceptor.h>
 
 struct kh_dynamic_sandbox_acceptor {
-	struct kh_acceptor door;
-	struct kh_listener_config config; /* the guest's, with the tenant's index in this
+	struct kh_acceptor acceptor;
+	struct kh_listener_config config; /* the dynamic sandbox's, with the tenant's index in this
 					     generation */
-	struct kh_dynamic_sandbox *guest; /* a reference */
-	struct kh_node link;		  /* in the loop's guests */
+	struct kh_dynamic_sandbox *dynamic_sandbox; /* a reference */
+	struct kh_node link;			    /* in the loop's dynamic sandboxes */
 };
 
 /* Numbers of listeners come from 0 on. */
@@ -23,17 +23,17 @@ struct kh_dynamic_sandbox_acceptor {
 
 static void free_acceptor(struct kh_deferred_free *deferred_free)
 {
-	struct kh_acceptor *door =
+	struct kh_acceptor *acceptor =
 		kh_container_of(deferred_free, struct kh_acceptor, deferred_free);
 	struct kh_dynamic_sandbox_acceptor *own =
-		kh_container_of(door, struct kh_dynamic_sandbox_acceptor, door);
+		kh_container_of(acceptor, struct kh_dynamic_sandbox_acceptor, acceptor);
 
-	kh_account_unref(door->account);
-	kh_dynamic_sandbox_unref(own->guest);
+	kh_account_unref(acceptor->account);
+	kh_dynamic_sandbox_unref(own->dynamic_sandbox);
 	free(own);
 }
 
-void kh_dynamic_sandbox_enter(struct kh_loop *loop, struct kh_dynamic_sandbox *guest,
+void kh_dynamic_sandbox_enter(struct kh_loop *loop, struct kh_dynamic_sandbox *dynamic_sandbox,
 			      uint16_t tenant)
 {
 	if (loop->draining || loop->retiring)
@@ -41,45 +41,47 @@ void kh_dynamic_sandbox_enter(struct kh_loop *loop, struct kh_dynamic_sandbox *g
 	struct kh_dynamic_sandbox_acceptor *own = calloc(1, sizeof(*own));
 	if (!own) {
 		kh_log_error("sandbox %s: thread %u has no memory for it",
-			     kh_esc_str(guest->config.sandbox), loop->index);
+			     kh_esc_str(dynamic_sandbox->config.sandbox), loop->index);
 		return;
 	}
-	own->guest = kh_dynamic_sandbox_ref(guest);
-	own->config = guest->config;
+	own->dynamic_sandbox = kh_dynamic_sandbox_ref(dynamic_sandbox);
+	own->config = dynamic_sandbox->config;
 	own->config.tenant = tenant;
-	kh_acceptor_init(&own->door, loop);
-	own->door.config = &own->config;
-	own->door.narrowing = guest->narrowing;
-	own->door.listener_stats = guest->listener_stats;
-	own->door.account = kh_account_ref(guest->account);
-	own->door.number = FIRST_NUMBER + (int64_t)guest->number;
-	kh_list_append(&loop->guests, &own->link);
-	guest->doors[loop->index] = own;
-	if (!kh_acceptor_open(&own->door, guest->fd))
+	kh_acceptor_init(&own->acceptor, loop);
+	own->acceptor.gen = loop->gen;
+	own->acceptor.config = &own->config;
+	own->acceptor.narrowing = dynamic_sandbox->narrowing;
+	own->acceptor.listener_stats = dynamic_sandbox->listener_stats;
+	own->acceptor.account = kh_account_ref(dynamic_sandbox->account);
+	own->acceptor.number = FIRST_NUMBER + (int64_t)dynamic_sandbox->number;
+	kh_list_append(&loop->dynamic_sandboxes, &own->link);
+	dynamic_sandbox->acceptors[loop->index] = own;
+	if (!kh_acceptor_open(&own->acceptor, dynamic_sandbox->fd))
 		kh_log_error("sandbox %s: thread %u has no memory for it",
-			     kh_esc_str(guest->config.sandbox), loop->index);
+			     kh_esc_str(dynamic_sandbox->config.sandbox), loop->index);
 }
 
 /* Freed at the end of the turn. */
 static void shut(struct kh_loop *loop, struct kh_dynamic_sandbox_acceptor *own)
 {
-	own->guest->doors[loop->index] = NULL;
+	own->dynamic_sandbox->acceptors[loop->index] = NULL;
 	kh_list_remove(&own->link);
-	kh_acceptor_end(&own->door, "its sandbox was removed");
-	loop->ops->up_close_of_acceptor(loop, own->door.number);
-	kh_loop_free_later(loop, &own->door.deferred_free, free_acceptor);
+	kh_acceptor_end(&own->acceptor, "its sandbox was removed");
+	loop->ops->up_close_of_acceptor(loop, own->acceptor.number);
+	kh_loop_free_later(loop, &own->acceptor.deferred_free, free_acceptor);
 }
 
-void kh_dynamic_sandbox_leave(struct kh_loop *loop, struct kh_dynamic_sandbox *guest)
+void kh_dynamic_sandbox_leave(struct kh_loop *loop, struct kh_dynamic_sandbox *dynamic_sandbox)
 {
-	if (guest->doors[loop->index])
-		shut(loop, guest->doors[loop->index]);
-	if (atomic_fetch_sub(&guest->at_acceptors, 1) != 1)
+	if (dynamic_sandbox->acceptors[loop->index])
+		shut(loop, dynamic_sandbox->acceptors[loop->index]);
+	if (atomic_fetch_sub(&dynamic_sandbox->at_acceptors, 1) != 1)
 		return;
-	(void)close(guest->fd);
-	guest->fd = -1;
-	if (guest->asked)
-		loop->worker->guests->gone(loop->worker, guest->asked, guest->listener_stats);
+	(void)close(dynamic_sandbox->fd);
+	dynamic_sandbox->fd = -1;
+	if (dynamic_sandbox->asked)
+		loop->worker->dynamic_sandboxes->gone(loop->worker, dynamic_sandbox->asked,
+						      dynamic_sandbox->listener_stats);
 }
 
 bool kh_dynamic_sandbox_acceptors_reload(struct kh_loop *loop, const struct kh_generation *before)
@@ -93,17 +95,26 @@ bool kh_dynamic_sandbox_acceptors_reload(struct kh_loop *loop, const struct kh_g
 		return false;
 	for (size_t i = 0; i < n; i++)
 		now[i] = UNKNOWN;
-	for (struct kh_node *node = loop->guests.next; node != &loop->guests; node = next) {
+	/* All have their places before one is shut, which others may hear of. */
+	for (struct kh_node *node = loop->dynamic_sandboxes.next; node != &loop->dynamic_sandboxes;
+	     node = node->next) {
 		struct kh_dynamic_sandbox_acceptor *own =
 			kh_container_of(node, struct kh_dynamic_sandbox_acceptor, link);
 		int *tenant = &now[own->config.tenant];
-		next = node->next;
 		if (*tenant == UNKNOWN)
-			*tenant = kh_config_tenant(loop->gen->config, own->guest->tenant);
-		if (*tenant < 0) /* the keeper is about to say so */
+			*tenant = kh_config_tenant(loop->gen->config, own->dynamic_sandbox->tenant);
+		if (*tenant < 0)
+			continue;
+		own->acceptor.gen = loop->gen;
+		own->config.tenant = (uint16_t)*tenant;
+	}
+	for (struct kh_node *node = loop->dynamic_sandboxes.next; node != &loop->dynamic_sandboxes;
+	     node = next) {
+		struct kh_dynamic_sandbox_acceptor *own =
+			kh_container_of(node, struct kh_dynamic_sandbox_acceptor, link);
+		next = node->next;
+		if (own->acceptor.gen != loop->gen) /* the keeper is about to say so */
 			shut(loop, own);
-		else
-			own->config.tenant = (uint16_t)*tenant;
 	}
 	free(now);
 	return true;
@@ -111,35 +122,39 @@ bool kh_dynamic_sandbox_acceptors_reload(struct kh_loop *loop, const struct kh_g
 
 void kh_dynamic_sandbox_acceptors_shut(struct kh_loop *loop)
 {
-	for (struct kh_node *node = loop->guests.next; node != &loop->guests; node = node->next)
+	for (struct kh_node *node = loop->dynamic_sandboxes.next; node != &loop->dynamic_sandboxes;
+	     node = node->next)
 		kh_acceptor_close(
-			&kh_container_of(node, struct kh_dynamic_sandbox_acceptor, link)->door);
+			&kh_container_of(node, struct kh_dynamic_sandbox_acceptor, link)->acceptor);
 }
 
 void kh_dynamic_sandbox_acceptors_say_counts(struct kh_loop *loop)
 {
-	for (struct kh_node *node = loop->guests.next; node != &loop->guests; node = node->next)
+	for (struct kh_node *node = loop->dynamic_sandboxes.next; node != &loop->dynamic_sandboxes;
+	     node = node->next)
 		kh_refusals_end(
-			&kh_container_of(node, struct kh_dynamic_sandbox_acceptor, link)->door);
+			&kh_container_of(node, struct kh_dynamic_sandbox_acceptor, link)->acceptor);
 }
 
 void kh_dynamic_sandbox_acceptors_free(struct kh_loop *loop)
 {
 	struct kh_node *next;
 
-	for (struct kh_node *node = loop->guests.next; node != &loop->guests; node = next) {
+	for (struct kh_node *node = loop->dynamic_sandboxes.next; node != &loop->dynamic_sandboxes;
+	     node = next) {
 		struct kh_dynamic_sandbox_acceptor *own =
 			kh_container_of(node, struct kh_dynamic_sandbox_acceptor, link);
 		next = node->next;
-		kh_acceptor_close(&own->door);
-		free_acceptor(&own->door.deferred_free);
+		kh_acceptor_close(&own->acceptor);
+		free_acceptor(&own->acceptor.deferred_free);
 	}
-	kh_list_init(&loop->guests);
+	kh_list_init(&loop->dynamic_sandboxes);
 }
 
 void kh_dynamic_sandbox_acceptors_tick(struct kh_loop *loop)
 {
-	for (struct kh_node *node = loop->guests.next; node != &loop->guests; node = node->next)
+	for (struct kh_node *node = loop->dynamic_sandboxes.next; node != &loop->dynamic_sandboxes;
+	     node = node->next)
 		kh_acceptor_tick(
-			&kh_container_of(node, struct kh_dynamic_sandbox_acceptor, link)->door);
+			&kh_container_of(node, struct kh_dynamic_sandbox_acceptor, link)->acceptor);
 }

@@ -1,4 +1,4 @@
-/* dynamic_sandboxes.c - the worker's list of guests, as the keeper tells it (guests.h) */
+/* dynamic_sandboxes.c - the worker's list of dynamic sandboxes, as the keeper tells it */
 
 #include <keyhole/loop/dynamic_sandboxes.h>
 
@@ -12,6 +12,7 @@
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 #include <keyhole/base/lru.h>
+#include <keyhole/base/worker_messages.h>
 
 static void drop_dynamic_sandbox(void *value)
 {
@@ -21,40 +22,43 @@ static void drop_dynamic_sandbox(void *value)
 bool kh_dynamic_sandboxes_init(struct kh_worker *worker, kh_dynamic_sandboxes_gone *gone,
 			       struct kh_err *err)
 {
-	struct kh_dynamic_sandboxes *guests = calloc(1, sizeof(*guests));
+	struct kh_dynamic_sandboxes *dynamic_sandboxes = calloc(1, sizeof(*dynamic_sandboxes));
 
-	if (guests)
-		guests->by_name = kh_lru_new(KH_LIMIT_DYNAMIC_SANDBOXES, drop_dynamic_sandbox);
-	if (!guests || !guests->by_name || pthread_mutex_init(&guests->lock, NULL) != 0) {
-		free(guests);
+	if (dynamic_sandboxes)
+		dynamic_sandboxes->by_name =
+			kh_lru_new(KH_LIMIT_DYNAMIC_SANDBOXES, drop_dynamic_sandbox);
+	if (!dynamic_sandboxes || !dynamic_sandboxes->by_name ||
+	    pthread_mutex_init(&dynamic_sandboxes->lock, NULL) != 0) {
+		free(dynamic_sandboxes);
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
 	}
-	kh_list_init(&guests->list);
-	guests->gone = gone;
-	worker->guests = guests;
+	kh_list_init(&dynamic_sandboxes->list);
+	dynamic_sandboxes->gone = gone;
+	worker->dynamic_sandboxes = dynamic_sandboxes;
 	return true;
 }
 
-struct kh_dynamic_sandbox *kh_dynamic_sandbox_ref(struct kh_dynamic_sandbox *guest)
+struct kh_dynamic_sandbox *kh_dynamic_sandbox_ref(struct kh_dynamic_sandbox *dynamic_sandbox)
 {
-	atomic_fetch_add_explicit(&guest->refs, 1, memory_order_relaxed);
-	return guest;
+	atomic_fetch_add_explicit(&dynamic_sandbox->refs, 1, memory_order_relaxed);
+	return dynamic_sandbox;
 }
 
-void kh_dynamic_sandbox_unref(struct kh_dynamic_sandbox *guest)
+void kh_dynamic_sandbox_unref(struct kh_dynamic_sandbox *dynamic_sandbox)
 {
-	if (!guest || atomic_fetch_sub_explicit(&guest->refs, 1, memory_order_acq_rel) != 1)
+	if (!dynamic_sandbox ||
+	    atomic_fetch_sub_explicit(&dynamic_sandbox->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	if (guest->fd >= 0)
-		(void)close(guest->fd);
-	kh_narrowing_unref(guest->narrowing);
-	free(guest->listener_stats);
-	kh_account_unref(guest->account);
-	free(guest->tenant);
-	free(guest->config.name);
-	free(guest->config.unix_path);
-	free(guest->config.sandbox);
-	free(guest);
+	if (dynamic_sandbox->fd >= 0)
+		(void)close(dynamic_sandbox->fd);
+	kh_narrowing_unref(dynamic_sandbox->narrowing);
+	free(dynamic_sandbox->listener_stats);
+	kh_account_unref(dynamic_sandbox->account);
+	free(dynamic_sandbox->tenant);
+	free(dynamic_sandbox->config.name);
+	free(dynamic_sandbox->config.unix_path);
+	free(dynamic_sandbox->config.sandbox);
+	free(dynamic_sandbox);
 }
 
 static struct kh_narrowing *read_narrowing(struct kh_slice bytes, struct kh_err *err)
@@ -64,38 +68,38 @@ static struct kh_narrowing *read_narrowing(struct kh_slice bytes, struct kh_err 
 	return kh_snapshot_decode_narrow(bytes, &rules, err) ? kh_narrowing_new(&rules, err) : NULL;
 }
 
-static bool fill(struct kh_dynamic_sandbox *guest, struct kh_dynamic_sandbox_card *card,
+static bool fill(struct kh_dynamic_sandbox *dynamic_sandbox, struct kh_dynamic_sandbox_card *card,
 		 struct kh_err *err)
 {
-	guest->number = card->number;
-	guest->expires_ms = card->expires_ms;
-	guest->suspect = card->suspect;
-	guest->tenant = kh_steal_ptr(&card->tenant);
-	guest->config = (struct kh_listener_config){ .kind = KH_LISTEN_UNIX,
-						     .token = -1,
-						     .narrowed = card->narrowed,
-						     .owner = (uid_t)-1,
-						     .group = (gid_t)-1 };
-	guest->config.sandbox = kh_steal_ptr(&card->id);
-	guest->config.name = strdup(card->path);
-	guest->config.unix_path = kh_steal_ptr(&card->path);
-	guest->listener_stats = kh_listener_stats_new();
-	if (!guest->config.name || !guest->listener_stats)
+	dynamic_sandbox->number = card->number;
+	dynamic_sandbox->expires_ms = card->expires_ms;
+	dynamic_sandbox->suspect = card->suspect;
+	dynamic_sandbox->tenant = kh_steal_ptr(&card->tenant);
+	dynamic_sandbox->config = (struct kh_listener_config){ .kind = KH_LISTEN_UNIX,
+							       .token = -1,
+							       .narrowed = card->narrowed,
+							       .owner = (uid_t)-1,
+							       .group = (gid_t)-1 };
+	dynamic_sandbox->config.sandbox = kh_steal_ptr(&card->id);
+	dynamic_sandbox->config.name = strdup(card->path);
+	dynamic_sandbox->config.unix_path = kh_steal_ptr(&card->path);
+	dynamic_sandbox->listener_stats = kh_listener_stats_new();
+	if (!dynamic_sandbox->config.name || !dynamic_sandbox->listener_stats)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	if (!card->narrowed)
 		return true;
-	guest->narrowing = read_narrowing(card->narrow, err);
-	if (!guest->narrowing) {
+	dynamic_sandbox->narrowing = read_narrowing(card->narrow, err);
+	if (!dynamic_sandbox->narrowing) {
 		/* Of another version, perhaps, behind a handover: one that allows nothing. */
 		struct kh_rules none = { 0 };
 		kh_log_error("sandbox %s: its narrowing can't be read, so nothing is allowed: %s",
-			     kh_esc_str(guest->config.sandbox), err->text);
-		guest->narrowing = kh_narrowing_new(&none, err);
+			     kh_esc_str(dynamic_sandbox->config.sandbox), err->text);
+		dynamic_sandbox->narrowing = kh_narrowing_new(&none, err);
 	}
-	if (!guest->narrowing)
+	if (!dynamic_sandbox->narrowing)
 		return false;
 	/* For whoever shows them; the narrowing owns them. */
-	guest->config.narrow = *kh_narrowing_rules(guest->narrowing);
+	dynamic_sandbox->config.narrow = *kh_narrowing_rules(dynamic_sandbox->narrowing);
 	return true;
 }
 
@@ -103,33 +107,35 @@ static struct kh_dynamic_sandbox *make(const struct kh_worker *worker,
 				       struct kh_dynamic_sandbox_card *card, int tenant, int *fd,
 				       struct kh_err *err)
 {
-	struct kh_dynamic_sandbox *guest = calloc(
-		1, sizeof(*guest) + worker->n_loops * sizeof(struct kh_dynamic_sandbox_acceptor *));
+	struct kh_dynamic_sandbox *dynamic_sandbox =
+		calloc(1, sizeof(*dynamic_sandbox) +
+				  worker->n_loops * sizeof(struct kh_dynamic_sandbox_acceptor *));
 
-	if (!guest) {
+	if (!dynamic_sandbox) {
 		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 		return NULL;
 	}
-	atomic_init(&guest->refs, 1);
-	atomic_init(&guest->at_acceptors, worker->n_loops);
-	guest->fd = kh_steal_fd(fd);
+	atomic_init(&dynamic_sandbox->refs, 1);
+	atomic_init(&dynamic_sandbox->at_acceptors, worker->n_loops);
+	dynamic_sandbox->fd = kh_steal_fd(fd);
 	struct kh_account **tenants = worker->current->tenant_accounts;
-	guest->account = tenants ? kh_account_new(tenants[tenant]) : NULL;
-	if (tenants && !guest->account)
+	dynamic_sandbox->account = tenants ? kh_account_new(tenants[tenant]) : NULL;
+	if (tenants && !dynamic_sandbox->account)
 		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
-	else if (fill(guest, card, err))
-		return guest;
-	kh_dynamic_sandbox_unref(guest);
+	else if (fill(dynamic_sandbox, card, err))
+		return dynamic_sandbox;
+	kh_dynamic_sandbox_unref(dynamic_sandbox);
 	return NULL;
 }
 
-/* A guest that this process can't have is one that the next one will: it can't go on without. */
+/* A dynamic sandbox that this process can't have is one that the next one will: it can't go on
+ * without. */
 static bool add(struct kh_worker *worker, struct kh_channel_message *message)
 {
-	struct kh_dynamic_sandboxes *guests = worker->guests;
+	struct kh_dynamic_sandboxes *dynamic_sandboxes = worker->dynamic_sandboxes;
 	struct kh_dynamic_sandbox_card card;
 	struct kh_err err = KH_ERR_INIT;
-	struct kh_dynamic_sandbox *guest = NULL;
+	struct kh_dynamic_sandbox *dynamic_sandbox = NULL;
 	char room[KH_DYNAMIC_SANDBOX_NAME_BYTES];
 
 	if (!kh_dynamic_sandbox_card_take(message->body, &card) || message->n_fds != 1) {
@@ -137,36 +143,38 @@ static bool add(struct kh_worker *worker, struct kh_channel_message *message)
 		return false;
 	}
 	int tenant = kh_config_tenant(worker->current->config, card.tenant);
-	if (tenant >= 0 && (guest = make(worker, &card, tenant, &message->fds[0], &err))) {
-		struct kh_slice name =
-			kh_dynamic_sandbox_name(guest->tenant, guest->config.sandbox, room);
-		pthread_mutex_lock(&guests->lock);
-		bool put = !kh_lru_get(guests->by_name, name) &&
-			   kh_lru_put(guests->by_name, name, guest);
+	if (tenant >= 0 &&
+	    (dynamic_sandbox = make(worker, &card, tenant, &message->fds[0], &err))) {
+		struct kh_slice name = kh_dynamic_sandbox_name(
+			dynamic_sandbox->tenant, dynamic_sandbox->config.sandbox, room);
+		pthread_mutex_lock(&dynamic_sandboxes->lock);
+		bool put = !kh_lru_get(dynamic_sandboxes->by_name, name) &&
+			   kh_lru_put(dynamic_sandboxes->by_name, name, dynamic_sandbox);
 		if (put) {
-			kh_list_append(&guests->list, &guest->link);
-			guests->count++;
-			if (guests->peak < guests->count)
-				guests->peak = guests->count;
+			kh_list_append(&dynamic_sandboxes->list, &dynamic_sandbox->link);
+			dynamic_sandboxes->count++;
+			if (dynamic_sandboxes->peak < dynamic_sandboxes->count)
+				dynamic_sandboxes->peak = dynamic_sandboxes->count;
 		}
-		pthread_mutex_unlock(&guests->lock);
+		pthread_mutex_unlock(&dynamic_sandboxes->lock);
 		if (!put)
-			kh_dynamic_sandbox_unref(guest);
+			kh_dynamic_sandbox_unref(dynamic_sandbox);
 		for (unsigned i = 0; put && i < worker->n_loops; i++)
-			kh_loop_post_dynamic_sandbox(worker->loops[i], guest, (uint16_t)tenant);
-		guest = put ? guest : NULL;
+			kh_loop_post_dynamic_sandbox(worker->loops[i], dynamic_sandbox,
+						     (uint16_t)tenant);
+		dynamic_sandbox = put ? dynamic_sandbox : NULL;
 	}
-	if (!guest)
+	if (!dynamic_sandbox)
 		kh_log_error("a sandbox that was added can't be served: %s",
 			     err.code ? err.text : "it is not understood");
 	kh_dynamic_sandbox_card_fini(&card);
-	return guest != NULL;
+	return dynamic_sandbox != NULL;
 }
 
 static bool remove_dynamic_sandbox(struct kh_worker *worker,
 				   const struct kh_channel_message *message)
 {
-	struct kh_dynamic_sandboxes *guests = worker->guests;
+	struct kh_dynamic_sandboxes *dynamic_sandboxes = worker->dynamic_sandboxes;
 	struct kh_wire_reader r = { .rest = message->body };
 	kh_auto_free char *tenant = kh_wire_str(&r);
 	kh_auto_free char *id = kh_wire_str(&r);
@@ -174,72 +182,75 @@ static bool remove_dynamic_sandbox(struct kh_worker *worker,
 
 	if (!kh_wire_done(&r) || !tenant || !id)
 		return false;
-	pthread_mutex_lock(&guests->lock);
-	struct kh_dynamic_sandbox *guest =
-		kh_lru_take(guests->by_name, kh_dynamic_sandbox_name(tenant, id, room));
-	if (guest) {
-		kh_list_remove(&guest->link);
-		guests->count--;
+	pthread_mutex_lock(&dynamic_sandboxes->lock);
+	struct kh_dynamic_sandbox *dynamic_sandbox =
+		kh_lru_take(dynamic_sandboxes->by_name, kh_dynamic_sandbox_name(tenant, id, room));
+	if (dynamic_sandbox) {
+		kh_list_remove(&dynamic_sandbox->link);
+		dynamic_sandboxes->count--;
 	}
-	pthread_mutex_unlock(&guests->lock);
-	if (!guest) {
+	pthread_mutex_unlock(&dynamic_sandboxes->lock);
+	if (!dynamic_sandbox) {
 		if (message->ref)
-			guests->gone(worker, message->ref, NULL);
+			dynamic_sandboxes->gone(worker, message->ref, NULL);
 		return true;
 	}
-	guest->asked = message->ref;
+	dynamic_sandbox->asked = message->ref;
 	for (unsigned i = 0; i < worker->n_loops; i++)
-		kh_loop_post_dynamic_sandbox_gone(worker->loops[i], guest);
-	kh_dynamic_sandbox_unref(guest);
+		kh_loop_post_dynamic_sandbox_gone(worker->loops[i], dynamic_sandbox);
+	kh_dynamic_sandbox_unref(dynamic_sandbox);
 	return true;
 }
 
 bool kh_dynamic_sandboxes_take(struct kh_worker *worker, struct kh_channel_message *message)
 {
-	if (message->type == KH_CHANNEL_DYNAMIC_SANDBOX)
+	if (message->type == KH_WORKER_MSG_DYNAMIC_SANDBOX)
 		return add(worker, message);
 	return remove_dynamic_sandbox(worker, message);
 }
 
 void kh_dynamic_sandboxes_each(struct kh_worker *worker,
-			       void (*visit)(void *arg, const struct kh_dynamic_sandbox *guest),
+			       void (*visit)(void *arg,
+					     const struct kh_dynamic_sandbox *dynamic_sandbox),
 			       void *arg)
 {
-	struct kh_dynamic_sandboxes *guests = worker->guests;
+	struct kh_dynamic_sandboxes *dynamic_sandboxes = worker->dynamic_sandboxes;
 
-	if (!guests)
+	if (!dynamic_sandboxes)
 		return;
-	pthread_mutex_lock(&guests->lock);
-	for (struct kh_node *node = guests->list.next; node != &guests->list; node = node->next)
+	pthread_mutex_lock(&dynamic_sandboxes->lock);
+	for (struct kh_node *node = dynamic_sandboxes->list.next; node != &dynamic_sandboxes->list;
+	     node = node->next)
 		visit(arg, kh_container_of(node, struct kh_dynamic_sandbox, link));
-	pthread_mutex_unlock(&guests->lock);
+	pthread_mutex_unlock(&dynamic_sandboxes->lock);
 }
 
 size_t kh_dynamic_sandboxes_count(struct kh_worker *worker)
 {
-	struct kh_dynamic_sandboxes *guests = worker->guests;
+	struct kh_dynamic_sandboxes *dynamic_sandboxes = worker->dynamic_sandboxes;
 	size_t count = 0;
 
-	if (!guests)
+	if (!dynamic_sandboxes)
 		return 0;
-	pthread_mutex_lock(&guests->lock);
-	count = guests->count;
-	pthread_mutex_unlock(&guests->lock);
+	pthread_mutex_lock(&dynamic_sandboxes->lock);
+	count = dynamic_sandboxes->count;
+	pthread_mutex_unlock(&dynamic_sandboxes->lock);
 	return count;
 }
 
 void kh_dynamic_sandboxes_tick(struct kh_worker *worker)
 {
 	enum { WORTH_IT = 512 };
-	struct kh_dynamic_sandboxes *guests = worker->guests;
+	struct kh_dynamic_sandboxes *dynamic_sandboxes = worker->dynamic_sandboxes;
 
-	if (!guests)
+	if (!dynamic_sandboxes)
 		return;
-	pthread_mutex_lock(&guests->lock);
-	bool worth = guests->peak >= WORTH_IT && guests->count <= guests->peak / 2;
+	pthread_mutex_lock(&dynamic_sandboxes->lock);
+	bool worth = dynamic_sandboxes->peak >= WORTH_IT &&
+		     dynamic_sandboxes->count <= dynamic_sandboxes->peak / 2;
 	if (worth)
-		guests->peak = guests->count;
-	pthread_mutex_unlock(&guests->lock);
+		dynamic_sandboxes->peak = dynamic_sandboxes->count;
+	pthread_mutex_unlock(&dynamic_sandboxes->lock);
 	if (worth)
 		(void)malloc_trim(0);
 }

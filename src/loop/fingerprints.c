@@ -27,24 +27,25 @@ bool kh_worker_take_fingerprints(struct kh_worker *worker, struct kh_channel_mes
 	if (!ok || !kh_wire_done(&r)) {
 		while (n > 0)
 			kh_secret_unref(lists[--n]);
-		return kh_err_set(err, KH_ERR_INTERNAL, "prints of credentials: not understood");
+		return kh_err_set(err, KH_ERR_INTERNAL,
+				  "fingerprints of credentials: not understood");
 	}
-	struct kh_fingerprints *prints = kh_fingerprints_new(lists, count, err);
-	if (!prints)
+	struct kh_fingerprints *fingerprints = kh_fingerprints_new(lists, count, err);
+	if (!fingerprints)
 		return false;
 	pthread_mutex_lock(&worker->fingerprints_lock);
-	struct kh_fingerprints *before = worker->prints;
-	worker->prints = prints;
+	struct kh_fingerprints *before = worker->fingerprints;
+	worker->fingerprints = fingerprints;
 	pthread_mutex_unlock(&worker->fingerprints_lock);
-	kh_prints_unref(before);
+	kh_fingerprints_unref(before);
 	return true;
 }
 
 struct kh_fingerprints *kh_worker_fingerprints(struct kh_worker *worker)
 {
 	pthread_mutex_lock(&worker->fingerprints_lock);
-	struct kh_fingerprints *prints =
-		worker->prints ? kh_fingerprints_ref(worker->prints) : NULL;
+	struct kh_fingerprints *fingerprints =
+		worker->fingerprints ? kh_fingerprints_ref(worker->fingerprints) : NULL;
 	pthread_mutex_unlock(&worker->fingerprints_lock);
-	return prints;
+	return fingerprints;
 }

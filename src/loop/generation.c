@@ -89,9 +89,10 @@ static void free_accounts(struct kh_generation *g)
 static void free_generation(struct kh_generation *g)
 {
 	close_listeners(g);
-	for (size_t i = 0; g->gates && i < g->config->n_listeners; i++) {
-		if (g->gates[i] && atomic_fetch_sub(&g->gates[i]->refs, 1) == 1)
-			free(g->gates[i]);
+	for (size_t i = 0; g->listener_stats_list && i < g->config->n_listeners; i++) {
+		if (g->listener_stats_list[i] &&
+		    atomic_fetch_sub(&g->listener_stats_list[i]->refs, 1) == 1)
+			free(g->listener_stats_list[i]);
 	}
 	for (size_t i = 0; g->tallies && i < g->config->n_tenants; i++)
 		kh_tally_unref(g->tallies[i]);
@@ -102,10 +103,10 @@ static void free_generation(struct kh_generation *g)
 	recogniser_fini(&g->recogniser);
 	kh_geo_unref(g->geo);
 	kh_policy_unref(g->policy);
-	kh_quota_ledger_unmap(&g->ledger);
+	kh_quota_ledger_unmap(&g->quota_ledger);
 	kh_config_free(g->config);
 	free(g->listeners);
-	free(g->gates);
+	free(g->listener_stats_list);
 	free(g->tallies);
 	free(g->leaves);
 	pthread_mutex_destroy(&g->lock);
@@ -180,14 +181,14 @@ static bool make_listener_stats_list(struct kh_generation *g, const struct kh_ge
 	for (size_t i = 0; i < g->config->n_listeners; i++) {
 		struct kh_listener_stats *listener_stats = NULL;
 		if (found && found[i] != KH_LISTENER_NONE)
-			listener_stats = before->gates[found[i]];
+			listener_stats = before->listener_stats_list[found[i]];
 		if (listener_stats)
 			atomic_fetch_add(&listener_stats->refs, 1);
 		else
 			listener_stats = kh_listener_stats_new();
 		if (!listener_stats)
 			return false;
-		g->gates[i] = listener_stats;
+		g->listener_stats_list[i] = listener_stats;
 	}
 	return true;
 }
@@ -254,12 +255,13 @@ static bool fill(struct kh_generation *g, const struct kh_generation *before, st
 	if (!recogniser_init(&g->recogniser, config, err))
 		return false;
 	g->listeners = calloc(config->n_listeners + 1, sizeof(*g->listeners));
-	g->gates = calloc(config->n_listeners + 1, sizeof(struct kh_listener_stats *));
+	g->listener_stats_list =
+		calloc(config->n_listeners + 1, sizeof(struct kh_listener_stats *));
 	g->tallies = calloc(config->n_tenants + 1, sizeof(struct kh_tally *));
 	if (config->ca_per_tenant)
 		g->leaves = calloc(config->n_tenants + 1, sizeof(struct kh_leaves *));
 	g->slots = calloc(config->n_credentials + 1, sizeof(*g->slots));
-	if (!g->listeners || !g->gates || !g->slots || !g->tallies ||
+	if (!g->listeners || !g->listener_stats_list || !g->slots || !g->tallies ||
 	    (config->ca_per_tenant && !g->leaves) || !make_listener_stats_list(g, before) ||
 	    !make_tallies(g, before) || !make_accounts(g, before))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "configuration: no memory");
@@ -296,7 +298,7 @@ struct kh_generation *kh_generation_take_snapshot(struct kh_channel_message *mes
 	pthread_mutex_init(&g->lock, NULL);
 	g->number = message->ref;
 	g->config = config;
-	if (kh_quota_ledger_map(&g->ledger, message->fds[1], n_slots, column, err) &&
+	if (kh_quota_ledger_map(&g->quota_ledger, message->fds[1], n_slots, column, err) &&
 	    fill(g, before, err))
 		return g;
 	free_generation(g);
@@ -338,4 +340,12 @@ bool kh_generation_take_geo(struct kh_generation *g, const struct kh_channel_mes
 bool kh_generation_is_whole(const struct kh_generation *g)
 {
 	return g->n_listeners == g->config->n_listeners;
+}
+
+void kh_worker_note_taken(const struct kh_worker *worker)
+{
+	uint64_t one = 1;
+
+	if (worker->taken_fd >= 0)
+		(void)!write(worker->taken_fd, &one, sizeof(one));
 }

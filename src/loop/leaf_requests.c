@@ -21,6 +21,7 @@
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 #include <keyhole/base/wire.h>
+#include <keyhole/base/worker_messages.h>
 
 enum { BUCKETS = 256 };
 
@@ -161,8 +162,8 @@ enum kh_leaf_ask kh_worker_want_leaf(struct kh_worker *worker, const struct kh_g
 	struct kh_err err = KH_ERR_INIT;
 	if (kh_wire_put_str(&body, host->text) && kh_wire_put_u16(&body, tenant) &&
 	    kh_wire_put_u16(&body, authority->port) && kh_wire_put_str(&body, signer) &&
-	    kh_channel_send(&worker->channel, KH_CHANNEL_LEAF_WANT, g->number, kh_buf_view(&body),
-			    NULL, 0, &err))
+	    kh_channel_send(&worker->channel, KH_WORKER_MSG_LEAF_WANT, g->number,
+			    kh_buf_view(&body), NULL, 0, &err))
 		return KH_LEAF_ASKED;
 	kh_log_warn("asking for a leaf: %s", err.text);
 	forget(worker, host, signer);

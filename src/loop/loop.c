@@ -38,15 +38,16 @@ struct kh_mail {
 	bool found;
 	uint16_t index;
 	uint32_t generation;
-	struct kh_generation *gen;	  /* RELOAD: a reference */
-	struct kh_dynamic_sandbox *guest; /* DYNAMIC_SANDBOX, DYNAMIC_SANDBOX_GONE: a reference */
+	struct kh_generation *gen; /* RELOAD: a reference */
+	struct kh_dynamic_sandbox
+		*dynamic_sandbox; /* DYNAMIC_SANDBOX, DYNAMIC_SANDBOX_GONE: a reference */
 };
 
 void kh_loop_free_later(struct kh_loop *loop, struct kh_deferred_free *deferred_free,
 			void (*free_fn)(struct kh_deferred_free *))
 {
 	deferred_free->free_fn = free_fn;
-	kh_list_append(&loop->graves, &deferred_free->link);
+	kh_list_append(&loop->deferred_frees, &deferred_free->link);
 }
 
 /* Those that begin meanwhile wait for the next round. */
@@ -128,9 +129,9 @@ void kh_loop_turn_end(struct kh_loop *loop)
 		if (loop->journal_failed)
 			break;
 	}
-	while (!kh_list_is_empty(&loop->graves)) {
+	while (!kh_list_is_empty(&loop->deferred_frees)) {
 		struct kh_deferred_free *deferred_free =
-			kh_container_of(loop->graves.next, struct kh_deferred_free, link);
+			kh_container_of(loop->deferred_frees.next, struct kh_deferred_free, link);
 		kh_list_remove(&deferred_free->link);
 		deferred_free->free_fn(deferred_free);
 	}
@@ -152,7 +153,7 @@ static void post(struct kh_loop *loop, const struct kh_mail *letter)
 		 * no longer in force must not stay, nor sandboxes that were removed. */
 		if (letter->kind == MAIL_RELOAD || letter->kind == MAIL_DYNAMIC_SANDBOX_GONE)
 			abort();
-		kh_dynamic_sandbox_unref(letter->guest);
+		kh_dynamic_sandbox_unref(letter->dynamic_sandbox);
 		return;
 	}
 	*mail = *letter;
@@ -191,18 +192,19 @@ void kh_loop_post_retire(struct kh_loop *loop)
 	post(loop, &(struct kh_mail){ .kind = MAIL_RETIRE });
 }
 
-void kh_loop_post_dynamic_sandbox(struct kh_loop *loop, struct kh_dynamic_sandbox *guest,
+void kh_loop_post_dynamic_sandbox(struct kh_loop *loop, struct kh_dynamic_sandbox *dynamic_sandbox,
 				  uint16_t tenant)
 {
 	post(loop, &(struct kh_mail){ .kind = MAIL_DYNAMIC_SANDBOX,
-				      .guest = kh_dynamic_sandbox_ref(guest),
+				      .dynamic_sandbox = kh_dynamic_sandbox_ref(dynamic_sandbox),
 				      .index = tenant });
 }
 
-void kh_loop_post_dynamic_sandbox_gone(struct kh_loop *loop, struct kh_dynamic_sandbox *guest)
+void kh_loop_post_dynamic_sandbox_gone(struct kh_loop *loop,
+				       struct kh_dynamic_sandbox *dynamic_sandbox)
 {
 	post(loop, &(struct kh_mail){ .kind = MAIL_DYNAMIC_SANDBOX_GONE,
-				      .guest = kh_dynamic_sandbox_ref(guest) });
+				      .dynamic_sandbox = kh_dynamic_sandbox_ref(dynamic_sandbox) });
 }
 
 void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g)
@@ -234,6 +236,13 @@ static struct kh_loop_member *next_of(struct kh_node *rest, struct kh_node *list
 				member->ops->what(member); \
 	} while (0)
 
+/* Nothing is decided here by a generation before that. */
+static void note_taken(struct kh_loop *loop)
+{
+	atomic_store(&loop->taken, loop->gen->number);
+	kh_worker_note_taken(loop->worker);
+}
+
 /* From here on the new rules hold: what runs is asked again, and what they forbid ends. */
 static void reload(struct kh_loop *loop, struct kh_generation *g)
 {
@@ -242,7 +251,8 @@ static void reload(struct kh_loop *loop, struct kh_generation *g)
 	loop->gen = g;
 	kh_resolver_configure(loop->resolver, g->config);
 	loop->ops->up_close_idle(loop); /* their keys name credentials of the old one */
-	/* Also of a loop that takes nothing new: who is there looks at its door's configuration. */
+	/* Also of a loop that takes nothing new: who is there looks at its acceptor's
+	 * configuration. */
 	if (!kh_acceptors_reload(loop, before) ||
 	    !kh_dynamic_sandbox_acceptors_reload(loop, before))
 		abort();
@@ -250,6 +260,18 @@ static void reload(struct kh_loop *loop, struct kh_generation *g)
 	TELL(&loop->live, reload);
 	TELL(&loop->exchanges, reload);
 	kh_generation_unref(before);
+	note_taken(loop);
+}
+
+uint32_t kh_loops_taken(const struct kh_worker *worker)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (unsigned i = 0; i < worker->n_loops; i++) {
+		uint32_t taken = atomic_load(&worker->loops[i]->taken);
+		least = taken < least ? taken : least;
+	}
+	return least;
 }
 
 static void start_drain(struct kh_loop *loop)
@@ -312,10 +334,10 @@ static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 		reload(loop, mail->gen);
 		break;
 	case MAIL_DYNAMIC_SANDBOX:
-		kh_dynamic_sandbox_enter(loop, mail->guest, mail->index);
+		kh_dynamic_sandbox_enter(loop, mail->dynamic_sandbox, mail->index);
 		break;
 	case MAIL_DYNAMIC_SANDBOX_GONE:
-		kh_dynamic_sandbox_leave(loop, mail->guest);
+		kh_dynamic_sandbox_leave(loop, mail->dynamic_sandbox);
 		break;
 	}
 }
@@ -334,7 +356,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 	while (mail) {
 		struct kh_mail *next = mail->next;
 		deliver(loop, mail);
-		kh_dynamic_sandbox_unref(mail->guest);
+		kh_dynamic_sandbox_unref(mail->dynamic_sandbox);
 		free(mail);
 		mail = next;
 	}
@@ -394,10 +416,10 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, const stru
 	pthread_mutex_init(&loop->mail_lock, NULL);
 	kh_list_init(&loop->live);
 	kh_list_init(&loop->exchanges);
-	kh_list_init(&loop->graves);
+	kh_list_init(&loop->deferred_frees);
 	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++)
 		kh_list_init(&loop->calls[when]);
-	kh_list_init(&loop->guests);
+	kh_list_init(&loop->dynamic_sandboxes);
 	kh_batch_init(&loop->batch);
 	loop->sessions = kh_sessions_new(SESSIONS);
 	loop->ups = ops->ups_new();
@@ -420,6 +442,7 @@ void kh_loop_run(struct kh_loop *loop)
 		kh_log_error("thread %u: no memory for its listeners", loop->index);
 		abort();
 	}
+	note_taken(loop);
 	while ((!loop->draining && !loop->retiring) || loop->n_live > 0 || loop->batch.count > 0) {
 		if (event_base_loop(loop->base, EVLOOP_ONCE) < 0) {
 			kh_log_error("thread %u: the event loop failed", loop->index);

@@ -6,8 +6,8 @@
  * tenant's share of the journal's bytes (account.h) lasts, and the disk has audit.reserve left.
  * Beyond that it is counted. The first one that is only counted is written at once, as a `denials`
  * record with a count of 1, before its answer leaves; from there on the count is written every few
- * seconds while it grows, and when the door ends. What is forwarded has its records whatever stands
- * here.
+ * seconds while it grows, and when the acceptor ends. What is forwarded has its records whatever
+ * stands here.
  */
 
 #include <string.h>
@@ -19,7 +19,7 @@
 #include <keyhole/base/log.h>
 #include <keyhole/loop/acceptor.h>
 
-/* What is counted and in no record yet, of one door. */
+/* What is counted and in no record yet, of one acceptor. */
 struct kh_refusals {
 	char *tenant, *sandbox; /* as they were called then */
 	uint64_t count;
@@ -46,15 +46,15 @@ static bool take_turn(struct kh_listener_stats *listener_stats, const struct kh_
 	return true;
 }
 
-bool kh_refusals_take_place(struct kh_acceptor *door)
+bool kh_refusals_take_place(struct kh_acceptor *acceptor)
 {
-	const struct kh_loop *loop = door->loop;
+	const struct kh_loop *loop = acceptor->loop;
 	const struct kh_config *config = loop->gen->config;
 
 	/* One that was not read from a file (a test's) has no budget. */
 	return config->refusals_per_second == 0 ||
 	       (!atomic_load_explicit(&loop->worker->journal_is_short, memory_order_relaxed) &&
-		take_turn(door->listener_stats, config));
+		take_turn(acceptor->listener_stats, config));
 }
 
 void kh_refusals_look_at_space(struct kh_loop *loop)
@@ -83,17 +83,18 @@ void kh_refusals_look_at_space(struct kh_loop *loop)
 
 /* ---- the count ---- */
 
-static struct kh_refusals *refusals_of(struct kh_acceptor *door, const struct kh_audit_open *what)
+static struct kh_refusals *refusals_of(struct kh_acceptor *acceptor,
+				       const struct kh_audit_open *what)
 {
-	if (door->refusals)
-		return door->refusals;
+	if (acceptor->refusals)
+		return acceptor->refusals;
 	struct kh_refusals *r = calloc(1, sizeof(*r));
 	if (!r)
 		return NULL;
 	r->tenant = strdup(what->tenant);
 	r->sandbox = strdup(what->sandbox);
 	if (r->tenant && r->sandbox)
-		return door->refusals = r;
+		return acceptor->refusals = r;
 	free(r->tenant);
 	free(r->sandbox);
 	free(r);
@@ -110,11 +111,11 @@ static void put_reasons(const struct kh_refusals *r, struct kh_buf *out)
 }
 
 /* What could not be written stays. */
-static void say(struct kh_acceptor *door)
+static void say(struct kh_acceptor *acceptor)
 {
 	enum { REASONS_BYTES = 2048 };
-	struct kh_refusals *r = door->refusals;
-	struct kh_loop *loop = door->loop;
+	struct kh_refusals *r = acceptor->refusals;
+	struct kh_loop *loop = acceptor->loop;
 	struct kh_buf reasons;
 
 	if (r->count == 0 || !kh_loop_make_room(loop))
@@ -138,69 +139,70 @@ static void say(struct kh_acceptor *door)
 	kh_buf_fini(&reasons);
 }
 
-static bool is_due(const struct kh_acceptor *door)
+static bool is_due(const struct kh_acceptor *acceptor)
 {
-	const struct kh_refusals *r = door->refusals;
+	const struct kh_refusals *r = acceptor->refusals;
 
-	return r->said_ms == 0 || door->loop->now_ms >= r->said_ms + KH_LIMIT_REFUSALS_SAID_MS;
+	return r->said_ms == 0 || acceptor->loop->now_ms >= r->said_ms + KH_LIMIT_REFUSALS_SAID_MS;
 }
 
 /* Return: false without memory. */
-static bool count(struct kh_acceptor *door, const struct kh_audit_open *what, enum kh_err_code code)
+static bool count(struct kh_acceptor *acceptor, const struct kh_audit_open *what,
+		  enum kh_err_code code)
 {
-	struct kh_refusals *r = refusals_of(door, what);
+	struct kh_refusals *r = refusals_of(acceptor, what);
 
 	if (!r)
 		return false;
 	r->until_ms = kh_clock_wall_ms();
 	if (r->count++ == 0) {
 		r->since_ms = r->until_ms;
-		door->loop->n_counted++;
+		acceptor->loop->n_counted++;
 	}
 	r->by_code[code]++;
-	if (is_due(door))
-		say(door);
+	if (is_due(acceptor))
+		say(acceptor);
 	return true;
 }
 
-void kh_refusals_tick(struct kh_acceptor *door)
+void kh_refusals_tick(struct kh_acceptor *acceptor)
 {
-	if (door->refusals && is_due(door))
-		say(door);
+	if (acceptor->refusals && is_due(acceptor))
+		say(acceptor);
 }
 
-void kh_refusals_end(struct kh_acceptor *door)
+void kh_refusals_end(struct kh_acceptor *acceptor)
 {
-	struct kh_refusals *r = door->refusals;
+	struct kh_refusals *r = acceptor->refusals;
 
 	if (!r)
 		return;
-	say(door);
+	say(acceptor);
 	/* The journal takes nothing: the log is all that is left to say it in. */
 	if (r->count > 0) {
 		kh_log_error("sandbox %s: %llu refusals are in no record: the journal can't be "
 			     "written",
 			     kh_esc_str(r->sandbox), (unsigned long long)r->count);
-		door->loop->n_counted--;
+		acceptor->loop->n_counted--;
 	}
 	free(r->tenant);
 	free(r->sandbox);
 	free(r);
-	door->refusals = NULL;
+	acceptor->refusals = NULL;
 }
 
 /* ---- one refusal ---- */
 
 /* Return: false: no memory, no room, or it is beyond the tenant's share. */
-static bool put_one(struct kh_acceptor *door, const struct kh_audit_open *what,
+static bool put_one(struct kh_acceptor *acceptor, const struct kh_audit_open *what,
 		    const struct kh_audit_close *how)
 {
-	struct kh_loop *loop = door->loop;
+	struct kh_loop *loop = acceptor->loop;
 
 	if (!kh_loop_make_room(loop) || !kh_audit_deny(&loop->batch, what, how))
 		return false;
-	if (!kh_account_take(door->account, KH_RESOURCE_JOURNAL, kh_batch_last(&loop->batch).len,
-			     kh_clock_mono_ms())) {
+	if (!kh_account_take(acceptor->account, KH_RESOURCE_JOURNAL,
+			     kh_batch_last(&loop->batch).len, kh_clock_mono_ms())) {
 		kh_batch_drop_last(&loop->batch);
 		return false;
 	}
@@ -222,15 +224,15 @@ static void show_one(struct kh_loop *loop, const struct kh_audit_open *what,
 	kh_batch_fini(&batch);
 }
 
-void kh_refusal_record(struct kh_acceptor *door, const struct kh_audit_open *what,
+void kh_refusal_record(struct kh_acceptor *acceptor, const struct kh_audit_open *what,
 		       const struct kh_audit_close *how)
 {
-	struct kh_loop *loop = door->loop;
+	struct kh_loop *loop = acceptor->loop;
 
-	if (kh_refusals_take_place(door) && put_one(door, what, how))
+	if (kh_refusals_take_place(acceptor) && put_one(acceptor, what, how))
 		return;
 	show_one(loop, what, how);
 	/* Without memory to count it, it is written. */
-	if (!count(door, what, how->reason) && kh_loop_make_room(loop))
+	if (!count(acceptor, what, how->reason) && kh_loop_make_room(loop))
 		(void)kh_audit_deny(&loop->batch, what, how);
 }

@@ -2,12 +2,12 @@
  * values.c - credential values in the worker: asked of the keeper once, kept while they are good
  *
  * One list a credential, under the generation's lock: a value for each tenant and scope that was
- * asked for. Most credentials have one. Nothing is sent with the lock held (asks.c says why). The
- * keeper answers each question, when it knows.
+ * asked for. Most credentials have one. Nothing is sent with the lock held (leaf_requests.c says
+ * why). The keeper answers each question, when it knows.
  *
- * A sandbox chooses scopes. So their number is capped, and who gives up a place is share.h's to
- * say; a sandbox has few questions under way at a time, and asks few a second. What has no scope is
- * the configuration's, and none of this holds for it.
+ * A sandbox chooses scopes. So their number is capped, and who gives up a place is fair_share.h's
+ * to say; a sandbox has few questions under way at a time, and asks few a second. What has no scope
+ * is the configuration's, and none of this holds for it.
  */
 #include <keyhole/loop/values.h>
 
@@ -20,6 +20,7 @@
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 #include <keyhole/base/fair_share.h>
+#include <keyhole/base/worker_messages.h>
 
 enum {
 	ASK_AGAIN_MS = 1000,
@@ -292,7 +293,7 @@ static bool ask(struct kh_worker *worker, struct kh_generation *g,
 	kh_buf_init(&body, sizeof(*want) + sizeof(uint64_t) + KH_LIMIT_SCOPE_BYTES);
 	struct kh_err err = KH_ERR_INIT;
 	if (kh_credential_ref_put(&body, want) && kh_wire_put_u64(&body, number_of(asker)) &&
-	    kh_channel_send(&worker->channel, KH_CHANNEL_CREDENTIAL_WANT, g->number,
+	    kh_channel_send(&worker->channel, KH_WORKER_MSG_CREDENTIAL_WANT, g->number,
 			    kh_buf_view(&body), NULL, 0, &err))
 		return true;
 	kh_log_warn("asking for a credential: %s", err.text);
@@ -421,8 +422,8 @@ void kh_values_refused(struct kh_worker *worker, struct kh_generation *g,
 	bool dropped = drop_refused(*find(&g->slots[whose.index], &whose, whose.tenant), token);
 	pthread_mutex_unlock(&g->lock);
 	if (dropped && (!kh_credential_ref_put(&body, &whose) ||
-			!kh_channel_send(&worker->channel, KH_CHANNEL_CREDENTIAL_REFUSED, g->number,
-					 kh_buf_view(&body), NULL, 0, &err)))
+			!kh_channel_send(&worker->channel, KH_WORKER_MSG_CREDENTIAL_REFUSED,
+					 g->number, kh_buf_view(&body), NULL, 0, &err)))
 		kh_log_warn("telling of a token that was refused: %s", err.text);
 }
 

@@ -213,6 +213,7 @@ static bool pattern_of(const struct kh_list_builder *b, const struct kh_rule *ru
 		return true;
 	case KH_MATCH_ANY:
 	case KH_MATCH_NOTHING:
+	case KH_MATCH_KINDS:
 		break;
 	}
 	return false;

@@ -20,8 +20,8 @@ struct unit {
 };
 
 /* ENCODED: as a form has it, where '+' is a blank. PLUS: as most paths have it, where it is not.
- * DEEP: as the most forgiving server has it. */
-enum spelling { AS_IS, ENCODED, PLUS, DEEP };
+ * DEEP: as the most forgiving server has it. FIELD: as that has the value of a field. */
+enum spelling { AS_IS, ENCODED, PLUS, DEEP, FIELD };
 
 static struct unit unit_at(struct kh_slice text, size_t at, enum spelling spelling)
 {
@@ -30,6 +30,10 @@ static struct unit unit_at(struct kh_slice text, size_t at, enum spelling spelli
 		return (struct unit){ 1, c };
 	if (spelling == DEEP) {
 		struct kh_character of = kh_spelling_at(text, at, KH_PLUS_IS_BLANK);
+		return (struct unit){ of.width, of.byte };
+	}
+	if (spelling == FIELD) {
+		struct kh_character of = kh_spelling_in_field(text, at);
 		return (struct unit){ of.width, of.byte };
 	}
 	if (c == '+' && spelling == ENCODED)
@@ -100,8 +104,9 @@ static bool same_name(struct kh_slice name, struct kh_slice text)
 	return t == text.len;
 }
 
-static bool has_control(struct kh_slice text)
+static bool has_control(struct kh_slice text, struct kh_steps *steps)
 {
+	steps->done += 4 * text.len;
 	for (size_t at = 0; at < text.len;) {
 		struct unit unit = unit_at(text, at, DEEP);
 		if (unit.byte < 0x20 || unit.byte == 0x7f)
@@ -112,8 +117,9 @@ static bool has_control(struct kh_slice text)
 }
 
 /* Without blanks around it, and without what follows a NUL. */
-static struct kh_slice trimmed(struct kh_slice text)
+static struct kh_slice trimmed(struct kh_slice text, struct kh_steps *steps)
 {
+	steps->done += 4 * text.len;
 	size_t from = SIZE_MAX, to = 0;
 	for (size_t at = 0; at < text.len;) {
 		struct unit unit = unit_at(text, at, DEEP);
@@ -160,7 +166,8 @@ static bool query_allows(const struct kh_condition *condition, struct kh_slice q
 				return false;
 			continue;
 		}
-		if (has_control(value) || !matches_one(condition, value, ENCODED, false, steps) ||
+		if (has_control(value, steps) ||
+		    !matches_one(condition, value, ENCODED, false, steps) ||
 		    !matches_one(condition, value, DEEP, false, steps))
 			return false;
 		found = true;
@@ -175,7 +182,7 @@ static bool is_denied(const struct kh_condition *condition, struct kh_slice valu
 	return matches_one(condition, value, ENCODED, true, steps) ||
 	       matches_one(condition, value, PLUS, true, steps) ||
 	       matches_one(condition, value, DEEP, true, steps) ||
-	       matches_one(condition, trimmed(value), DEEP, true, steps);
+	       matches_one(condition, trimmed(value, steps), DEEP, true, steps);
 }
 
 static bool query_denies(const struct kh_condition *condition, struct kh_slice query,
@@ -213,30 +220,59 @@ static struct kh_slice name_of(const struct kh_condition *condition)
 /* How a rule reads what it asks about. */
 enum manner { ALLOWS, DENIES, DENIES_EXACTLY };
 
-/* What is compared of one member: a media type goes without its parameters. Some servers end it at
- * a blank as well. */
-static struct kh_slice essence(const struct kh_condition *condition, enum manner manner,
-			       struct kh_slice member)
+/* What a rule compares that reads the member as it is: a media type goes without its parameters. */
+static struct kh_slice essence(struct kh_slice member, bool type)
 {
-	if (condition->kind != KH_CONDITION_CONTENT_TYPE)
-		return kh_slice_trim(member);
-	member = kh_slice_trim(kh_slice_sub(member, 0, kh_slice_find(member, ';', 0)));
-	size_t end = 0;
-	while (end < member.len &&
-	       (manner != DENIES || (member.ptr[end] != ' ' && member.ptr[end] != '\t')))
-		end++;
-	return kh_slice_sub(member, 0, end);
+	return kh_slice_trim(
+		kh_slice_sub(member, 0, type ? kh_slice_find(member, ';', 0) : member.len));
+}
+
+/* It has one reading only. */
+static bool is_plain_member(struct kh_slice member)
+{
+	for (size_t i = 0; i < member.len; i++)
+		if ((unsigned char)member.ptr[i] >= 0x80 ||
+		    (member.ptr[i] != '\0' && strchr("\"\\; \t", member.ptr[i])))
+			return false;
+	return true;
+}
+
+/* In one reading or another (spelling.h). */
+static bool member_matches_loosely(const struct kh_condition *condition, struct kh_slice member,
+				   bool type, bool nocase, struct kh_steps *steps)
+{
+	steps->done += 8 * member.len;
+	return (!type && matches_one(condition, kh_spelling_of_value(member, KH_VALUE_WHOLE), FIELD,
+				     nocase, steps)) ||
+	       matches_one(condition,
+			   kh_spelling_of_value(member,
+						type ? KH_VALUE_TO_BLANK : KH_VALUE_TO_PARAMETERS),
+			   FIELD, nocase, steps);
+}
+
+static bool member_matches(const struct kh_condition *condition, enum manner manner,
+			   struct kh_slice member, struct kh_steps *steps)
+{
+	bool type = condition->kind == KH_CONDITION_CONTENT_TYPE;
+	/* Media types are compared without case (RFC 9110 §8.3.1). */
+	bool nocase = manner == DENIES || type;
+	bool good = matches_one(condition, essence(member, type), AS_IS, nocase, steps);
+	if (manner == DENIES_EXACTLY || is_plain_member(member))
+		return good;
+	if (manner == DENIES)
+		return good || member_matches_loosely(condition, member, type, nocase, steps);
+	/* No blank or quote is part of a media type. */
+	return good && (!type || member_matches_loosely(condition, member, type, nocase, steps));
 }
 
 /* The members of a field's line, with commas between them: how many match, and how many don't. */
 static void count_members(const struct kh_condition *condition, enum manner manner,
-			  struct kh_slice line, bool nocase, size_t *good, size_t *bad,
-			  struct kh_steps *steps)
+			  struct kh_slice line, size_t *good, size_t *bad, struct kh_steps *steps)
 {
-	for (size_t at = 0; at <= line.len;) {
+	for (size_t at = 0; at <= line.len && !kh_steps_are_over(steps);) {
 		size_t comma = kh_slice_find(line, ',', at);
-		struct kh_slice member = essence(condition, manner, kh_slice_sub(line, at, comma));
-		if (matches_one(condition, member, AS_IS, nocase, steps))
+		steps->done += 16 + (comma - at);
+		if (member_matches(condition, manner, kh_slice_sub(line, at, comma), steps))
 			(*good)++;
 		else
 			(*bad)++;
@@ -247,20 +283,19 @@ static void count_members(const struct kh_condition *condition, enum manner mann
 static bool fields_hold(const struct kh_condition *condition, enum manner manner,
 			const struct kh_request_fields *fields, struct kh_steps *steps)
 {
-	/* Media types are compared without case (RFC 9110 §8.3.1). */
-	bool nocase = manner == DENIES || condition->kind == KH_CONDITION_CONTENT_TYPE;
 	struct kh_slice name, value, due = name_of(condition);
 	size_t good = 0, bad = 0, at = 0;
-	while (fields->next && fields->next(fields->head, &at, &name, &value)) {
+	while (fields->next && !kh_steps_are_over(steps) &&
+	       fields->next(fields->head, &at, &name, &value)) {
 		bool exactly = kh_slice_eq_nocase(name, due);
-		steps->done += 8;
+		steps->done += 8 + (name.len == due.len ? 4 * due.len : 0);
 		if (!exactly && !kh_spelling_is_field(name, due))
 			continue;
 		/* Some server takes it for the same, and others do not. */
 		if (!exactly && manner == ALLOWS)
 			return false;
 		if (exactly || manner == DENIES)
-			count_members(condition, manner, value, nocase, &good, &bad, steps);
+			count_members(condition, manner, value, &good, &bad, steps);
 	}
 	return good > 0 && (bad == 0 || manner != ALLOWS);
 }
@@ -274,8 +309,9 @@ static bool query_holds(const struct kh_condition *condition, enum manner manner
 				: query_denies_exactly(condition, query, steps);
 }
 
-/* Of a path that a field names, nobody knows whether its own query goes with it or the request's:
- * both must hold for an allowance, and one is enough for a denial. */
+/* Of a path that a field names, nobody knows whether its own query goes with it or the request's,
+ * and neither of what follows an escaped '?': both must hold for an allowance, and one is enough
+ * for a denial. */
 static bool queries_hold(const struct kh_condition *condition, enum manner manner,
 			 const struct kh_request_view *request, const struct kh_reading_of *reading)
 {
@@ -286,6 +322,10 @@ static bool queries_hold(const struct kh_condition *condition, enum manner manne
 	bool holds = query_holds(condition, manner, request->query, reading->steps);
 	for (size_t i = 0; reading->any_path && i < named->n_queries && holds == allow; i++)
 		holds = query_holds(condition, manner, named->queries[i], reading->steps);
+	if (reading->cut_query.ptr && holds == allow)
+		holds = query_holds(condition, manner, reading->cut_query, reading->steps);
+	if (reading->cut_query.ptr && holds == allow)
+		holds = query_holds(condition, manner, request->path_cuts->query, reading->steps);
 	return holds;
 }
 
@@ -328,6 +368,7 @@ static enum kh_mismatch miss(const struct kh_condition *condition, enum manner m
 		       matches_one(condition, request->model, AS_IS, !allow, reading->steps);
 		return good ? KH_MATCHES : KH_OTHER_MODEL;
 	case KH_CONDITION_NONE:
+	case KH_CONDITION_KINDS:
 		break;
 	}
 	/* There is no such condition: it holds for a denial and never for an allowance. */
@@ -390,6 +431,8 @@ bool kh_policy_looks_at_field(const struct kh_policy *policy, uint16_t tenant,
 			      const struct kh_request_view *view, struct kh_slice name)
 {
 	const struct kh_index *index = kh_policy_index(policy);
+	if (tenant >= kh_policy_config(policy)->n_tenants) /* which of them do is not known */
+		return true;
 	return list_looks_at_field(index, KH_SITE_LIST, view, name) ||
 	       list_looks_at_field(index, kh_tenant_list(tenant), view, name) ||
 	       (narrowing && list_looks_at_field(narrowing->index, narrowing->list, view, name));

@@ -154,13 +154,13 @@ static bool covers_path(struct kh_inquiry *q, const struct kh_index *index,
 			return true;
 	}
 	struct kh_remembered *slot = remembered(q, m->rule);
-	uint8_t bit = (uint8_t)(1u << q->reading.nth_path);
+	uint16_t bit = (uint16_t)(1u << q->reading.nth_path);
 	if (slot && (slot->known_paths & bit))
 		return slot->with_paths & bit;
 	bool covers = search(q, index, m, way);
 	if (slot) {
 		slot->known_paths |= bit;
-		slot->with_paths |= covers ? bit : 0;
+		slot->with_paths |= (uint16_t)(covers ? bit : 0);
 	}
 	return covers;
 }
@@ -176,7 +176,7 @@ static bool covers_method(const struct kh_inquiry *q, const struct kh_matcher *m
 
 static enum kh_mismatch conditions_miss(struct kh_inquiry *q, const struct kh_matcher *m)
 {
-	if (q->reading.source)
+	if (q->reading.source || q->reading.cut_query.ptr)
 		return kh_rule_conditions_miss(m->rule, q->request, &q->reading);
 	struct kh_remembered *slot = remembered(q, m->rule);
 	bool any = q->reading.any_path;
@@ -303,7 +303,8 @@ static void ask_all(struct kh_inquiry *q, const struct kh_policy *policy,
 	}
 	out->site_rule = out->rule;
 	struct kh_heard heard = { .site_websocket = !(q->flags & KH_NO_WEBSOCKET),
-				  .site_noted = q->noted ? KH_LIST_SITE : KH_LIST_TENANT };
+				  .site_noted = q->noted };
+	q->noted = NULL;
 	(void)ask(q, index, kh_tenant_list(tenant), out);
 	if (is_undecided(q, out))
 		return;

@@ -155,7 +155,8 @@ void kh_policy_explain(const struct kh_policy *policy, uint16_t tenant,
 	}
 	out->site_rule = out->rule;
 	struct kh_heard heard = { .site_websocket = !out->rule || !out->rule->no_websocket,
-				  .site_noted = look.noted ? KH_LIST_SITE : KH_LIST_TENANT };
+				  .site_noted = look.noted };
+	look.noted = NULL;
 	look.list = KH_LIST_TENANT;
 	if (ask(&look, &config->tenants[tenant].rules, out))
 		heard.flags = KH_ALLOWS | (out->rule->passthrough ? KH_PASSTHROUGH : 0) |

@@ -7,9 +7,9 @@
 /* What is known of a rule whatever the method and the host: in a request with many readings each
  * would be worked out again for each of these. */
 struct kh_remembered {
-	const struct kh_rule *rule;	 /* NULL: nothing */
-	uint8_t known_paths, with_paths; /* a bit a path of the request's readings */
-	uint8_t known_why, why[2];	 /* enum kh_mismatch; [1]: of a path that nobody knows */
+	const struct kh_rule *rule;	  /* NULL: nothing */
+	uint16_t known_paths, with_paths; /* a bit a path of the request's readings */
+	uint8_t known_why, why[2];	  /* enum kh_mismatch; [1]: of a path that nobody knows */
 };
 
 /* What a decision works out once, for all lists. Most of it stays as it is until it is used. */

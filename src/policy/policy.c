@@ -18,15 +18,13 @@ static const char observed[] = "mode: observe";
 struct kh_policy {
 	atomic_uint refs;
 	char observing_text[sizeof(observed)];
-	/* What observing tenants' requests go by that nothing allows; [1] in place of a rule whose
-	 * connections end after content. */
-	struct kh_rule observing[2];
+	struct kh_rule observing; /* what observing tenants' requests go by that nothing allows */
 	const struct kh_config *config;
 	struct kh_index *index;
 	struct kh_narrowing *narrowings; /* one a listener */
 };
 
-/* What the configuration's reader refuses must not come in by another door. */
+/* What the configuration's reader refuses must not come in another way. */
 static bool check_rules(const struct kh_config *config, const struct kh_rules *rules,
 			struct kh_err *err)
 {
@@ -118,11 +116,9 @@ struct kh_policy *kh_policy_compile(const struct kh_config *config, struct kh_er
 	bool ok = policy && lists;
 	if (ok) {
 		atomic_init(&policy->refs, 1);
-		for (size_t i = 0; i < 2; i++)
-			policy->observing[i] = (struct kh_rule){ .allow = true,
-								 .client_auth_pass = true,
-								 .closes_after_content = i == 1,
-								 .text = policy->observing_text };
+		policy->observing = (struct kh_rule){ .allow = true,
+						      .client_auth_pass = true,
+						      .text = policy->observing_text };
 		memcpy(policy->observing_text, observed, sizeof(observed));
 		policy->config = config;
 		policy->narrowings = calloc(config->n_listeners + 1, sizeof(*policy->narrowings));
@@ -185,14 +181,52 @@ const struct kh_rule *kh_policy_observing(const struct kh_policy *policy, uint16
 	const struct kh_config *config = policy->config;
 	bool observes =
 		tenant < config->n_tenants && config->tenants[tenant].mode == KH_MODE_OBSERVE;
-	return observes ? &policy->observing[0] : NULL;
+	return observes ? &policy->observing : NULL;
 }
 
-const struct kh_rule *kh_policy_observing_instead(const struct kh_policy *policy, uint16_t tenant,
-						  const struct kh_rule *rule)
+bool kh_decision_observe(const struct kh_policy *policy, uint16_t tenant, enum kh_err_code reason,
+			 const struct kh_rule *by, struct kh_decision *out)
 {
-	const struct kh_rule *instead = kh_policy_observing(policy, tenant);
-	return instead && rule->closes_after_content ? &policy->observing[1] : instead;
+	const struct kh_rule *observing = kh_policy_observing(policy, tenant);
+	if (!observing)
+		return false;
+	if (!out->bare) {
+		out->would = reason;
+		out->would_rule = by;
+		out->would_list = KH_LIST_TENANT;
+	}
+	out->bare = true;
+	/* What a rule that allows says of the connection and of limits stays. */
+	if (!out->rule || !out->rule->allow || !out->allow)
+		out->rule = observing;
+	out->allow = true;
+	out->reason = KH_ERR_NONE;
+	return true;
+}
+
+bool kh_decision_mark_there(const struct kh_decision *there, struct kh_decision *out)
+{
+	if (there->would == KH_ERR_NONE || out->would != KH_ERR_NONE)
+		return false;
+	out->would = there->would;
+	out->would_rule = there->would_rule;
+	out->would_list = there->would_list;
+	return true;
+}
+
+/* A denial of a list that goes on below it. */
+static void note(const struct kh_policy *policy, uint16_t tenant, const struct kh_heard *heard,
+		 struct kh_decision *out)
+{
+	bool own = heard->noted && (!heard->site_noted || kh_policy_observing(policy, tenant));
+	const struct kh_rule *noted = own ? heard->noted : heard->site_noted;
+	if (!noted)
+		return;
+	out->would = KH_ERR_DENIED_BY_RULE;
+	out->would_rule = noted;
+	out->would_list = own ? KH_LIST_TENANT : KH_LIST_SITE;
+	/* As one of those that all of its tenant's only observe. */
+	out->bare = own && kh_policy_observing(policy, tenant);
 }
 
 void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,
@@ -203,19 +237,12 @@ void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,
 			out->reason = KH_ERR_TUNNEL_ONLY;
 			return;
 		}
-		out->would = heard->noted ? KH_ERR_DENIED_BY_RULE : KH_ERR_NONE;
-		out->would_rule = heard->noted;
-		out->would_list = heard->site_noted;
-	} else {
-		const struct kh_rule *instead = kh_policy_observing(policy, tenant);
-		if (!instead)
-			return;
-		out->would = out->reason;
-		out->would_rule = out->rule;
-		out->rule = instead;
+		note(policy, tenant, heard, out);
+		out->reason = KH_ERR_NONE;
+		out->allow = true;
+	} else if (!kh_decision_observe(policy, tenant, out->reason, out->rule, out)) {
+		return;
 	}
-	out->reason = KH_ERR_NONE;
-	out->allow = true;
 	out->websocket = heard->site_websocket && !(heard->flags & KH_NO_WEBSOCKET);
 }
 

@@ -107,7 +107,7 @@ struct kh_narrowing {
 	struct kh_index *own_index;
 	atomic_uint refs;
 };
-/* narrowing.c: what the configuration's reader refuses must not come in by another door. */
+/* narrowing.c: what the configuration's reader refuses must not come in another way. */
 bool kh_narrowing_check(const struct kh_rules *rules, struct kh_err *err);
 /* What else is asked when all other lists allow: `own` is what the narrowing says of it, and
  * whether of a WebSocket too. */
@@ -115,7 +115,9 @@ void kh_decision_narrow(const struct kh_decision *own, bool websocket, struct kh
 
 struct kh_steps;
 /* reading.c: the ways in which a request may be read, the plain one first. */
-enum { KH_READING_PATHS = 4 }; /* of `nth_path`: what follows is a path that nobody knows */
+enum {
+	KH_READING_PATHS = 4 + KH_PATH_CUTS
+}; /* of `nth_path`: what follows is a path that nobody knows */
 struct kh_reading_of {
 	enum kh_reading how;
 	bool any_method, any_path; /* nobody knows which */
@@ -125,6 +127,7 @@ struct kh_reading_of {
 	uint16_t port;
 	struct kh_slice method;
 	struct kh_slice path;
+	struct kh_slice cut_query; /* what follows the path; ptr NULL: it is not cut */
 	const struct kh_host *host;
 	size_t nth_method, nth_path, nth_host;
 	struct kh_steps *steps; /* of whoever asks; kh_reading_begin leaves it as it is */
@@ -136,8 +139,8 @@ bool kh_reading_next(const struct kh_request_view *request, struct kh_reading_of
 /* Most requests have one reading. */
 static inline bool kh_request_has_readings(const struct kh_request_view *request)
 {
-	return request->path_slashed.ptr || request->path_decoded.ptr || request->overrides ||
-	       request->host->kind == KH_HOST_IPV6;
+	return request->path_slashed.ptr || request->path_decoded.ptr || request->path_cuts ||
+	       request->overrides || request->host->kind == KH_HOST_IPV6;
 }
 /* Two readings of one request lead to one decision; `reading` is the other's. Either rule may be
  * NULL. */
@@ -160,10 +163,10 @@ static inline bool kh_rule_has_common_methods_only(const struct kh_rule *rule)
 /* What is known when a tenant's list has been asked. It holds what is said of the rule, so that the
  * rule itself, which lies far away, need not be looked at. */
 struct kh_heard {
-	uint8_t flags;		     /* of the rule that allows; 0: none does */
-	bool site_websocket;	     /* the site's rule does not refuse one */
-	enum kh_list site_noted;     /* the list of */
-	const struct kh_rule *noted; /* the first denial that was only observed */
+	uint8_t flags;	     /* of the rule that allows; 0: none does */
+	bool site_websocket; /* the site's rule does not refuse one */
+	const struct kh_rule *site_noted,
+		*noted; /* the first denial of either list that observes */
 };
 void kh_decision_finish(const struct kh_policy *policy, uint16_t tenant,
 			const struct kh_heard *heard, struct kh_decision *out);

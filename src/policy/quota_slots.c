@@ -68,106 +68,108 @@ static bool seal(int fd)
 	       fcntl(fd, F_ADD_SEALS, seals) == 0;
 }
 
-bool kh_quota_slots_map(struct kh_quota_slots *book, uint32_t n_slots, struct kh_err *err)
+bool kh_quota_slots_map(struct kh_quota_slots *quota_slots, uint32_t n_slots, struct kh_err *err)
 {
-	uint32_t n = book->ledger.n_slots ? book->ledger.n_slots : FIRST_SLOTS;
+	uint32_t n =
+		quota_slots->quota_ledger.n_slots ? quota_slots->quota_ledger.n_slots : FIRST_SLOTS;
 	while (n < n_slots)
 		n *= 2;
-	if (n == book->ledger.n_slots)
+	if (n == quota_slots->quota_ledger.n_slots)
 		return true;
-	if (!seal(book->fd))
+	if (!seal(quota_slots->fd))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the limits' ledger");
-	if (!has_room(book->fd, n))
+	if (!has_room(quota_slots->fd, n))
 		return kh_err_set(
 			err, KH_ERR_LIMIT,
 			"the limits' ledger: no room for %u counters (is the size of files "
 			"limited? ulimit -f)",
 			n);
 	struct kh_quota_ledger larger;
-	if (!kh_quota_ledger_map(&larger, book->fd, n, 0, err))
+	if (!kh_quota_ledger_map(&larger, quota_slots->fd, n, 0, err))
 		return false;
-	kh_quota_ledger_unmap(&book->ledger);
-	book->ledger = larger;
+	kh_quota_ledger_unmap(&quota_slots->quota_ledger);
+	quota_slots->quota_ledger = larger;
 	return true;
 }
 
 struct kh_quota_slots *kh_quota_slots_new(struct kh_err *err)
 {
-	struct kh_quota_slots *book = calloc(1, sizeof(*book));
-	if (!book) {
+	struct kh_quota_slots *quota_slots = calloc(1, sizeof(*quota_slots));
+	if (!quota_slots) {
 		(void)kh_err_set(err, KH_ERR_NO_MEMORY, "the limits' ledger: no memory");
 		return NULL;
 	}
-	book->next_slot = KH_QUOTA_LEDGER_FIRST_SLOT;
+	quota_slots->next_slot = KH_QUOTA_LEDGER_FIRST_SLOT;
 	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	book->fd = memfd_create("keyhole-ledger", flags | MFD_NOEXEC_SEAL);
-	if (book->fd < 0 && errno == EINVAL)
-		book->fd = memfd_create("keyhole-ledger", flags);
-	if (book->fd < 0)
+	quota_slots->fd = memfd_create("keyhole-quota-ledger", flags | MFD_NOEXEC_SEAL);
+	if (quota_slots->fd < 0 && errno == EINVAL)
+		quota_slots->fd = memfd_create("keyhole-quota-ledger", flags);
+	if (quota_slots->fd < 0)
 		(void)kh_err_sys(err, KH_ERR_SYSTEM, errno, "the limits' ledger");
-	else if (kh_quota_slots_map(book, FIRST_SLOTS, err))
-		return book;
-	kh_quota_slots_free(book);
+	else if (kh_quota_slots_map(quota_slots, FIRST_SLOTS, err))
+		return quota_slots;
+	kh_quota_slots_free(quota_slots);
 	return NULL;
 }
 
-void kh_quota_slots_free(struct kh_quota_slots *book)
+void kh_quota_slots_free(struct kh_quota_slots *quota_slots)
 {
-	if (!book)
+	if (!quota_slots)
 		return;
-	kh_quota_ledger_unmap(&book->ledger);
-	if (book->fd >= 0)
-		(void)close(book->fd);
-	free(book->entries);
-	free(book->index);
-	free(book->left);
-	free(book->free_slots);
-	free(book);
+	kh_quota_ledger_unmap(&quota_slots->quota_ledger);
+	if (quota_slots->fd >= 0)
+		(void)close(quota_slots->fd);
+	free(quota_slots->entries);
+	free(quota_slots->index);
+	free(quota_slots->left);
+	free(quota_slots->free_slots);
+	free(quota_slots);
 }
 
-int kh_quota_slots_fd(const struct kh_quota_slots *book)
+int kh_quota_slots_fd(const struct kh_quota_slots *quota_slots)
 {
-	return book->fd;
+	return quota_slots->fd;
 }
 
-uint32_t kh_quota_slots_slots(const struct kh_quota_slots *book)
+uint32_t kh_quota_slots_slots(const struct kh_quota_slots *quota_slots)
 {
-	return book->ledger.n_slots;
+	return quota_slots->quota_ledger.n_slots;
 }
 
 /* ---- entries by their key ---- */
 
-static size_t place_of(const struct kh_quota_slots *book, const uint8_t *key)
+static size_t place_of(const struct kh_quota_slots *quota_slots, const uint8_t *key)
 {
 	uint64_t hash;
 	memcpy(&hash, key, sizeof(hash));
-	return (size_t)hash & (book->n_index - 1);
+	return (size_t)hash & (quota_slots->n_index - 1);
 }
 
-struct kh_quota_slots_entry *kh_quota_slots_find(const struct kh_quota_slots *book,
+struct kh_quota_slots_entry *kh_quota_slots_find(const struct kh_quota_slots *quota_slots,
 						 const uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES])
 {
-	if (book->n_index == 0)
+	if (quota_slots->n_index == 0)
 		return NULL;
-	for (size_t at = place_of(book, key); book->index[at];
-	     at = (at + 1) & (book->n_index - 1)) {
-		struct kh_quota_slots_entry *entry = &book->entries[book->index[at] - 1];
+	for (size_t at = place_of(quota_slots, key); quota_slots->index[at];
+	     at = (at + 1) & (quota_slots->n_index - 1)) {
+		struct kh_quota_slots_entry *entry =
+			&quota_slots->entries[quota_slots->index[at] - 1];
 		if (memcmp(entry->key, key, KH_QUOTA_SLOTS_KEY_BYTES) == 0)
 			return entry;
 	}
 	return NULL;
 }
 
-static void put_index(struct kh_quota_slots *book, size_t number)
+static void put_index(struct kh_quota_slots *quota_slots, size_t number)
 {
-	size_t at = place_of(book, book->entries[number].key);
-	while (book->index[at])
-		at = (at + 1) & (book->n_index - 1);
-	book->index[at] = (uint32_t)(number + 1);
+	size_t at = place_of(quota_slots, quota_slots->entries[number].key);
+	while (quota_slots->index[at])
+		at = (at + 1) & (quota_slots->n_index - 1);
+	quota_slots->index[at] = (uint32_t)(number + 1);
 }
 
 /* At least twice as many places as entries. */
-static bool index_anew(struct kh_quota_slots *book, size_t n_entries)
+static bool index_anew(struct kh_quota_slots *quota_slots, size_t n_entries)
 {
 	size_t n = 64;
 	while (n < 2 * (n_entries + 1))
@@ -175,11 +177,11 @@ static bool index_anew(struct kh_quota_slots *book, size_t n_entries)
 	uint32_t *index = calloc(n, sizeof(*index));
 	if (!index)
 		return false;
-	free(book->index);
-	book->index = index;
-	book->n_index = n;
-	for (size_t i = 0; i < book->n_entries; i++)
-		put_index(book, i);
+	free(quota_slots->index);
+	quota_slots->index = index;
+	quota_slots->n_index = n;
+	for (size_t i = 0; i < quota_slots->n_entries; i++)
+		put_index(quota_slots, i);
 	return true;
 }
 
@@ -189,127 +191,134 @@ static void *grow(void *list, size_t count, size_t size)
 	return (count & (count - 1)) == 0 ? reallocarray(list, count ? count * 2 : 1, size) : list;
 }
 
-struct kh_quota_slots_entry *kh_quota_slots_add(struct kh_quota_slots *book,
+struct kh_quota_slots_entry *kh_quota_slots_add(struct kh_quota_slots *quota_slots,
 						const uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES])
 {
-	if (book->n_entries >= KH_LIMIT_QUOTA_SLOTS)
+	if (quota_slots->n_entries >= KH_LIMIT_QUOTA_SLOTS)
 		return NULL;
 	struct kh_quota_slots_entry *entries =
-		grow(book->entries, book->n_entries, sizeof(*book->entries));
+		grow(quota_slots->entries, quota_slots->n_entries, sizeof(*quota_slots->entries));
 	if (!entries)
 		return NULL;
-	book->entries = entries;
-	if (2 * (book->n_entries + 1) > book->n_index && !index_anew(book, book->n_entries * 2))
+	quota_slots->entries = entries;
+	if (2 * (quota_slots->n_entries + 1) > quota_slots->n_index &&
+	    !index_anew(quota_slots, quota_slots->n_entries * 2))
 		return NULL;
-	struct kh_quota_slots_entry *entry = &entries[book->n_entries];
+	struct kh_quota_slots_entry *entry = &entries[quota_slots->n_entries];
 	*entry = (struct kh_quota_slots_entry){ 0 };
 	memcpy(entry->key, key, KH_QUOTA_SLOTS_KEY_BYTES);
-	put_index(book, book->n_entries++);
+	put_index(quota_slots, quota_slots->n_entries++);
 	return entry;
 }
 
-uint64_t kh_quota_slots_used(const struct kh_quota_slots *book,
+uint64_t kh_quota_slots_used(const struct kh_quota_slots *quota_slots,
 			     const struct kh_quota_slots_entry *entry, uint64_t now_ms)
 {
 	const struct kh_rate *rate = &entry->rate;
 	if (rate->slot > 0)
-		return kh_bucket_used(atomic_load(&book->ledger.slots[rate->slot]), rate, now_ms);
+		return kh_bucket_used(atomic_load(&quota_slots->quota_ledger.slots[rate->slot]),
+				      rate, now_ms);
 	/* As a bucket of that number would stand now. */
 	return kh_bucket_used(kh_bucket_value(rate, entry->used_ms, entry->used), rate, now_ms);
 }
 
 /* ---- slots ---- */
 
-static bool leave_slot(struct kh_quota_slots *book, uint32_t slot, uint64_t now_ms)
+static bool leave_slot(struct kh_quota_slots *quota_slots, uint32_t slot, uint64_t now_ms)
 {
-	struct kh_quota_slots_left *left = grow(book->left, book->n_left, sizeof(*left));
+	struct kh_quota_slots_left *left =
+		grow(quota_slots->left, quota_slots->n_left, sizeof(*left));
 	if (!left)
 		return false; /* it is lost, which is no harm */
-	book->left = left;
-	left[book->n_left++] = (struct kh_quota_slots_left){ slot, book->assignments, now_ms };
+	quota_slots->left = left;
+	left[quota_slots->n_left++] =
+		(struct kh_quota_slots_left){ slot, quota_slots->assignments, now_ms };
 	return true;
 }
 
-static bool has_rested(const struct kh_quota_slots *book, uint32_t since, uint64_t since_ms,
+static bool has_rested(const struct kh_quota_slots *quota_slots, uint32_t since, uint64_t since_ms,
 		       uint64_t now_ms)
 {
-	return book->assignments - since >= REST_ASSIGNMENTS && now_ms - since_ms >= REST_MS;
+	return quota_slots->assignments - since >= REST_ASSIGNMENTS && now_ms - since_ms >= REST_MS;
 }
 
-static void free_slot(struct kh_quota_slots *book, uint32_t slot)
+static void free_slot(struct kh_quota_slots *quota_slots, uint32_t slot)
 {
-	uint32_t *slots = grow(book->free_slots, book->n_free, sizeof(*slots));
+	uint32_t *slots = grow(quota_slots->free_slots, quota_slots->n_free, sizeof(*slots));
 	if (!slots)
 		return;
-	book->free_slots = slots;
-	slots[book->n_free++] = slot;
+	quota_slots->free_slots = slots;
+	slots[quota_slots->n_free++] = slot;
 }
 
 /* What has rested may be given out again; limits that went, and of which nothing is in use any
  * more, are forgotten. */
-static void sweep(struct kh_quota_slots *book, uint64_t now_ms)
+static void sweep(struct kh_quota_slots *quota_slots, uint64_t now_ms)
 {
 	size_t kept = 0;
-	for (size_t i = 0; i < book->n_left; i++) {
-		if (has_rested(book, book->left[i].since, book->left[i].since_ms, now_ms))
-			free_slot(book, book->left[i].slot);
+	for (size_t i = 0; i < quota_slots->n_left; i++) {
+		if (has_rested(quota_slots, quota_slots->left[i].since,
+			       quota_slots->left[i].since_ms, now_ms))
+			free_slot(quota_slots, quota_slots->left[i].slot);
 		else
-			book->left[kept++] = book->left[i];
+			quota_slots->left[kept++] = quota_slots->left[i];
 	}
-	book->n_left = kept;
+	quota_slots->n_left = kept;
 	kept = 0;
-	for (size_t i = 0; i < book->n_entries; i++) {
-		struct kh_quota_slots_entry *entry = &book->entries[i];
+	for (size_t i = 0; i < quota_slots->n_entries; i++) {
+		struct kh_quota_slots_entry *entry = &quota_slots->entries[i];
 		if (!entry->live && entry->rate.slot > 0 &&
-		    has_rested(book, entry->died, entry->died_ms, now_ms)) {
+		    has_rested(quota_slots, entry->died, entry->died_ms, now_ms)) {
 			entry->used = kh_quota_slots_is_bucket(entry)
-					      ? kh_quota_slots_used(book, entry, now_ms)
+					      ? kh_quota_slots_used(quota_slots, entry, now_ms)
 					      : 0;
 			entry->used_ms = now_ms;
-			free_slot(book, entry->rate.slot);
+			free_slot(quota_slots, entry->rate.slot);
 			entry->rate.slot = 0;
 		}
 		if (!entry->live && entry->rate.slot == 0 &&
 		    (!kh_quota_slots_is_bucket(entry) ||
-		     kh_quota_slots_used(book, entry, now_ms) == 0))
+		     kh_quota_slots_used(quota_slots, entry, now_ms) == 0))
 			continue;
-		book->entries[kept++] = *entry;
+		quota_slots->entries[kept++] = *entry;
 	}
-	bool fewer = kept < book->n_entries;
+	bool fewer = kept < quota_slots->n_entries;
 	/* `grow` counts on it: between two powers of two the list has room for the larger one. */
 	if (fewer && kept > 0) {
 		size_t room = 1;
 		while (room < kept)
 			room *= 2;
 		struct kh_quota_slots_entry *entries =
-			reallocarray(book->entries, room, sizeof(*entries));
-		book->entries = entries ? entries : book->entries;
+			reallocarray(quota_slots->entries, room, sizeof(*entries));
+		quota_slots->entries = entries ? entries : quota_slots->entries;
 	}
-	book->n_entries = kept;
+	quota_slots->n_entries = kept;
 	if (fewer) {
-		memset(book->index, 0, book->n_index * sizeof(*book->index));
+		memset(quota_slots->index, 0, quota_slots->n_index * sizeof(*quota_slots->index));
 		for (size_t i = 0; i < kept; i++)
-			put_index(book, i);
+			put_index(quota_slots, i);
 	}
 }
 
 /* Return: 0 when there is none left. */
-static uint32_t new_slot(struct kh_quota_slots *book, struct kh_err *err)
+static uint32_t new_slot(struct kh_quota_slots *quota_slots, struct kh_err *err)
 {
-	if (book->n_free > 0)
-		return book->free_slots[--book->n_free];
-	if (book->next_slot >= KH_LIMIT_QUOTA_SLOTS) {
+	if (quota_slots->n_free > 0)
+		return quota_slots->free_slots[--quota_slots->n_free];
+	if (quota_slots->next_slot >= KH_LIMIT_QUOTA_SLOTS) {
 		(void)kh_err_set(err, KH_ERR_CONFIG, "more than %d limits that are counted",
 				 KH_LIMIT_QUOTA_SLOTS);
 		return 0;
 	}
-	return kh_quota_slots_map(book, book->next_slot + 1, err) ? book->next_slot++ : 0;
+	return kh_quota_slots_map(quota_slots, quota_slots->next_slot + 1, err)
+		       ? quota_slots->next_slot++
+		       : 0;
 }
 
 /* ---- the configuration's limits ---- */
 
 struct assignment {
-	struct kh_quota_slots *book;
+	struct kh_quota_slots *quota_slots;
 	uint64_t now_ms;
 	EVP_MD_CTX *md;
 	struct kh_err *err;
@@ -342,23 +351,23 @@ static bool key_of(const struct assignment *a, const struct owner *owner, enum k
 static bool settle(const struct assignment *a, struct kh_quota_slots_entry *entry,
 		   const struct kh_rate *rate, bool fresh)
 {
-	struct kh_quota_slots *book = a->book;
-	bool bucket = rate->kind <= KH_QUOTA_BYTES_DOWN;
+	struct kh_quota_slots *quota_slots = a->quota_slots;
+	bool bucket = kh_quota_is_rate(rate->kind);
 	if (entry->rate.slot > 0 && (!bucket || entry->rate.amount == rate->amount)) {
 		entry->rate.burst = rate->burst;
 		return true;
 	}
-	uint64_t used = fresh || !bucket ? 0 : kh_quota_slots_used(book, entry, a->now_ms);
-	if (fresh && book->spent)
+	uint64_t used = fresh || !bucket ? 0 : kh_quota_slots_used(quota_slots, entry, a->now_ms);
+	if (fresh && quota_slots->spent)
 		used = rate->burst;
-	uint32_t slot = new_slot(book, a->err);
+	uint32_t slot = new_slot(quota_slots, a->err);
 	if (slot == 0)
 		return false;
 	if (entry->rate.slot > 0)
-		(void)leave_slot(book, entry->rate.slot, a->now_ms);
+		(void)leave_slot(quota_slots, entry->rate.slot, a->now_ms);
 	entry->rate = *rate;
 	entry->rate.slot = slot;
-	atomic_store(&book->ledger.slots[slot],
+	atomic_store(&quota_slots->quota_ledger.slots[slot],
 		     bucket ? kh_bucket_value(rate, a->now_ms, used) : 0);
 	return true;
 }
@@ -371,11 +380,11 @@ static bool assign_one(const struct assignment *a, struct owner owner, const str
 	do {
 		if (!key_of(a, &owner, rate->kind, rate->period_ms, key))
 			return false;
-		entry = kh_quota_slots_find(a->book, key);
+		entry = kh_quota_slots_find(a->quota_slots, key);
 		owner.nth++;
 	} while (entry && entry->live);
 	bool fresh = !entry;
-	if (fresh && !(entry = kh_quota_slots_add(a->book, key)))
+	if (fresh && !(entry = kh_quota_slots_add(a->quota_slots, key)))
 		return kh_err_set(a->err, KH_ERR_CONFIG, "too many limits, or no memory for them");
 	entry->live = true;
 	if (!settle(a, entry, rate, fresh))
@@ -437,17 +446,17 @@ static bool assign_all(const struct assignment *a, struct kh_config *config)
 	return true;
 }
 
-bool kh_quota_slots_assign(struct kh_quota_slots *book, struct kh_config *config, uint64_t now_ms,
-			   struct kh_err *err)
+bool kh_quota_slots_assign(struct kh_quota_slots *quota_slots, struct kh_config *config,
+			   uint64_t now_ms, struct kh_err *err)
 {
-	struct assignment a = { book, now_ms, EVP_MD_CTX_new(), err };
+	struct assignment a = { quota_slots, now_ms, EVP_MD_CTX_new(), err };
 	if (!a.md)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "limits: no memory");
-	book->assignments++;
-	for (size_t i = 0; i < book->n_entries; i++) {
-		struct kh_quota_slots_entry *entry = &book->entries[i];
+	quota_slots->assignments++;
+	for (size_t i = 0; i < quota_slots->n_entries; i++) {
+		struct kh_quota_slots_entry *entry = &quota_slots->entries[i];
 		if (entry->live) {
-			entry->died = book->assignments;
+			entry->died = quota_slots->assignments;
 			entry->died_ms = now_ms;
 		}
 		entry->live = false;
@@ -455,10 +464,10 @@ bool kh_quota_slots_assign(struct kh_quota_slots *book, struct kh_config *config
 	bool ok = assign_all(&a, config);
 	EVP_MD_CTX_free(a.md);
 	if (ok)
-		sweep(book, now_ms);
-	if (ok && book->spent)
-		atomic_store(&book->ledger.slots[KH_QUOTA_LEDGER_CHANGED], 1);
-	book->spent = book->spent && !ok;
+		sweep(quota_slots, now_ms);
+	if (ok && quota_slots->spent)
+		atomic_store(&quota_slots->quota_ledger.slots[KH_QUOTA_LEDGER_CHANGED], 1);
+	quota_slots->spent = quota_slots->spent && !ok;
 	return ok;
 }
 
@@ -474,33 +483,33 @@ static void hold_places(_Atomic uint64_t *slot, const struct kh_rate *rate, unsi
 			       rate->burst < UINT32_MAX ? (uint32_t)rate->burst : UINT32_MAX);
 }
 
-void kh_quota_slots_end_worker(struct kh_quota_slots *book, unsigned column, bool alone,
+void kh_quota_slots_end_worker(struct kh_quota_slots *quota_slots, unsigned column, bool alone,
 			       uint64_t now_ms)
 {
-	for (size_t i = 0; i < book->n_entries; i++) {
-		const struct kh_quota_slots_entry *entry = &book->entries[i];
+	for (size_t i = 0; i < quota_slots->n_entries; i++) {
+		const struct kh_quota_slots_entry *entry = &quota_slots->entries[i];
 		if (entry->rate.slot == 0)
 			continue;
-		_Atomic uint64_t *slot = &book->ledger.slots[entry->rate.slot];
+		_Atomic uint64_t *slot = &quota_slots->quota_ledger.slots[entry->rate.slot];
 		if (kh_quota_slots_is_bucket(entry))
 			kh_bucket_hold(slot, &entry->rate, now_ms);
 		else
 			hold_places(slot, &entry->rate, column, alone);
 	}
 	/* What stands there may be another number now; whoever wrote it need not have said so. */
-	if (kh_quota_slots_has_buckets(book))
-		atomic_store(&book->ledger.slots[KH_QUOTA_LEDGER_CHANGED], 1);
+	if (kh_quota_slots_has_buckets(quota_slots))
+		atomic_store(&quota_slots->quota_ledger.slots[KH_QUOTA_LEDGER_CHANGED], 1);
 }
 
-bool kh_quota_slots_has_buckets(const struct kh_quota_slots *book)
+bool kh_quota_slots_has_buckets(const struct kh_quota_slots *quota_slots)
 {
-	for (size_t i = 0; i < book->n_entries; i++)
-		if (kh_quota_slots_is_bucket(&book->entries[i]))
+	for (size_t i = 0; i < quota_slots->n_entries; i++)
+		if (kh_quota_slots_is_bucket(&quota_slots->entries[i]))
 			return true;
 	return false;
 }
 
-bool kh_quota_slots_has_changed(struct kh_quota_slots *book)
+bool kh_quota_slots_has_changed(struct kh_quota_slots *quota_slots)
 {
-	return atomic_exchange(&book->ledger.slots[KH_QUOTA_LEDGER_CHANGED], 0) != 0;
+	return atomic_exchange(&quota_slots->quota_ledger.slots[KH_QUOTA_LEDGER_CHANGED], 0) != 0;
 }

@@ -26,7 +26,7 @@ struct kh_quota_slots_left {
 
 struct kh_quota_slots {
 	int fd;
-	struct kh_quota_ledger ledger;
+	struct kh_quota_ledger quota_ledger;
 	struct kh_quota_slots_entry *entries;
 	size_t n_entries;
 	uint32_t *index; /* by key: number of the entry + 1 */
@@ -42,19 +42,19 @@ struct kh_quota_slots {
 
 static inline bool kh_quota_slots_is_bucket(const struct kh_quota_slots_entry *entry)
 {
-	return entry->rate.kind <= KH_QUOTA_BYTES_DOWN;
+	return kh_quota_is_rate(entry->rate.kind);
 }
 
-/* book.c */
+/* quota_slots.c */
 /* NULL without memory, or above KH_LIMIT_QUOTA_SLOTS. `key` must not be there. */
-struct kh_quota_slots_entry *kh_quota_slots_add(struct kh_quota_slots *book,
+struct kh_quota_slots_entry *kh_quota_slots_add(struct kh_quota_slots *quota_slots,
 						const uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES]);
-struct kh_quota_slots_entry *kh_quota_slots_find(const struct kh_quota_slots *book,
+struct kh_quota_slots_entry *kh_quota_slots_find(const struct kh_quota_slots *quota_slots,
 						 const uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES]);
 /* How many are in use now. Of buckets. */
-uint64_t kh_quota_slots_used(const struct kh_quota_slots *book,
+uint64_t kh_quota_slots_used(const struct kh_quota_slots *quota_slots,
 			     const struct kh_quota_slots_entry *entry, uint64_t now_ms);
 /* Maps at least so many slots; `fd` grows where it is smaller. */
-bool kh_quota_slots_map(struct kh_quota_slots *book, uint32_t n_slots, struct kh_err *err);
+bool kh_quota_slots_map(struct kh_quota_slots *quota_slots, uint32_t n_slots, struct kh_err *err);
 
 #endif

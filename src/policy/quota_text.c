@@ -29,6 +29,7 @@ enum kh_err_code kh_verdict_code(const struct kh_verdict *verdict)
 	case KH_QUOTA_BYTES_DOWN:
 	case KH_QUOTA_CONCURRENCY:
 	case KH_QUOTA_CONNECTIONS:
+	case KH_QUOTA_KINDS:
 		break;
 	}
 	return verdict->wait_ms <= KH_LIMIT_PATIENCE_MS ? KH_ERR_LIMIT : KH_ERR_LIMIT_SPENT;
@@ -59,14 +60,10 @@ const char *kh_verdict_limit(const struct kh_verdict *verdict, char out[KH_VERDI
 {
 	char value[KH_RATE_BYTES];
 	const char *text = value;
-	if (verdict->rate)
-		text = kh_rate_show(verdict->rate, value);
-	else if (verdict->kind == KH_QUOTA_MAX_BODY)
-		text = kh_value_show_size(verdict->most, value);
-	else if (verdict->kind == KH_QUOTA_TUNNEL_LIFETIME)
-		text = kh_value_show_duration(verdict->most, value);
+	if (verdict->rate.kind != KH_QUOTA_NONE)
+		text = kh_rate_show(&verdict->rate, value);
 	else
-		(void)snprintf(value, sizeof(value), "%llu", (unsigned long long)verdict->most);
+		text = kh_quota_show(verdict->kind, verdict->most, value);
 	(void)snprintf(out, KH_VERDICT_LIMIT_BYTES, "%s %s", kh_quota_name(verdict->kind), text);
 	return out;
 }
@@ -95,18 +92,29 @@ void kh_verdict_text(const struct kh_verdict *verdict, const char *name, struct 
 	enum kh_err_code code = kh_verdict_code(verdict);
 	show_whose(verdict, name, whose, sizeof(whose));
 	(void)kh_verdict_limit(verdict, limit);
-	if (verdict->rate)
+	switch (verdict->kind) {
+	case KH_QUOTA_REQUESTS:
+	case KH_QUOTA_BYTES_UP:
+	case KH_QUOTA_BYTES_DOWN:
 		rate_text(verdict, whose, limit, err);
-	else if (verdict->kind == KH_QUOTA_MAX_BODY)
+		break;
+	case KH_QUOTA_MAX_BODY:
 		kh_err_set(err, code, "the content is larger than the limit of %s: %s", whose,
 			   limit);
-	else if (verdict->kind == KH_QUOTA_TUNNEL_LIFETIME)
+		break;
+	case KH_QUOTA_TUNNEL_LIFETIME:
 		kh_err_set(err, code,
 			   "the tunnel has lasted as long as the limit of %s lets it: %s", whose,
 			   limit);
-	else
+		break;
+	case KH_QUOTA_CONCURRENCY:
+	case KH_QUOTA_CONNECTIONS:
+	case KH_QUOTA_NONE:
+	case KH_QUOTA_KINDS:
 		kh_err_set(err, code, "the limit of %s is reached: %s (%llu at this moment)", whose,
 			   limit, (unsigned long long)verdict->used);
+		break;
+	}
 	if (err && code == KH_ERR_LIMIT)
 		err->retry_after_s =
 			(unsigned)(verdict->wait_ms > 1000 ? seconds(verdict->wait_ms) : 1);

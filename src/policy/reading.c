@@ -1,16 +1,23 @@
 /*
  * reading.c - the ways in which a server may read a request
  *
- * Its path with %2F as it is and as '/', and decoded further; the method of its line and those that
- * it asks to be taken for; its path, or one that a field names; its host, the address that this one
- * carries, or one that a field names; and a GET of what a field has it copy. Nobody here knows
- * which of them the server takes, so all must be allowed, and alike.
+ * Its path with %2F as it is and as '/', and decoded further, each of them also up to an escaped
+ * '?' or '#'; the method of its line and those that it asks to be taken for; its path, or one that
+ * a field names; its host, the address that this one carries, or one that a field names; and a GET
+ * of what a field or parameter has it read. Nobody here knows which of them the server takes, so
+ * all must be allowed, and alike.
  */
 #include "policy_internal.h"
 
 #include <string.h>
 
-enum { AS_IT_IS, SLASHED, DECODED, SOURCE, UNKNOWN, N_PATHS };
+enum { AS_IT_IS, SLASHED, DECODED, CUT, SOURCE = CUT + KH_PATH_CUTS, UNKNOWN, N_PATHS };
+_Static_assert((int)UNKNOWN == (int)KH_READING_PATHS, "all others are known paths");
+
+static bool is_cut(size_t nth)
+{
+	return nth >= CUT && nth < SOURCE;
+}
 
 static bool has_path(const struct kh_request_view *request, const struct kh_reading_of *r)
 {
@@ -19,6 +26,8 @@ static bool has_path(const struct kh_request_view *request, const struct kh_read
 	if (nth == SOURCE)
 		return r->nth_method == 0 && r->nth_host == 0 && request->overrides &&
 		       request->overrides->source != KH_COPY_NONE;
+	if (is_cut(nth))
+		return request->path_cuts && nth - CUT < request->path_cuts->n;
 	return nth == AS_IT_IS || (nth == SLASHED && request->path_slashed.ptr) ||
 	       (nth == DECODED && request->path_decoded.ptr) ||
 	       (nth == UNKNOWN && request->overrides && request->overrides->path);
@@ -51,21 +60,29 @@ static bool take_host(const struct kh_request_view *request, struct kh_reading_o
 
 static void fill(const struct kh_request_view *request, struct kh_reading_of *r)
 {
-	static const enum kh_reading names[N_PATHS] = { KH_READ_PLAIN, KH_READ_SLASHED,
-							KH_READ_DECODED, KH_READ_SOURCE,
-							KH_READ_OTHER_PATH };
+	static const enum kh_reading names[N_PATHS] = { [SLASHED] = KH_READ_SLASHED,
+							[DECODED] = KH_READ_DECODED,
+							[SOURCE] = KH_READ_SOURCE,
+							[UNKNOWN] = KH_READ_OTHER_PATH };
 	bool carried = r->host == &r->carried;
-	r->how = r->nth_host	 ? carried ? KH_READ_OTHER_ADDRESS : KH_READ_OTHER_HOST
-		 : r->nth_method ? KH_READ_OTHER_METHOD
-				 : names[r->nth_path];
+	r->how = r->nth_host	       ? carried ? KH_READ_OTHER_ADDRESS : KH_READ_OTHER_HOST
+		 : r->nth_method       ? KH_READ_OTHER_METHOD
+		 : is_cut(r->nth_path) ? KH_READ_CUT
+				       : names[r->nth_path];
 	r->method = r->nth_method ? kh_slice_str(request->overrides->methods[r->nth_method - 1])
 				  : request->method;
 	r->any_method = r->nth_method && kh_slice_eq(r->method, KH_SLICE(KH_OVERRIDING_ANY));
 	r->path = r->nth_path == SLASHED   ? request->path_slashed
 		  : r->nth_path == DECODED ? request->path_decoded
 					   : request->path;
+	r->cut_query = kh_slice_of(NULL, 0);
+	if (is_cut(r->nth_path)) {
+		r->path = request->path_cuts->list[r->nth_path - CUT].path;
+		r->cut_query = request->path_cuts->list[r->nth_path - CUT].query;
+	}
 	r->any_path = r->nth_path == UNKNOWN;
-	r->respelled = carried || r->nth_path == SLASHED || r->nth_path == DECODED;
+	r->respelled =
+		carried || r->nth_path == SLASHED || r->nth_path == DECODED || is_cut(r->nth_path);
 	r->source = r->nth_path == SOURCE;
 	if (!r->source) {
 		r->no_host = r->no_host && r->nth_host > 0;
@@ -86,6 +103,7 @@ void kh_reading_begin(const struct kh_request_view *request, struct kh_reading_o
 	out->port = request->port;
 	out->method = request->method;
 	out->path = request->path;
+	out->cut_query = kh_slice_of(NULL, 0);
 	out->host = request->host;
 	out->nth_method = out->nth_path = out->nth_host = 0;
 }
@@ -118,15 +136,17 @@ const char *kh_reading_text(enum kh_reading reading)
 	case KH_READ_OTHER_METHOD:
 		return "the method that a field or parameter of it asks for";
 	case KH_READ_OTHER_PATH:
-		return "the path that a field of it asks for";
+		return "the path that a field or parameter of it asks for";
 	case KH_READ_DECODED:
 		return "its path decoded further";
+	case KH_READ_CUT:
+		return "its path cut at an escaped ? or #";
 	case KH_READ_OTHER_ADDRESS:
 		return "the IPv4 address that its address carries";
 	case KH_READ_OTHER_HOST:
-		return "the host that a field of it names";
+		return "the host that a field or parameter of it names";
 	case KH_READ_SOURCE:
-		return "what a field of it has the server copy";
+		return "what a field or parameter of it has the server read";
 	case KH_READ_METHOD_CASE:
 		return "its method read without case";
 	case KH_READ_PATH_SPELLING:
@@ -134,7 +154,7 @@ const char *kh_reading_text(enum kh_reading reading)
 	case KH_READ_QUERY_SPELLING:
 		return "its query read without case and escapes";
 	case KH_READ_FIELD_SPELLING:
-		return "its fields read without case, and '_' as '-'";
+		return "its fields read without case, quotes and parameters, and '_' as '-'";
 	case KH_READ_RESOLVED:
 		return "an address that its host resolves into";
 	}

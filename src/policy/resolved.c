@@ -11,7 +11,8 @@
 
 struct asked {
 	struct kh_inquiry *q;
-	bool unread; /* a tunnel: whatever is asked for in it */
+	bool unread;		     /* a tunnel: whatever is asked for in it */
+	const struct kh_rule *noted; /* of one list: the first denial that observes */
 };
 
 /* Does that rule decide, in the reading that is looked at? */
@@ -26,8 +27,8 @@ static bool decides(const struct asked *a, const struct kh_index *index, const s
 }
 
 /* In that reading: the first rule by address of the list, in front of the one of that number. */
-static const struct kh_rule *first_of(const struct asked *a, const struct kh_index *index,
-				      size_t list, size_t before, const struct kh_host_keys *keys)
+static const struct kh_rule *first_of(struct asked *a, const struct kh_index *index, size_t list,
+				      size_t before, const struct kh_host_keys *keys)
 {
 	struct kh_index_walk walk;
 	kh_index_walk_begin(&walk, index, list, keys);
@@ -35,17 +36,18 @@ static const struct kh_rule *first_of(const struct asked *a, const struct kh_ind
 		const struct kh_request_view *request = a->q->request;
 		a->q->steps.done++;
 		if (m->rule->host.match != KH_MATCH_RANGE || m->scheme != request->scheme ||
-		    m->port != request->port || (m->flags & (KH_OBSERVES | KH_EXACT)))
+		    m->port != request->port || (m->flags & KH_EXACT) || !decides(a, index, m))
 			continue;
-		if (decides(a, index, m))
+		if (!(m->flags & KH_OBSERVES))
 			return m->rule;
+		a->noted = a->noted ? a->noted : m->rule;
 	}
 	return NULL;
 }
 
 /* What lets one reading through says nothing of the others. Return: NULL: no reading is denied. */
-static const struct kh_rule *denial(const struct asked *a, const struct kh_index *index,
-				    size_t list, size_t before, const struct kh_host *addr)
+static const struct kh_rule *denial(struct asked *a, const struct kh_index *index, size_t list,
+				    size_t before, const struct kh_host *addr)
 {
 	struct kh_host_keys keys;
 	kh_index_find(index, addr, &keys);
@@ -61,10 +63,11 @@ static const struct kh_rule *denial(const struct asked *a, const struct kh_index
 }
 
 /* One list, for the address and for what it carries. `by`: its rule that allows. */
-static bool list_denies(const struct asked *a, const struct kh_index *index, size_t list,
+static bool list_denies(struct asked *a, const struct kh_index *index, size_t list,
 			const struct kh_rules *rules, const struct kh_rule *by,
 			const struct kh_host *addr, struct kh_decision *out)
 {
+	a->noted = NULL;
 	if (!kh_index_has_ranges(index, list))
 		return false;
 	bool inside = by >= rules->list && by < rules->list + rules->count;
@@ -84,8 +87,41 @@ static bool list_denies(const struct asked *a, const struct kh_index *index, siz
 	return rule != NULL;
 }
 
+/* The list that was asked last goes on below a denial. */
+static void note(const struct asked *asked, enum kh_list list, struct kh_decision *out)
+{
+	if (!asked->noted || out->would != KH_ERR_NONE)
+		return;
+	out->would = KH_ERR_DENIED_BY_RULE;
+	out->would_rule = asked->noted;
+	out->would_list = list;
+}
+
+/* Where all of the tenant's rules only observe, its denial is noted. */
+static bool tenant_denies(const struct kh_policy *policy, uint16_t tenant, struct asked *asked,
+			  const struct kh_decision *decision, const struct kh_host *addr,
+			  struct kh_decision *out)
+{
+	struct kh_decision own = { .allow = false };
+	bool denied = list_denies(asked, kh_policy_index(policy), kh_tenant_list(tenant),
+				  &kh_policy_config(policy)->tenants[tenant].rules, decision->rule,
+				  addr, &own);
+	if (!denied && asked->noted)
+		own.rule = asked->noted;
+	if (own.rule &&
+	    kh_decision_observe(policy, tenant, KH_ERR_DENIED_BY_RULE, own.rule, &own)) {
+		*out = own;
+		return false;
+	}
+	if (denied)
+		*out = own;
+	else
+		note(asked, KH_LIST_TENANT, out);
+	return denied;
+}
+
 static bool any_list_denies(const struct kh_policy *policy, uint16_t tenant,
-			    const struct kh_narrowing *narrowing, const struct asked *asked,
+			    const struct kh_narrowing *narrowing, struct asked *asked,
 			    const struct kh_decision *decision, const struct kh_host *addr,
 			    struct kh_decision *out)
 {
@@ -96,9 +132,8 @@ static bool any_list_denies(const struct kh_policy *policy, uint16_t tenant,
 		out->list = KH_LIST_SITE;
 		return true;
 	}
-	if (!kh_policy_observing(policy, tenant) &&
-	    list_denies(asked, index, kh_tenant_list(tenant), &config->tenants[tenant].rules,
-			decision->rule, addr, out)) {
+	note(asked, KH_LIST_SITE, out);
+	if (tenant_denies(policy, tenant, asked, decision, addr, out)) {
 		out->list = KH_LIST_TENANT;
 		return true;
 	}
@@ -115,11 +150,16 @@ bool kh_policy_denies_address(const struct kh_policy *policy, uint16_t tenant,
 			      const struct kh_decision *decision, const struct kh_host *addr,
 			      struct kh_decision *out)
 {
+	*out = (struct kh_decision){ .allow = false };
 	/* An address was decided as what it is. */
-	if (request->host->kind != KH_HOST_NAME || tenant >= kh_policy_config(policy)->n_tenants)
+	if (request->host->kind != KH_HOST_NAME)
 		return false;
+	if (tenant >= kh_policy_config(policy)->n_tenants) { /* nobody's rules allow anything */
+		*out = (struct kh_decision){ .reason = KH_ERR_NO_RULE };
+		return true;
+	}
 	struct kh_inquiry q;
-	const struct asked asked = { &q, unread };
+	struct asked asked = { &q, unread, NULL };
 	kh_inquiry_init(&q, request);
 	bool denied = any_list_denies(policy, tenant, narrowing, &asked, decision, addr, out);
 	if (kh_steps_are_over(&q.steps)) {

@@ -3,7 +3,7 @@
  *
  * All processes of the sandbox are gone by now. What is as it was before is left alone, and so is
  * what was read-only. Of the rest, a repository stays if it is harmless: its configuration says
- * nothing but what gitconfig.c knows to be harmless, it has no hooks, and nothing in it leads
+ * nothing but what git_config.c knows to be harmless, it has no hooks, and nothing in it leads
  * outside of the workspace. Otherwise what offends is set aside, and nothing else.
  */
 #include <errno.h>
@@ -36,9 +36,10 @@ struct after {
 	int root_fd;
 	const unsigned char *before; /* sorted */
 	size_t n_before;
-	struct kh_slice reads; /* treereads.h */
+	struct kh_slice reads; /* tree_reads.h */
 	struct kh_stores stores;
 	struct kh_inlets inlets;
+	struct kh_deadline *deadline;
 };
 
 static int compare(const void *a, const void *b)
@@ -107,7 +108,8 @@ static void judge_tree(struct after *after, const char *tree, const char *git_di
 {
 	unsigned char digest[KH_CONCERN_DIGEST_BYTES];
 	struct kh_tree_read read;
-	for (size_t at = 0; kh_tree_reads_next(after->reads, &at, &read);) {
+	for (size_t at = 0; !kh_deadline_passed(after->deadline) &&
+			    kh_tree_reads_next(after->reads, &at, &read);) {
 		kh_auto_free char *path = kh_tree_read_is_of(&read, git_dir)
 						  ? kh_tree_read_at(after->root, tree, &read)
 						  : NULL;
@@ -122,23 +124,75 @@ static void judge_tree(struct after *after, const char *tree, const char *git_di
 struct sifted {
 	struct after *after;
 	bool only_leads; /* it says what it said before, and may say it */
-	const char *git_dir;
+	const char *git_dir, *common_dir;
+	unsigned worktrees;
 	struct kh_buf kept;
 	struct kh_buf first; /* the first key that is not harmless */
 };
+
+/* A repository on this host that is fetched from is one in the workspace, by its whole path: whence
+ * git reads another depends on where somebody stands. */
+static bool is_remote_inside(const struct sifted *s, const struct kh_git_config_entry *entry)
+{
+	const char *path = kh_git_config_local(entry);
+	if (!path || strcmp(path, ".") == 0)
+		return true;
+	if (strcmp(entry->section, "branch") != 0 || strchr(path, '/'))
+		return path[0] == '/' && leads_inside(s->after, "/", kh_slice_str(path));
+	/* A remote's name; without such a remote git looks in the work tree. */
+	struct kh_slice tree = kh_slice_str(s->git_dir);
+	if (kh_slice_has_suffix(tree, KH_SLICE("/.git")))
+		tree.len -= strlen("/.git");
+	kh_auto_free char *there = kh_strf("%.*s/%s", KH_FMT(tree), path);
+	struct stat st;
+	return there && lstat(there, &st) != 0;
+}
+
+/* Does the file in the work tree lead back to the git folder? git writes one for a submodule. In
+ * any other folder, above all in a git folder, a checkout would write what git runs. */
+static bool is_gits_worktree(const struct sifted *s, const char *tree)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	static const struct kh_slice prefix = KH_SLICE_INIT("gitdir: ");
+	struct stat there, here;
+	kh_buf_init(&text, KH_LIMIT_SURVEY_PATH_BYTES);
+	kh_auto_close int dir = open(tree, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || !kh_concern_read(dir, ".git", &text) ||
+	    !kh_slice_has_prefix(kh_buf_view(&text), prefix) ||
+	    kh_concern_is_in_git_folder(s->after->root, tree))
+		return false;
+	struct kh_slice line = kh_slice_chomp(kh_buf_view(&text));
+	kh_auto_free char *back = kh_slice_dup(kh_slice_sub(line, prefix.len, line.len));
+	return back && leads_inside(s->after, tree, kh_slice_str(back)) &&
+	       fstatat(dir, back, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       stat(s->git_dir, &here) == 0 && there.st_dev == here.st_dev &&
+	       there.st_ino == here.st_ino;
+}
+
+static bool is_worktree_harmless(struct sifted *s, const char *value)
+{
+	kh_auto_free char *tree = kh_path_join(s->git_dir, value);
+	/* More than are followed are not: git takes the last one. */
+	return tree && ++s->worktrees <= KH_LIMIT_SURVEY_LEADS &&
+	       leads_inside(s->after, s->git_dir, kh_slice_str(value)) &&
+	       (s->only_leads || is_gits_worktree(s, tree));
+}
 
 static bool sift(void *arg, const struct kh_git_config_entry *entry)
 {
 	struct sifted *s = arg;
 	bool harmless = kh_git_config_is_worktree(entry)
-				? leads_inside(s->after, s->git_dir, kh_slice_str(entry->value))
-				: s->only_leads || kh_git_config_is_harmless(entry);
+				? is_worktree_harmless(s, entry->value)
+				: s->only_leads || (kh_git_config_is_harmless(entry) &&
+						    is_remote_inside(s, entry));
 	if (harmless && kh_git_config_is_worktree(entry)) {
 		kh_auto_free char *tree = kh_path_join(s->git_dir, entry->value);
-		kh_auto_free char *git_dir = kh_tree_git_dir(s->git_dir);
-		if (tree)
-			judge_tree(s->after, tree, git_dir);
+		if (tree && s->after->reads.len > 0)
+			judge_tree(s->after, tree, s->common_dir);
 	}
+	/* What is not judged stays, and the walk says so. */
+	if (kh_deadline_passed(s->after->deadline))
+		return false;
 	if (harmless) {
 		size_t was = kh_buf_len(&s->kept);
 		if (kh_git_config_write(&s->kept, entry))
@@ -157,13 +211,16 @@ static bool judge_config(struct after *after, const struct kh_concern *c, bool o
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	struct sifted s = { .after = after, .only_leads = only_leads, .git_dir = c->folder->path };
+	kh_auto_free char *common = kh_tree_git_dir(c->folder->path);
+	s.common_dir = common;
 	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
 	/* It is read before the next run. */
 	kh_buf_init(&s.kept, KH_LIMIT_SURVEY_FILE_BYTES);
 	kh_buf_init(&s.first, 512);
 	bool readable = kh_concern_read(c->folder->fd, c->entry->name, &text) &&
 			kh_git_config_read(kh_buf_view(&text), sift, &s);
-	if ((!readable && !only_leads) || kh_buf_len(&s.first) > 0) {
+	bool judged = !kh_deadline_passed(after->deadline);
+	if (judged && ((!readable && !only_leads) || kh_buf_len(&s.first) > 0)) {
 		struct kh_slice kept = kh_buf_view(&s.kept);
 		const char *first = kh_buf_cstr(&s.first);
 		kh_auto_free char *why = kh_strf(
@@ -183,22 +240,14 @@ static bool judge_config(struct after *after, const struct kh_concern *c, bool o
 
 /* ---- what leads elsewhere ---- */
 
-/* git writes one in GIT/worktrees/NAME, which leads to GIT. keyhole's own says ".", as nothing
- * would. */
+/* keyhole's own says ".", as nothing would. */
 static bool is_good_commondir(const struct kh_concern *c)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, KH_LIMIT_SURVEY_PATH_BYTES);
-	if (!kh_concern_read(c->folder->fd, c->entry->name, &text))
-		return false;
-	struct kh_slice line = kh_slice_chomp(kh_buf_view(&text));
-	if (kh_slice_eq(line, KH_SLICE(".")))
-		return true;
-	struct kh_slice folder = kh_slice_str(c->folder->path);
-	const char *slash = strrchr(c->folder->path, '/');
-	folder.len = slash ? (size_t)(slash - c->folder->path) : 0;
-	return kh_slice_eq(line, KH_SLICE("../..")) &&
-	       kh_slice_has_suffix(folder, KH_SLICE("/worktrees"));
+	return kh_concern_is_gits_commondir(c->folder) ||
+	       (kh_concern_read(c->folder->fd, c->entry->name, &text) &&
+		kh_slice_eq(kh_slice_chomp(kh_buf_view(&text)), KH_SLICE(".")));
 }
 
 /* ---- the verdict ---- */
@@ -225,7 +274,13 @@ static const char *verdict(struct after *after, const struct kh_concern *c)
 	case KH_CONCERN_ALTERNATES:
 		return leads_in ? NULL : "it sends git to objects outside of the workspace";
 	case KH_CONCERN_STATE:
-		return "a rebase under way that would run a command";
+		return "the state of an operation in progress that is not in git's own form: git "
+		       "may run a command, or read or write files elsewhere";
+	case KH_CONCERN_COPIES:
+		return "a list of files that git would copy to where the next run reads them";
+	case KH_CONCERN_INDEX:
+		return "an index with names that are not of files in the work tree: git would read "
+		       "and write there (`git reset` makes a new one)";
 	case KH_CONCERN_REMOTE:
 		return "an address that git would fetch from, which may name a program";
 	case KH_CONCERN_NAME:
@@ -269,6 +324,8 @@ static bool judge_stored(void *arg, size_t store, const struct kh_concern *c)
 		return true;
 	}
 	bool taken = !is_list || verdict(after, c) || !kh_stores_add(&after->stores, c, same);
+	if (kh_deadline_passed(after->deadline))
+		return true;
 	const struct kh_store *s = &after->stores.list[store];
 	if (taken)
 		take_path(after, s->is_old || is_list ? c->path : s->origin, why);
@@ -290,6 +347,9 @@ static bool judge(void *arg, const struct kh_concern *c, struct kh_err *err)
 	const char *why = verdict(after, c);
 	if (!why && !kh_stores_add(&after->stores, c, same))
 		why = "it sends git to more folders of objects than can be looked through";
+	/* What led nowhere for want of time is judged the next time. */
+	if (kh_deadline_passed(after->deadline))
+		return true;
 	if (why) {
 		if (c->kind == KH_CONCERN_SPECIAL)
 			kh_aside_drop(&after->aside, c->folder->fd, c->entry->name, c->path, why);
@@ -301,24 +361,52 @@ static bool judge(void *arg, const struct kh_concern *c, struct kh_err *err)
 	return true;
 }
 
+struct shutting {
+	struct after *after;
+	const struct kh_walk_folder *folder;
+	size_t shut, failed;
+	int error; /* of the first that failed */
+};
+
+/* No link is followed: whoever may write to the folder may put one there meanwhile. */
+static bool shut_entry(int dir, const char *name)
+{
+	struct stat st;
+	kh_auto_close int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	return fd >= 0 && fstat(fd, &st) == 0 &&
+	       (S_ISLNK(st.st_mode) || kh_file_set_mode(fd, st.st_mode & 07777 & ~(mode_t)S_IWOTH));
+}
+
+static bool shut_one(void *arg, const struct kh_walk_entry *entry,
+		     const unsigned char digest[KH_CONCERN_DIGEST_BYTES])
+{
+	struct shutting *s = arg;
+	if (was_there(s->after, digest))
+		return true;
+	if (shut_entry(s->folder->fd, entry ? entry->name : ".")) {
+		s->shut++;
+		return true;
+	}
+	s->error = s->failed++ ? s->error : errno;
+	return true;
+}
+
 /* What is protected there another user of the host could replace. */
 static void shut(struct after *after, const struct kh_walk_folder *folder)
 {
-	unsigned char digest[KH_CONCERN_DIGEST_BYTES];
-	struct stat st;
-	if (!kh_concern_each_open(folder, digest) || was_there(after, digest))
-		return;
-	bool done = fstat(folder->fd, &st) == 0 &&
-		    fchmod(folder->fd, st.st_mode & 07777 & ~(mode_t)S_IWOTH) == 0;
-	after->aside.failed += !done;
-	if (done)
-		kh_log_warn("%s could be written to by every user of this host, who could have put "
-			    "hooks there; now it can't (chmod o-w)",
+	struct shutting s = { .after = after, .folder = folder };
+	if (!kh_concern_each_open(folder, shut_one, &s))
+		s.error = s.failed++ ? s.error : ENOMEM;
+	after->aside.failed += s.failed > 0;
+	if (s.shut)
+		kh_log_warn("%s, or a file in it, could be written to by every user of this host, "
+			    "who could have put hooks there; now it can't (chmod o-w)",
 			    kh_esc_str(folder->path));
-	else
-		kh_log_error("%s can be written to by every user of this host, who can put hooks "
-			     "there, and that could not be changed: %s (chmod o-w it)",
-			     kh_esc_str(folder->path), strerror(errno));
+	if (s.failed)
+		kh_log_error(
+			"%s, or a file in it, can be written to by every user of this host, who "
+			"can put hooks there, and that could not be changed: %s (chmod o-w it)",
+			kh_esc_str(folder->path), strerror(s.error));
 }
 
 static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err *err)
@@ -337,7 +425,7 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 }
 
 bool kh_survey_after(const char *state, const char *id, const char *workspace,
-		     struct kh_slice before, struct kh_slice reads)
+		     struct kh_slice before, struct kh_slice reads, struct kh_deadline *deadline)
 {
 	struct kh_err err = KH_ERR_INIT;
 	size_t n = before.len / KH_CONCERN_DIGEST_BYTES;
@@ -349,16 +437,19 @@ bool kh_survey_after(const char *state, const char *id, const char *workspace,
 			       .before = sorted,
 			       .n_before = n,
 			       .reads = reads,
-			       .stores = { .root = workspace } };
-	struct kh_walk walk = { .visit = visit, .arg = &after };
-	bool ok = root >= 0 && sorted;
+			       .stores = { .root = workspace },
+			       .deadline = deadline };
+	struct kh_walk walk = { .visit = visit, .arg = &after, .deadline = deadline };
+	bool opened = root >= 0 && sorted, ok = opened;
 	if (ok) {
 		memcpy(sorted, before.ptr, before.len);
 		qsort(sorted, n, KH_CONCERN_DIGEST_BYTES, compare);
 		ok = kh_walk_run(&walk, workspace, &err) &&
-		     kh_inlets_find(&after.inlets, workspace, judge, &after, &walk.missed, &err) &&
-		     kh_stores_walk(&after.stores, judge_stored, &after, &err);
+		     kh_inlets_find(&after.inlets, root, workspace, judge, &after, deadline,
+				    &walk.missed, &err) &&
+		     kh_stores_walk(&after.stores, deadline, judge_stored, &after, &err);
 		judge_tree(&after, NULL, NULL);
+		ok = ok && !kh_deadline_passed(deadline);
 	}
 	kh_inlets_fini(&after.inlets);
 	kh_stores_fini(&after.stores);
@@ -370,6 +461,7 @@ bool kh_survey_after(const char *state, const char *id, const char *workspace,
 			     kh_esc_str(workspace),
 			     walk.missed ? walk.missed
 			     : err.code	 ? err.text
+			     : opened	 ? "looking took too long"
 					 : "it can't be opened");
 	ok = ok && !walk.missed && after.aside.failed == 0;
 	free(walk.missed);

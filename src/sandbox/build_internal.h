@@ -2,6 +2,8 @@
 #ifndef KEYHOLE_SANDBOX_BUILD_INTERNAL_H
 #define KEYHOLE_SANDBOX_BUILD_INTERNAL_H
 
+#include <sys/ioctl.h>
+
 #include <keyhole/base/limits.h>
 
 #include "publish.h"
@@ -21,6 +23,7 @@
 struct kh_stdio_before {
 	int flags;   /* of a pipe that is handed in; -1 */
 	char *modes; /* of a terminal that is; NULL */
+	struct winsize size;
 };
 
 /* Everything of one run; freed in one place. */
@@ -41,6 +44,7 @@ struct kh_build {
 	int stdio[3];
 	bool started; /* the command ran */
 	bool lingers; /* and part of it may still */
+	bool holds_log;
 	struct kh_pump pumps[3];
 	struct kh_stdio_before before[3];
 	char ports[8 * KH_LIMIT_INIT_PORTS]; /* "80,443" */
@@ -57,6 +61,9 @@ gid_t kh_build_host_gid(const struct kh_sandbox_spec *spec);
 bool kh_stdio_take(struct kh_build *b, const struct kh_sandbox_spec *spec, char tty[4],
 		   struct kh_err *err);
 /* Closes them, waits until all that was relayed has arrived, and restores the caller's. */
+/* Closes them, and restores the caller's: nobody writes there any more but the pumps. */
+void kh_stdio_close(struct kh_build *b);
+/* Waits for the pumps, as long as somebody takes what they carry. */
 void kh_stdio_end(struct kh_build *b);
 
 /* ---- init_words.c: the command line of keyhole-init ---- */

@@ -11,6 +11,7 @@
  */
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -20,11 +21,11 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
-#include <keyhole/sandbox/sandbox.h>
 
 #include "concern.h"
-#include "git_config.h"
+#include "git_state.h"
 #include "leads.h"
+#include "protected.h"
 
 enum { LEADS_BYTES = 16 * 1024 * 1024 };
 
@@ -49,6 +50,8 @@ enum {
 	IS_REMOTES = 1 << 16, /* addresses to fetch from, each in a file */
 	IS_PIJUL = 1 << 17,
 	IS_REPO = 1 << 18,
+	IS_GITLAB = 1 << 19,
+	IS_PI = 1 << 20,
 	INHERITED = IN_GIT | IN_PACKAGES | IN_DOT_GIT,
 };
 
@@ -63,6 +66,7 @@ static const struct holder {
 	{ ".config", IS_CONFIG, true },	   { ".github", IS_GITHUB, true },
 	{ ".clinerules", IS_CLINE, true }, { "mise", IS_MISE, true },
 	{ ".pijul", IS_PIJUL, false },	   { ".repo", IS_REPO, false },
+	{ ".gitlab", IS_GITLAB, false },   { ".pi", IS_PI, false },
 };
 
 /* And the names; shell patterns. */
@@ -85,6 +89,10 @@ static const struct held {
 	{ IS_DARCS_PREFS, "defaults" },
 	{ IS_PIJUL, "config" },
 	{ IS_REPO, "repo" },
+	{ IS_GITLAB, "duo" },
+	{ IS_PI, "extensions" },
+	{ IS_PI, "settings.json" },
+	{ IS_PI, "mcp.json" },
 };
 
 struct looking {
@@ -130,20 +138,6 @@ bool kh_concern_is_tree(const struct kh_walk_folder *folder)
 	       (kh_walk_find(folder, ".git") || kh_concern_is_git_folder(folder, false));
 }
 
-bool kh_protected_is_name(const char *name, bool top)
-{
-	for (size_t i = 0; kh_concern_anywhere[i]; i++)
-		if (fnmatch(kh_concern_anywhere[i], name, FNM_CASEFOLD) == 0)
-			return true;
-	for (size_t i = 0; top && kh_sandbox_protected[i]; i++)
-		if (is(name, kh_sandbox_protected[i]))
-			return true;
-	for (size_t i = 0; top && kh_protected_names[i]; i++)
-		if (fnmatch(kh_protected_names[i], name, FNM_CASEFOLD) == 0)
-			return true;
-	return false;
-}
-
 bool kh_concern_read(int dir, const char *name, struct kh_buf *out)
 {
 	struct stat st;
@@ -181,13 +175,30 @@ void kh_concern_protected_digest(const char *path, unsigned char out[KH_CONCERN_
 }
 
 bool kh_concern_each_open(const struct kh_walk_folder *folder,
-			  unsigned char out[KH_CONCERN_DIGEST_BYTES])
+			  bool (*each)(void *arg, const struct kh_walk_entry *entry,
+				       const unsigned char digest[KH_CONCERN_DIGEST_BYTES]),
+			  void *arg)
 {
+	unsigned char noted[KH_CONCERN_DIGEST_BYTES];
 	struct stat st;
-	if ((!folder->top && !kh_concern_is_tree(folder)) || fstat(folder->fd, &st) != 0 ||
-	    !(st.st_mode & S_IWOTH))
-		return false;
-	digest(0, folder->path, KH_SLICE("open to all"), out);
+	bool in_git = (folder->mark & IN_GIT) || kh_concern_is_git_folder(folder, false);
+	if ((folder->top || in_git || kh_concern_is_tree(folder)) && fstat(folder->fd, &st) == 0 &&
+	    (st.st_mode & S_IWOTH)) {
+		digest(0, folder->path, KH_SLICE("open to all"), noted);
+		if (!each(arg, NULL, noted))
+			return false;
+	}
+	for (size_t i = 0; in_git && i < folder->n; i++) {
+		const struct kh_walk_entry *entry = &folder->list[i];
+		if (!S_ISREG(entry->mode) || !(entry->mode & S_IWOTH))
+			continue;
+		kh_auto_free char *path = kh_strf("%s/%s", folder->path, entry->name);
+		if (!path)
+			return false;
+		digest(0, path, KH_SLICE("open to all"), noted);
+		if (!each(arg, entry, noted))
+			return false;
+	}
 	return true;
 }
 
@@ -258,84 +269,37 @@ static bool give(const struct looking *l, enum kh_concern_kind kind, struct kh_w
 	else if (kind != KH_CONCERN_NAME || S_ISLNK(entry->mode))
 		whole = content(l, entry, &what);
 	digest(kind, path, whole ? kh_buf_view(&what) : KH_SLICE("?"), concern.digest);
+	if (kind == KH_CONCERN_COPIES)
+		unlike_any(concern.digest);
 	digest_leads(&concern);
 	return l->each(l->arg, &concern, l->err);
 }
 
-/* Does the list of what a rebase will do hold a command to run? */
-static bool runs_commands(int dir, const char *name)
+/* Is that the state of an operation in progress, and not in git's own form? */
+static bool is_state(const struct looking *l, const char *name)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
-	if (!kh_concern_read(dir, name, &text))
-		return true;
-	struct kh_slice all = kh_buf_view(&text);
-	for (size_t at = 0; at < all.len;) {
-		size_t end = kh_slice_find(all, '\n', at);
-		struct kh_slice line = kh_slice_trim(kh_slice_sub(all, at, end));
-		if (kh_slice_has_prefix(line, KH_SLICE("exec")) ||
-		    kh_slice_has_prefix(line, KH_SLICE("x ")) ||
-		    kh_slice_has_prefix(line, KH_SLICE("x\t")))
-			return true;
-		at = end + 1;
-	}
-	return false;
-}
-
-/* git runs git-merge-STRATEGY, wherever that name leads. */
-static bool is_strategy(const char *value)
-{
-	static const char *const known[] = { "ort",	"recursive", "resolve",
-					     "octopus", "ours",	     "subtree" };
-	for (size_t i = 0; value && i < sizeof(known) / sizeof(known[0]); i++)
-		if (strcmp(value, known[i]) == 0)
-			return true;
-	return false;
-}
-
-static bool is_harmless_option(void *arg, const struct kh_git_config_entry *e)
-{
-	static const char *const names[] = { "no-commit",
-					     "edit",
-					     "allow-empty",
-					     "allow-empty-message",
-					     "drop-redundant-commits",
-					     "keep-redundant-commits",
-					     "signoff",
-					     "record-origin",
-					     "allow-ff",
-					     "mainline",
-					     "gpg-sign",
-					     "strategy-option",
-					     "allow-rerere-auto",
-					     "commit-use-reference",
-					     "default-msg-cleanup" };
-	(void)arg;
-	if (strcmp(e->section, "options") != 0 || e->subsection)
+	bool in_folder = l->folder->mark & IS_SEQUENCE;
+	if (!in_folder && !(l->is_git && kh_git_state_is_at_top(name)))
 		return false;
-	if (strcmp(e->name, "strategy") == 0)
-		return is_strategy(e->value);
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(e->name, names[i]) == 0)
-			return true;
-	return false;
+	if (!kh_concern_read(l->folder->fd, name, &text))
+		return true;
+	return in_folder ? !kh_git_state_is_harmless(base_of(l->folder->path), name,
+						     kh_buf_view(&text))
+			 : !kh_git_state_is_harmless_at_top(name, kh_buf_view(&text));
 }
 
-/* Does a file of a rebase or cherry-pick under way make git run a program? */
 static bool holds_anything(int dir, const char *name)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
-	if (strncasecmp(name, "git-rebase-todo", 15) == 0 || is(name, "todo"))
-		return runs_commands(dir, name);
-	if (!is(name, "strategy") && !is(name, "opts"))
-		return false;
-	if (!kh_concern_read(dir, name, &text))
-		return true;
-	if (is(name, "opts"))
-		return !kh_git_config_read(kh_buf_view(&text), is_harmless_option, NULL);
-	kh_auto_free char *line = kh_slice_dup(kh_slice_chomp(kh_buf_view(&text)));
-	return !is_strategy(line);
+	return !kh_concern_read(dir, name, &text) || kh_buf_len(&text) > 0;
+}
+
+static bool is_index(const char *name)
+{
+	return is(name, "index") || strncasecmp(name, "sharedindex.", 12) == 0;
 }
 
 /* Of a file; 0: none. */
@@ -351,8 +315,12 @@ static int kind_of_file(const struct looking *l, const struct kh_walk_entry *ent
 		return KH_CONCERN_NAME;
 	if ((mark & IS_OBJECTS_INFO) && (is(name, "alternates") || is(name, "http-alternates")))
 		return KH_CONCERN_ALTERNATES;
-	if ((mark & IS_SEQUENCE) && holds_anything(l->folder->fd, name))
+	if (l->is_git && is(name, "MERGE_RR") && holds_anything(l->folder->fd, name))
+		return KH_CONCERN_COPIES;
+	if (is_state(l, name))
 		return KH_CONCERN_STATE;
+	if (l->is_git && is_index(name) && kh_concern_is_bad_index(l->folder, name))
+		return KH_CONCERN_INDEX;
 	if (mark & IS_REMOTES)
 		return KH_CONCERN_REMOTE;
 	if (kh_concern_is_dot_git(name))
@@ -399,10 +367,7 @@ static bool is_run_by_name(const struct looking *l, const struct kh_walk_entry *
 {
 	unsigned mark = l->folder->mark;
 	/* Only by its name is a folder git's and nobody else's. Its shape is quickly made. */
-	if (!(mark & (IN_DOT_GIT | IN_PACKAGES)) &&
-	    kh_protected_is_name(entry->name, l->folder->top))
-		return true;
-	if ((mark & IS_CONFIG) && kh_protected_is_name(entry->name, true))
+	if (!(mark & (IN_DOT_GIT | IN_PACKAGES)) && kh_protected_is_name(entry->name))
 		return true;
 	if (is_held(mark, entry->name))
 		return true;
@@ -436,7 +401,7 @@ static unsigned mark_below(const struct looking *l, const struct kh_walk_entry *
 	mark |= l->is_git && is(name, "hooks") ? IS_HOOKS : 0;
 	mark |= l->is_git && is(name, "objects") ? IS_OBJECTS : 0;
 	mark |= l->is_git && (is(name, "remotes") || is(name, "branches")) ? IS_REMOTES : 0;
-	mark |= l->is_git && (is(name, "rebase-merge") || is(name, "sequencer")) ? IS_SEQUENCE : 0;
+	mark |= l->is_git && kh_git_state_is_folder(name) ? IS_SEQUENCE : 0;
 	mark |= (l->folder->mark & IS_OBJECTS) && is(name, "info") ? IS_OBJECTS_INFO : 0;
 	mark |= holder_of(name, l->folder->top);
 	mark |= l->is_git && is(name, "sl") ? IS_SL : 0;
@@ -457,12 +422,21 @@ bool kh_concern_find(const struct kh_walk_folder *folder,
 			     .err = err };
 	for (size_t i = 0; i < folder->n; i++) {
 		struct kh_walk_entry *entry = &folder->list[i];
+		/* The walk says what it has not seen. */
+		if (kh_deadline_passed(folder->deadline))
+			return true;
 		entry->mark = mark_below(&l, entry);
 		int kind = kind_of(&l, entry);
 		if (kind && !give(&l, (enum kh_concern_kind)kind, entry))
 			return false;
 	}
 	return true;
+}
+
+void kh_concern_end_exemption(const struct kh_walk_folder *folder)
+{
+	for (size_t i = 0; i < folder->n; i++)
+		folder->list[i].mark &= ~(unsigned)(IN_DOT_GIT | IN_PACKAGES);
 }
 
 /* Where git looks for packs, loose objects and more alternates. */
@@ -485,6 +459,8 @@ bool kh_concern_find_in_objects(const struct kh_walk_folder *folder,
 		struct kh_walk_entry *entry = &own.list[i];
 		bool counts = !folder->top || is_of_objects(entry->name);
 		int kind = 0;
+		if (kh_deadline_passed(folder->deadline))
+			return true;
 		entry->skip = !counts;
 		entry->mark = folder->top && is(entry->name, "info") ? IS_OBJECTS_INFO : 0;
 		if (counts && S_ISLNK(entry->mode))

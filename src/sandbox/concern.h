@@ -14,10 +14,13 @@ enum kh_concern_kind {
 	KH_CONCERN_HOOK,       /* in hooks/ of a git folder, and no sample */
 	KH_CONCERN_COMMONDIR,  /* sends git to another configuration */
 	KH_CONCERN_ALTERNATES, /* sends git to other objects */
-	KH_CONCERN_STATE,      /* a rebase under way that runs commands */
-	KH_CONCERN_GITFILE,    /* .git, a file that says where the git folder is */
-	KH_CONCERN_NAME,       /* a name that editors, agents and other tools run things from */
-	KH_CONCERN_REMOTE, /* in remotes/ or branches/ of a git folder: an address to fetch from */
+	KH_CONCERN_STATE,  /* of an operation in progress, and not in git's form (git_state.h) */
+	KH_CONCERN_COPIES, /* MERGE_RR: the names of files that git copies into its folder. They may
+			      lead elsewhere by now, so it is never as it was. */
+	KH_CONCERN_INDEX,  /* with a name that is none of the work tree (git_index.h) */
+	KH_CONCERN_GITFILE, /* .git, a file that says where the git folder is */
+	KH_CONCERN_NAME,    /* a name that editors, agents and other tools run things from */
+	KH_CONCERN_REMOTE,  /* in remotes/ or branches/ of a git folder: an address to fetch from */
 };
 
 enum { KH_CONCERN_DIGEST_BYTES = 32 };
@@ -39,6 +42,14 @@ struct kh_concern {
 bool kh_concern_find(const struct kh_walk_folder *folder,
 		     bool (*each)(void *arg, const struct kh_concern *concern, struct kh_err *err),
 		     void *arg, struct kh_err *err);
+/* Is the folder's commondir as git writes it, in GIT/worktrees/NAME, and leads to GIT? */
+bool kh_concern_is_gits_commondir(const struct kh_walk_folder *folder);
+/* Is it an index that git would read, with a name in it that is none of the work tree? Also where
+ * that can't be told. */
+bool kh_concern_is_bad_index(const struct kh_walk_folder *folder, const char *name);
+/* After that: names of tools count below this folder, whatever it and the folders above are called.
+ */
+void kh_concern_end_exemption(const struct kh_walk_folder *folder);
 /* The same in a folder that holds objects, whatever it is called (the top of the walk), and of
  * symbolic links and lists of alternates alone, where git reads them. */
 bool kh_concern_find_in_objects(const struct kh_walk_folder *folder,
@@ -52,23 +63,26 @@ bool kh_concern_find_in_objects(const struct kh_walk_folder *folder,
  */
 bool kh_concern_is_git_folder(const struct kh_walk_folder *folder, bool strong);
 bool kh_concern_is_dot_git(const char *name);
+/* The same for a folder or anything in it, by its path in the workspace `root`; true as well where
+ * that can't be told. */
+bool kh_concern_is_in_git_folder(const char *root, const char *path);
 /* May git be at work there: is it a git folder, or has it one named .git? */
 bool kh_concern_is_tree(const struct kh_walk_folder *folder);
-/* Shell patterns of names that count in every folder, NULL at the end (protected.c). */
-extern const char *const kh_concern_anywhere[];
-/* Does somebody run things from such a name? Below the top only some names count. */
-bool kh_protected_is_name(const char *name, bool top);
 /* Is it the name of a folder of which some names count (.cargo: config.toml)? */
 bool kh_concern_is_holder(const char *name, bool top);
 /* Is `name` one that counts in a folder of that name? */
 bool kh_concern_is_held(const char *folder, const char *name);
 /* The digest under which a file or folder is noted that was read-only while the sandbox ran. */
 void kh_concern_protected_digest(const char *path, unsigned char out[KH_CONCERN_DIGEST_BYTES]);
-/* May every user of the host write to the folder, and with it put something else in the place of
- * what git or a tool reads there: the top of the workspace, a git folder, or one with .git in it?
- * Then `out` is the digest under which that is noted. */
+/*
+ * Gives what every user of the host may write to, and with it put something else in the place of
+ * what git or a tool reads: the top of the workspace, a folder with .git in it (entry: NULL), and
+ * each folder and file of a git folder. `digest` is what that is noted by.
+ */
 bool kh_concern_each_open(const struct kh_walk_folder *folder,
-			  unsigned char out[KH_CONCERN_DIGEST_BYTES]);
+			  bool (*each)(void *arg, const struct kh_walk_entry *entry,
+				       const unsigned char digest[KH_CONCERN_DIGEST_BYTES]),
+			  void *arg);
 /* The digest of what git reads or runs by a relative path, whichever work tree that is in. NULL: it
  * is like no other. */
 void kh_concern_content_digest(const char *path, const struct kh_buf *content,

@@ -1,10 +1,10 @@
 /*
  * container.c - the engine "container": a bundle of ours, run by crun or runc
  *
- * The program runs in namespaces of ours (nest.c), as an ordinary uid also where root starts it,
- * and makes the sandbox's own below. crun is taken where it is there, since it starts in a third of
- * the time; it refuses hosts that have both versions of cgroups mounted, and does not look for any
- * where none are to be seen.
+ * The program runs in namespaces of ours (outer_namespace.c), as an ordinary uid also where root
+ * starts it, and makes the sandbox's own below. crun is taken where it is there, since it starts in
+ * a third of the time; it refuses hosts that have both versions of cgroups mounted, and does not
+ * look for any where none are to be seen.
  */
 #include <string.h>
 

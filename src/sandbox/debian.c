@@ -168,10 +168,10 @@ static bool bootstrap(const char *suite, const struct mirrors *mirrors, const ch
 	const char *argv[16 + MIRRORS_MOST];
 	size_t n = 0;
 	/* With all that it started it ends when it is killed. */
-	static const char *const nest[] = { "unshare", "--mount", "--pid", "--fork",
-					    "--kill-child=KILL" };
-	for (size_t i = 0; geteuid() == 0 && i < sizeof(nest) / sizeof(nest[0]); i++)
-		argv[n++] = nest[i];
+	static const char *const wrapper[] = { "unshare", "--mount", "--pid", "--fork",
+					       "--kill-child=KILL" };
+	for (size_t i = 0; geteuid() == 0 && i < sizeof(wrapper) / sizeof(wrapper[0]); i++)
+		argv[n++] = wrapper[i];
 	argv[n++] = "mmdebstrap";
 	argv[n++] = geteuid() == 0 ? "--mode=root" : "--mode=unshare";
 	argv[n++] = "--variant=minbase";
@@ -202,14 +202,14 @@ static bool bootstrap(const char *suite, const struct mirrors *mirrors, const ch
 static bool unpack(const char *archive, const struct kh_making *making,
 		   const struct kh_image_options *options, struct kh_err *err)
 {
-	struct kh_image_lockin fence kh_cleanup(kh_image_lockin_fini) = { 0 };
-	if (!kh_image_lockin_open(&fence, archive, making, err))
+	struct kh_image_lockin lockin kh_cleanup(kh_image_lockin_fini) = { 0 };
+	if (!kh_image_lockin_open(&lockin, archive, making, err))
 		return false;
-	kh_auto_free char *root = kh_strf("%s/rootfs", fence.folder);
+	kh_auto_free char *root = kh_strf("%s/rootfs", lockin.folder);
 	const char *const argv[] = { "tar",
 				     "--extract",
 				     "--file",
-				     fence.source,
+				     lockin.source,
 				     "--directory",
 				     root,
 				     "--no-same-owner",
@@ -223,7 +223,7 @@ static bool unpack(const char *archive, const struct kh_making *making,
 	bool failed;
 	if (!root)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
-	if (kh_image_lockin_run(&fence, argv, making, options, said, &failed, err))
+	if (kh_image_lockin_run(&lockin, argv, making, options, said, &failed, err))
 		return true;
 	return failed &&
 	       kh_err_set(err, KH_ERR_SYSTEM, "--image debian: tar: %s", kh_tool_last_words(said));

@@ -5,8 +5,8 @@
  * start, and the command line of keyhole-init with the command behind it. An engine turns the plan
  * into the command line of a program that is well kept elsewhere; the program makes the sandbox and
  * becomes, or waits for, keyhole-init. What is left to do inside, before the command may run, is
- * keyhole-init's in every engine: so a fence is as tight in one as in another, wherever that lies
- * in our hands.
+ * keyhole-init's in every engine: so what is ours of the isolation is as strict in one as in
+ * another.
  *
  * What an engine must do, whatever its program is:
  *
@@ -94,8 +94,8 @@ bool kh_engine_command_fd(struct kh_engine_command *command, int fd);
 struct kh_engine {
 	const char *name;
 	const char *about; /* a few words for a list */
-	/* The program runs in namespaces of ours in which the view lies ready (nest.c), and its
-	 * descriptors are 3, 4, … in their order. */
+	/* The program runs in namespaces of ours in which the view lies ready (outer_namespace.c),
+	 * and its descriptors are 3, 4, … in their order. */
 	bool nested;
 	/* The program has a daemon make the container, elsewhere (store.h). */
 	bool called;
@@ -113,7 +113,8 @@ struct kh_engine {
 	 * it is in the control groups. */
 	bool limits_init;
 	/* The program hands keyhole-init no descriptors: it connects to a socket of the launcher's
-	 * that the view has (KH_MOUNT_SOCKET), and finds there what others inherit (meet.h). */
+	 * that the view has (KH_MOUNT_SOCKET), and finds there what others inherit (rendezvous.h).
+	 */
 	bool connects;
 	/* The same, but that the program's standard input becomes keyhole-init's: it is one end of
 	 * a socket pair, over which it is given what others inherit, and each connection to the

@@ -29,8 +29,8 @@ static const struct {
 				"hosts: files dns\n"
 				"services: files\n"
 				"protocols: files\n" },
-	/* Nothing answers there: a program that asks a resolver is told no at once instead of
-	 * waiting for an answer that can't come. Names are resolved by the proxy. */
+	/* keyhole-init answers there, for programs that know no proxy; where it does not, they are
+	 * told so at once. Names are resolved by the proxy. */
 	{ "/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n" },
 	{ KH_SANDBOX_EMPTY, "" },
 	/* apt reads no proxy variable for https. */

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -250,4 +251,34 @@ bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, str
 				  kh_esc_str(first ? other : one));
 	*overlap = shows(&table, first, &of_second) || shows(&table, second, &of_first);
 	return true;
+}
+
+/* "8:1 /folder" */
+static bool say_place(const struct place *place, bool (*each)(void *arg, const char *where),
+		      void *arg)
+{
+	kh_auto_free char *text =
+		kh_strf("%" PRIu64 ":%" PRIu64 " %s", place->major, place->minor, place->path);
+	return text && each(arg, text);
+}
+
+bool kh_forbidden_places(const char *path, bool (*each)(void *arg, const char *where), void *arg,
+			 struct kh_err *err)
+{
+	struct table table kh_cleanup(table_fini) = { 0 };
+	struct place place;
+	if (!read_table(&table, err))
+		return false;
+	kh_auto_free char *source = realpath(path, NULL);
+	if (!source)
+		return kh_err_sys(err, KH_ERR_USAGE, errno, "%s", kh_esc_str(path));
+	if (!locate(&table, source, &place))
+		return kh_err_set(err, KH_ERR_USAGE, "%s: can't tell where it lies",
+				  kh_esc_str(path));
+	bool ok = say_place(&place, each, arg);
+	for (size_t i = 0; ok && i < table.n; i++)
+		if (is_below(table.list[i].point, source))
+			ok = join(&place, &table.list[i], "") && say_place(&place, each, arg);
+	return ok ||
+	       kh_err_set(err, KH_ERR_NO_MEMORY, "%s: too much is mounted there", kh_esc_str(path));
 }

@@ -3,7 +3,7 @@
  *
  * `git config --list` reads files and runs nothing. It is asked for the settings of the system and
  * of the user only: what a repository says could make it fail, or say more than there is room for,
- * and an agent may have written it. gitreads.c reads the repositories by itself. An answer that is
+ * and an agent may have written it. git_reads.c reads the repositories by itself. An answer that is
  * not whole is none: what it left out might be the folder of hooks.
  *
  * root may start a sandbox in a folder of somebody else, who uses git there afterwards by settings

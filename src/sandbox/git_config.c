@@ -249,8 +249,9 @@ enum kind {
 	VERSION,
 	HASH,
 	REFS,
-	URL,  /* of a repository, which names no program of its own (helper::address) */
-	WORD, /* letters, digits, dots and hyphens */
+	REFSPEC, /* branches to a place that is no branch, or tags */
+	URL,	 /* of a repository, which names no program of its own (helper::address) */
+	WORD,	 /* letters, digits, dots and hyphens */
 };
 
 static bool is_boolean(const char *value)
@@ -273,6 +274,9 @@ static bool is_url(const char *value)
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			return false;
 	static const char *const schemes[] = { "https", "http", "ssh", "git", "file" };
+	/* git takes a host's name off, and undoes escapes. */
+	if (strncmp(value, "file://", 7) == 0 && (value[7] != '/' || strchr(value, '%')))
+		return false;
 	const char *mark = strstr(value, "://");
 	if (!mark)
 		return true; /* a path, or host:path */
@@ -281,6 +285,16 @@ static bool is_url(const char *value)
 		    strncmp(value, schemes[i], strlen(schemes[i])) == 0)
 			return true;
 	return false;
+}
+
+/* A fetch that writes to refs/heads would replace branches of the user's. */
+static bool is_refspec(const char *value)
+{
+	const char *colon = value ? strchr(value, ':') : NULL;
+	if (!value || (value[0] == '-'))
+		return false;
+	return !colon || strncmp(colon, ":refs/remotes/", 14) == 0 ||
+	       strncmp(colon, ":refs/tags/", 11) == 0 || strncmp(colon, ":refs/notes/", 12) == 0;
 }
 
 static bool is_word(const char *value)
@@ -318,10 +332,8 @@ static const struct {
 	{ "extensions", "refstorage", false, REFS },
 	{ "extensions", "worktreeconfig", false, BOOLEAN },
 	{ "remote", "url", true, URL },
-	{ "remote", "pushurl", true, URL },
-	{ "remote", "fetch", true, ANY },
+	{ "remote", "fetch", true, REFSPEC },
 	{ "remote", "tagopt", true, ANY },
-	{ "remote", "mirror", true, BOOLEAN },
 	{ "branch", "remote", true, URL },
 	{ "branch", "pushremote", true, URL },
 	{ "branch", "merge", true, ANY },
@@ -351,6 +363,8 @@ static bool is_of(enum kind kind, const char *value)
 		return is_either(value, "sha1", "sha256");
 	case REFS:
 		return is_either(value, "files", "reftable");
+	case REFSPEC:
+		return is_refspec(value);
 	case URL:
 		return is_url(value);
 	case WORD:
@@ -359,14 +373,45 @@ static bool is_of(enum kind kind, const char *value)
 	return false;
 }
 
+/* `git fetch --all` hands the names of remotes to a git of their own, where one with a hyphen in
+ * front is an option; and git makes paths of names. */
+static bool is_name(const char *name)
+{
+	if (!*name || *name == '-' || *name == '/' || strstr(name, "::"))
+		return false;
+	for (const char *c = name; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f ||
+		    (strncmp(c, "..", 2) == 0 && (c == name || c[-1] == '/') &&
+		     (c[2] == '/' || c[2] == '\0')))
+			return false;
+	return true;
+}
+
 bool kh_git_config_is_harmless(const struct kh_git_config_entry *entry)
 {
+	if (entry->subsection && !is_name(entry->subsection))
+		return false;
 	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
 		if (strcmp(entry->section, harmless[i].section) == 0 &&
 		    strcmp(entry->name, harmless[i].name) == 0 &&
 		    (entry->subsection != NULL) == harmless[i].named)
 			return is_of(harmless[i].kind, entry->value);
 	return false;
+}
+
+const char *kh_git_config_local(const struct kh_git_config_entry *entry)
+{
+	const char *value = entry->value;
+	bool branch = strcmp(entry->section, "branch") == 0;
+	if (!value || !entry->subsection ||
+	    (branch ? strcmp(entry->name, "remote") != 0 && strcmp(entry->name, "pushremote") != 0
+		    : strcmp(entry->name, "url") != 0))
+		return NULL;
+	if (strncmp(value, "file://", 7) == 0)
+		return value + 7;
+	size_t part = strcspn(value, "/");
+	/* HOST:PATH; or with another scheme. */
+	return memchr(value, ':', part) ? NULL : value;
 }
 
 bool kh_git_config_is_worktree(const struct kh_git_config_entry *entry)

@@ -29,6 +29,10 @@ bool kh_git_config_is_beyond(struct kh_slice bytes);
 /* Can git run nothing and write nowhere else because of this variable? The list is one of what is
  * known to be harmless; whatever it does not name is not. core.worktree is not judged here. */
 bool kh_git_config_is_harmless(const struct kh_git_config_entry *entry);
+/* The path, from the work tree, where the entry names a repository on this host; NULL: it doesn't.
+ * Of a branch without a slash it may be a remote's name, which git prefers.
+ * That is harmless where it leads to a place in the workspace: a fetch copies what is there. */
+const char *kh_git_config_local(const struct kh_git_config_entry *entry);
 /* core.worktree, which is harmless where it leads to a place in the workspace. */
 bool kh_git_config_is_worktree(const struct kh_git_config_entry *entry);
 /* Appends it in git's form. Return: false as kh_buf_append. */

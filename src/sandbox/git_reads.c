@@ -3,12 +3,13 @@
  *
  * Hooks may lie in a folder of the project (core.hooksPath, also from ~/.gitconfig), configuration
  * may include a file of it, and a filter may be one of its scripts. So git is asked what it is set
- * up to do (gitask.c), before the sandbox starts. The configuration of each repository is read
- * here: of those in the workspace, of those outside whose work trees are in it, and of those around
- * it. git is not asked for these, since an agent may have written one that has it fail, and git
- * does not say what a condition (includeIf) will be after a change of branch.
+ * up to do (git_ask.c), before the sandbox starts; where it looks for what is absent so far is
+ * known by its rules (git_places.c). The configuration of each repository is read here: of those in
+ * the workspace, of those outside whose work trees are in it, and of those around it. git is not
+ * asked for these, since an agent may have written one that has it fail, and git does not say what
+ * a condition (includeIf) will be after a change of branch.
  *
- * What exists is protected. Each path is also noted to be compared after the run (treereads.h):
+ * What exists is protected. Each path is also noted to be compared after the run (tree_reads.h):
  * what was absent before is set aside then.
  */
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #include "git_config.h"
 #include "git_names.h"
 #include "git_path.h"
+#include "git_places.h"
 #include "tree_reads.h"
 
 enum {
@@ -271,18 +273,9 @@ static void take_answer(struct kh_git_finding *f, struct kh_slice all)
 }
 
 /* Where there is no git that could say so: other programs read the same files. */
-static void read_settings(const struct kh_git_finding *f)
+static void read_place(struct kh_git_finding *f, const char *path)
 {
-	const char *xdg = f->home == getenv("HOME") ? getenv("XDG_CONFIG_HOME") : NULL;
-	kh_auto_free char *own = f->home ? kh_strf("%s/.gitconfig", f->home) : NULL;
-	kh_auto_free char *other = xdg	     ? kh_strf("%s/git/config", xdg)
-				   : f->home ? kh_strf("%s/.config/git/config", f->home)
-					     : NULL;
-	read_config(f, "/etc/gitconfig");
-	if (own)
-		read_config(f, own);
-	if (other)
-		read_config(f, other);
+	read_config(f, path);
 }
 
 /* ---- what is there in each work tree ---- */
@@ -327,12 +320,13 @@ static bool ask(struct kh_git_finding *f, const struct kh_git_person *person, st
 	f->tree = tree;
 	f->origin = f->root;
 	f->git_dir = "";
+	kh_git_places_look(f, person);
 	if (git && !kh_git_ask(git, person, f->root, &answer, err))
 		return false;
 	if (git)
 		take_answer(f, kh_buf_view(&answer));
 	else
-		read_settings(f);
+		kh_git_places_each(f, person, read_place);
 	return true;
 }
 

@@ -17,13 +17,13 @@ struct kh_git_reads {
 	size_t n;
 	bool failed;
 	struct kh_err err;	 /* why */
-	struct kh_buf *compared; /* what is looked at after the run, too (treereads.h) */
+	struct kh_buf *compared; /* what is looked at after the run, too (tree_reads.h) */
 	struct kh_buf unknown;	 /* names of commands that only the shell knows all of */
 	uid_t unknown_owner;	 /* of the workspace, whose settings are not known; 0: none */
 };
 void kh_git_reads_init(struct kh_git_reads *reads, struct kh_buf *compared);
 void kh_git_reads_fini(struct kh_git_reads *reads);
-/* By git itself (gitask.h), and by the configuration of the repositories in the workspace, around
+/* By git itself (git_ask.h), and by the configuration of the repositories in the workspace, around
  * it, and outside with a work tree in it. git runs nothing for that. Return: false where not all of
  * it is known. */
 bool kh_git_reads_find(struct kh_git_reads *out, const char *root, const struct kh_survey *survey,

@@ -2,12 +2,12 @@
  * gvisor.c - the engine "gvisor": the bundle of the container, run by runsc
  *
  * The command's system calls are answered by a kernel of runsc's own, in user space; the host's
- * kernel sees those of that kernel alone. Like crun, runsc runs in namespaces of ours (nest.c). It
- * hands no descriptors on but the standard ones, so one of them is the uplink (uplink.h), and no
- * socket of the host's can be dialled from inside, wherever it lies and whenever it was made. A
- * terminal is one of the launcher's, which runsc's kernel hands on, in the place of all three: then
- * a second process of the sandbox brings the uplink. Files are asked for anew each time (shared),
- * since the host works in the workspace too.
+ * kernel sees those of that kernel alone. Like crun, runsc runs in namespaces of ours
+ * (outer_namespace.c). It hands no descriptors on but the standard ones, so one of them is the
+ * uplink (uplink.h), and no socket of the host's can be dialled from inside, wherever it lies and
+ * whenever it was made. A terminal is one of the launcher's, which runsc's kernel hands on, in the
+ * place of all three: then a second process of the sandbox brings the uplink. Files are asked for
+ * anew each time (shared), since the host works in the workspace too.
  */
 #include <string.h>
 

@@ -200,16 +200,16 @@ static bool check(const char *reference, const struct kh_image_config *config, s
 
 /* An image for several machines, and not for ours. */
 static bool explain_platforms(const struct reference *reference, const char *from,
-			      const struct kh_image_lockin *fence, const struct kh_making *making,
+			      const struct kh_image_lockin *lockin, const struct kh_making *making,
 			      const struct kh_image_options *options, struct kh_err *err)
 {
 	char index[KH_TOOL_SAID_BYTES], platforms[96];
-	const char *const argv[] = { "skopeo", "--tmpdir", fence->folder, "inspect",
-				     "--raw",  from,	   NULL };
+	const char *const argv[] = { "skopeo", "--tmpdir", lockin->folder, "inspect", "--raw",
+				     from,     NULL };
 	const char *own = kh_image_own_architecture();
 	struct kh_err ignored = KH_ERR_INIT;
 	bool failed;
-	if (!kh_image_lockin_run(fence, argv, making, options, index, &failed, &ignored))
+	if (!kh_image_lockin_run(lockin, argv, making, options, index, &failed, &ignored))
 		index[0] = '\0';
 	kh_image_platforms_parse(kh_slice_str(index), platforms, sizeof(platforms));
 	return kh_err_set(err, KH_ERR_USAGE,
@@ -218,15 +218,15 @@ static bool explain_platforms(const struct reference *reference, const char *fro
 }
 
 /* skopeo: into the layout "layout", as its one image. */
-static bool read_image(const struct reference *reference, const struct kh_image_lockin *fence,
+static bool read_image(const struct reference *reference, const struct kh_image_lockin *lockin,
 		       const struct kh_making *making, const struct kh_image_options *options,
 		       struct kh_err *err)
 {
 	char said[KH_TOOL_SAID_BYTES];
 	bool failed;
 	kh_auto_free char *from =
-		kh_strf("%s:%s%s", reference->transport, fence->source, reference->rest);
-	kh_auto_free char *to = kh_strf("oci:%s/layout:image", fence->folder);
+		kh_strf("%s:%s%s", reference->transport, lockin->source, reference->rest);
+	kh_auto_free char *to = kh_strf("oci:%s/layout:image", lockin->folder);
 	/* umoci before 0.5 reads no zstd. What is gzip stays as it is. */
 	const char *const argv[] = { "skopeo",
 				     "copy",
@@ -237,33 +237,33 @@ static bool read_image(const struct reference *reference, const struct kh_image_
 				     "--dest-compress-level",
 				     "1",
 				     "--tmpdir",
-				     fence->folder,
+				     lockin->folder,
 				     from,
 				     to,
 				     NULL };
 	if (!from || !to)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
-	if (kh_image_lockin_run(fence, argv, making, options, said, &failed, err))
+	if (kh_image_lockin_run(lockin, argv, making, options, said, &failed, err))
 		return true;
 	if (failed && strstr(said, "no image found in"))
-		return explain_platforms(reference, from, fence, making, options, err);
+		return explain_platforms(reference, from, lockin, making, options, err);
 	return failed && explain(reference->text, "skopeo", said, err);
 }
 
 /* umoci: the layers over each other, in "rootfs". */
-static bool unpack(const struct reference *reference, const struct kh_image_lockin *fence,
+static bool unpack(const struct reference *reference, const struct kh_image_lockin *lockin,
 		   const struct kh_making *making, const struct kh_image_options *options,
 		   struct kh_err *err)
 {
 	char said[KH_TOOL_SAID_BYTES];
 	bool failed;
-	kh_auto_free char *layout = kh_strf("%s/layout:image", fence->folder);
-	kh_auto_free char *root = kh_strf("%s/rootfs", fence->folder);
+	kh_auto_free char *layout = kh_strf("%s/layout:image", lockin->folder);
+	kh_auto_free char *root = kh_strf("%s/rootfs", lockin->folder);
 	const char *const argv[] = { "umoci",	"raw",	"unpack", "--rootless",
 				     "--image", layout, root,	  NULL };
 	if (!layout || !root)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
-	return kh_image_lockin_run(fence, argv, making, options, said, &failed, err) ||
+	return kh_image_lockin_run(lockin, argv, making, options, said, &failed, err) ||
 	       (failed && explain(reference->text, "umoci", said, err));
 }
 
@@ -271,13 +271,13 @@ static bool make_from(const struct reference *reference, const char *cache,
 		      const struct kh_image_options *options, struct kh_making *making,
 		      char name[KH_IMAGE_NAME_ROOM], struct kh_err *err)
 {
-	struct kh_image_lockin fence kh_cleanup(kh_image_lockin_fini) = { 0 };
+	struct kh_image_lockin lockin kh_cleanup(kh_image_lockin_fini) = { 0 };
 	struct kh_image_config config kh_cleanup(kh_image_config_fini) = { 0 };
 	struct kh_buf json kh_cleanup(kh_buf_fini);
 	char digest[KH_IMAGE_DIGEST_ROOM], configuration[KH_IMAGE_DIGEST_ROOM];
 	kh_buf_init(&json, KH_LIMIT_IMAGE_JSON_BYTES);
-	if (!kh_image_lockin_open(&fence, reference->path, making, err) ||
-	    !read_image(reference, &fence, making, options, err) ||
+	if (!kh_image_lockin_open(&lockin, reference->path, making, err) ||
+	    !read_image(reference, &lockin, making, options, err) ||
 	    !read_made(making, "layout/index.json", &json, err) ||
 	    !kh_image_index_parse(kh_buf_view(&json), digest, err) ||
 	    !read_blob(making, digest, &json, err) ||
@@ -290,7 +290,7 @@ static bool make_from(const struct reference *reference, const char *cache,
 	memcpy(name, prefix, strlen(prefix));
 	memcpy(name + strlen(prefix), digest + strlen(prefix), sizeof(digest) - strlen(prefix));
 	return kh_image_cache_has(cache, name) ||
-	       (unpack(reference, &fence, making, options, err) &&
+	       (unpack(reference, &lockin, making, options, err) &&
 		kh_making_finish(making, cache, name, reference->text, kh_buf_view(&json), err));
 }
 

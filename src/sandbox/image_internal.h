@@ -18,11 +18,11 @@ enum { KH_TOOL_SAID_BYTES = 16 * 1024 };
 struct kh_tool {
 	const char *const *argv; /* the program by its name */
 	/*
-	 * Fenced: without a network, no new privileges, and as root in the stage, as its uid. Not
-	 * fenced: as who we are, with our variables.
+	 * Locked in: without a network, no new privileges, and as root in the stage, as its uid.
+	 * Not locked_in: as who we are, with our variables.
 	 */
-	bool fenced;
-	const struct kh_idmap *stage; /* root and fenced */
+	bool locked_in;
+	const struct kh_idmap *stage; /* root and locked_in */
 	const char *
 		folder; /* where it may write, as it sees it: its home, and for what is temporary */
 	const char *watched; /* the same as we see it */
@@ -69,7 +69,7 @@ void kh_making_end(struct kh_making *making);
 /* A folder and all in it; follows no link. */
 bool kh_image_remove_tree(const char *path);
 
-/* ---- image_fence.c: what a tool is given, and where it sees it ---- */
+/* ---- image_lockin.c: what a tool is given, and where it sees it ---- */
 
 struct kh_image_lockin {
 	struct kh_view view;
@@ -78,11 +78,11 @@ struct kh_image_lockin {
 	const char *source, *folder; /* as the tool sees them */
 };
 /* `source` is to be read, the image's folder to be written. */
-bool kh_image_lockin_open(struct kh_image_lockin *fence, const char *source,
+bool kh_image_lockin_open(struct kh_image_lockin *lockin, const char *source,
 			  const struct kh_making *making, struct kh_err *err);
-void kh_image_lockin_fini(struct kh_image_lockin *fence);
+void kh_image_lockin_fini(struct kh_image_lockin *lockin);
 /* Runs a tool in it. False with *failed: what it said is in `said`. */
-bool kh_image_lockin_run(const struct kh_image_lockin *fence, const char *const *argv,
+bool kh_image_lockin_run(const struct kh_image_lockin *lockin, const char *const *argv,
 			 const struct kh_making *making, const struct kh_image_options *options,
 			 char said[KH_TOOL_SAID_BYTES], bool *failed, struct kh_err *err);
 

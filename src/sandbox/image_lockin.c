@@ -1,52 +1,52 @@
 /*
  * image_lockin.c - the two folders that a tool is given
  *
- * Root's tools run as the uid that sandboxes have (stage.c), so what they are to read is mounted as
+ * Root's tools run as the uid that sandboxes have (idmap.c), so what they are to read is mounted as
  * that uid's own; an ordinary user's run as that user.
  */
 #include <keyhole/base/cleanup.h>
 
 #include "image_internal.h"
 
-bool kh_image_lockin_open(struct kh_image_lockin *fence, const char *source,
+bool kh_image_lockin_open(struct kh_image_lockin *lockin, const char *source,
 			  const struct kh_making *making, struct kh_err *err)
 {
-	*fence = (struct kh_image_lockin){ .source = source, .folder = making->image };
+	*lockin = (struct kh_image_lockin){ .source = source, .folder = making->image };
 	if (geteuid() != 0)
 		return true;
-	struct kh_view *view = &fence->view;
-	fence->staged = true;
+	struct kh_view *view = &lockin->view;
+	lockin->staged = true;
 	if (!kh_view_bind_held(view, KH_MOUNT_READ, source, "/source", KH_TREE_AS_OWNER, err) ||
 	    !kh_view_bind_held(view, KH_MOUNT_WRITE, making->image, "/image", KH_TREE_AS_OWNER,
 			       err))
 		return false;
 	if (view->failed || view->n != 2)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
-	if (!kh_idmap_plan(&fence->stage, view, KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID, err))
+	if (!kh_idmap_plan(&lockin->stage, view, KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID, err))
 		return false;
-	fence->source = view->list[0].source;
-	fence->folder = view->list[1].source;
+	lockin->source = view->list[0].source;
+	lockin->folder = view->list[1].source;
 	return true;
 }
 
-void kh_image_lockin_fini(struct kh_image_lockin *fence)
+void kh_image_lockin_fini(struct kh_image_lockin *lockin)
 {
-	if (fence->staged) {
-		kh_idmap_fini(&fence->stage);
-		kh_view_fini(&fence->view);
+	if (lockin->staged) {
+		kh_idmap_fini(&lockin->stage);
+		kh_view_fini(&lockin->view);
 	}
-	*fence = (struct kh_image_lockin){ 0 };
+	*lockin = (struct kh_image_lockin){ 0 };
 }
 
-bool kh_image_lockin_run(const struct kh_image_lockin *fence, const char *const *argv,
+bool kh_image_lockin_run(const struct kh_image_lockin *lockin, const char *const *argv,
 			 const struct kh_making *making, const struct kh_image_options *options,
 			 char said[KH_TOOL_SAID_BYTES], bool *failed, struct kh_err *err)
 {
 	struct kh_tool tool = {
 		.argv = argv,
-		.fenced = true,
-		.stage = fence->staged ? &fence->stage : NULL,
-		.folder = fence->folder,
+		.locked_in = true,
+		.stage = lockin->staged ? &lockin->stage : NULL,
+		.folder = lockin->folder,
 		.watched = making->image,
 		.options = options,
 	};

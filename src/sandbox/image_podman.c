@@ -3,7 +3,7 @@
  *
  * "podman:REF". Podman says which image that is, and only one that is not in the cache yet is
  * written out by it (`podman save`), as who started us: its store is that user's. From there on it
- * is an archive like any other, read and unpacked behind the fence. Nothing is pulled.
+ * is an archive like any other, read and unpacked by tools that are locked in. Nothing is pulled.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * image_tool.c - runs a program that reads what somebody else made, watched and bounded
  *
  * skopeo, umoci and tar read images, which anybody may have made. They run without a network and
- * without a privilege to gain: as root in a mount namespace (stage.c) as the uid that sandboxes
+ * without a privilege to gain: as root in a mount namespace (idmap.c) as the uid that sandboxes
  * have, with the two folders that they need as theirs. What they write is counted while they write
  * it, since a small layer unpacks to anything; so are files, time, and what stays free on the disk.
  */
@@ -57,7 +57,7 @@ static bool write_map(const char *path, unsigned id, struct kh_err *err)
 }
 
 /* The network goes, and with it the privilege that it takes to make it go. */
-static bool fence(const struct kh_tool *tool, struct kh_err *err)
+static bool lock_in(const struct kh_tool *tool, struct kh_err *err)
 {
 	unsigned uid = geteuid(), gid = getegid();
 	if (tool->stage)
@@ -92,17 +92,17 @@ static _Noreturn void be_tool(const struct kh_tool *tool, const char *path, pid_
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	kh_core_limit(); /* while this may still be root */
 	bool ok = home && temporary && setpgid(0, 0) == 0 && null >= 0 &&
-		  (!tool->fenced || fence(tool, &err));
+		  (!tool->locked_in || lock_in(tool, &err));
 	ok = ok && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent &&
-	     (!tool->fenced || limit(tool)) && dup2(null, STDIN_FILENO) >= 0 &&
+	     (!tool->locked_in || limit(tool)) && dup2(null, STDIN_FILENO) >= 0 &&
 	     dup2(out, STDOUT_FILENO) >= 0 && dup2(out, STDERR_FILENO) >= 0 &&
 	     syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) == 0 &&
 	     sigprocmask(SIG_SETMASK, &none, NULL) == 0;
 	/* What is left of it when it is killed lies where it is swept away. */
-	ok = ok && (tool->fenced || geteuid() != 0 || setenv("TMPDIR", tool->folder, 1) == 0);
+	ok = ok && (tool->locked_in || geteuid() != 0 || setenv("TMPDIR", tool->folder, 1) == 0);
 	if (ok)
 		execve(path, (char *const *)(uintptr_t)tool->argv,
-		       tool->fenced ? variables : environ);
+		       tool->locked_in ? variables : environ);
 	if (err.code == KH_ERR_NONE)
 		kh_err_sys(&err, KH_ERR_SYSTEM, errno, "starting %s", tool->argv[0]);
 	(void)!write(report, &err, sizeof(err));
@@ -163,7 +163,7 @@ static bool is_too_much(const struct watched *w, uint64_t written, struct kh_err
 {
 	char size[KH_VALUE_BYTES];
 	uint64_t most = w->tool->options->most_bytes;
-	if (!w->tool->fenced || written <= most)
+	if (!w->tool->locked_in || written <= most)
 		return false;
 	kh_err_set(err, KH_ERR_USAGE,
 		   "--image: unpacks to more than %s, which is the most that an image may have",
@@ -209,7 +209,7 @@ static int wait_for(pid_t pid)
 static void end_it(const struct watched *w)
 {
 	struct pollfd p = { .fd = w->ended, .events = POLLIN };
-	if (!w->tool->fenced) {
+	if (!w->tool->locked_in) {
 		(void)kill(-w->pid, SIGTERM);
 		(void)poll(&p, 1, GRACE_MS);
 	}

@@ -4,16 +4,11 @@
  * Packages bring settings of editors along, and git has branches of any name: so below node_modules
  * and .git such a name is none of a tool's (concern.c). That holds only for who comes there by that
  * path. A link beside it makes a project of what lies in there, so where one leads is looked
- * through once more without the exemption, before a run and after it.
+ * through once more without the exemption, before a run and after it; and where links in there lead
+ * in turn. Where a link leads that can't be found out, nothing is exempt.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/syscall.h>
-#include <linux/openat2.h>
-#include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/file.h>
@@ -21,6 +16,7 @@
 #include <keyhole/base/slice.h>
 
 #include "inlets.h"
+#include "link_end.h"
 
 void kh_inlets_fini(struct kh_inlets *inlets)
 {
@@ -60,17 +56,6 @@ static const char *below(const char *path, const char *root)
 	return path + strspn(path, "/");
 }
 
-/* The folder at the end of all links, if each stays in the workspace: what leads out, and be it on
- * the way, could have the host ask a file server for it. */
-static int open_target(int root_fd, const char *root, const char *link, const char *text)
-{
-	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
-	const char *path = *text == '/' ? below(text, root) : link;
-	return path ? (int)syscall(SYS_openat2, root_fd, *path ? path : ".", &how, sizeof(how))
-		    : -1;
-}
-
 static bool add(struct kh_inlets *inlets, const char *path, struct kh_err *err)
 {
 	for (size_t i = 0; i < inlets->n; i++)
@@ -88,68 +73,106 @@ static bool add(struct kh_inlets *inlets, const char *path, struct kh_err *err)
 	return list[inlets->n] ? ++inlets->n : no_memory(err);
 }
 
-static bool note(struct kh_inlets *inlets, int root_fd, const char *root, const char *link,
-		 const char *text, struct kh_err *err)
+static bool note(struct kh_inlets *inlets, int root_fd, const struct kh_walk_folder *folder,
+		 const char *name, struct kh_err *err)
 {
-	kh_auto_close int fd = open_target(root_fd, root, link, text);
-	kh_auto_free char *name = fd >= 0 ? kh_strf("/proc/self/fd/%d", fd) : NULL;
-	kh_auto_free char *real = name ? realpath(name, NULL) : NULL;
-	const char *path = real ? below(real, root) : NULL;
-	return !path || !is_exempt(path) || add(inlets, path, err);
+	kh_auto_free char *path = NULL;
+	enum kh_link_end end = kh_link_end(root_fd, folder->fd, name, &path);
+	inlets->everywhere = inlets->everywhere || end == KH_LINK_UNKNOWN;
+	return end != KH_LINK_INSIDE || !is_exempt(path) || add(inlets, path, err);
+}
+
+/* Of a folder that is reached without passing through an exempt one, or by an inlet. */
+static bool note_all(struct kh_inlets *inlets, int root_fd, const struct kh_walk_folder *folder,
+		     struct kh_err *err)
+{
+	bool ok = true;
+	for (size_t i = 0; ok && i < folder->n; i++) {
+		const struct kh_walk_entry *entry = &folder->list[i];
+		/* The walk says what it has not seen. */
+		if (kh_deadline_passed(folder->deadline))
+			return true;
+		if (S_ISLNK(entry->mode) && !entry->skip && !is_exempt(entry->name))
+			ok = note(inlets, root_fd, folder, entry->name, err);
+	}
+	return ok;
 }
 
 bool kh_inlets_note(struct kh_inlets *inlets, int root_fd, const char *root,
 		    const struct kh_walk_folder *folder, struct kh_err *err)
 {
 	const char *here = below(folder->path, root);
-	bool inside = here && is_exempt(here), ok = true;
-	for (size_t i = 0; here && ok && i < folder->n; i++) {
-		const struct kh_walk_entry *entry = &folder->list[i];
-		char text[KH_LIMIT_SURVEY_PATH_BYTES];
-		if (!S_ISLNK(entry->mode) || entry->skip || is_exempt(entry->name))
-			continue;
-		ssize_t len = readlinkat(folder->fd, entry->name, text, sizeof(text) - 1);
-		/* Of those inside only such as a link outside can't be followed through. */
-		if (len <= 0 || (inside && text[0] != '/'))
-			continue;
-		text[len] = '\0';
-		kh_auto_free char *link = kh_strf("%s%s%s", here, *here ? "/" : "", entry->name);
-		ok = link ? note(inlets, root_fd, root, link, text, err) : no_memory(err);
-	}
-	return ok;
+	/* Links in there lead on only for who has come there by an inlet. */
+	return !here || is_exempt(here) || note_all(inlets, root_fd, folder, err);
 }
 
+/* ---- what lies where they lead ---- */
+
 struct finding {
+	struct kh_inlets *inlets;
+	const char *root;
+	int root_fd;
+	const char *top; /* absolute: of the walk */
 	bool (*each)(void *arg, const struct kh_concern *concern, struct kh_err *err);
 	void *arg;
 };
 
+/* What is not exempt is given by the survey itself. */
 static bool pass_name(void *arg, const struct kh_concern *concern, struct kh_err *err)
 {
 	const struct finding *f = arg;
-	return concern->kind != KH_CONCERN_NAME || f->each(f->arg, concern, err);
+	const char *path = below(concern->path, f->root);
+	return concern->kind != KH_CONCERN_NAME || (path && !is_exempt(path)) ||
+	       f->each(f->arg, concern, err);
 }
 
 static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err *err)
 {
-	return kh_concern_find(folder, pass_name, arg, err);
+	struct finding *f = arg;
+	const char *here = below(folder->path, f->top);
+	if (!kh_concern_find(folder, pass_name, arg, err))
+		return false;
+	if (f->inlets->everywhere)
+		kh_concern_end_exemption(folder);
+	/* What is found there leads on. */
+	return f->inlets->everywhere || !here || is_exempt(here) ||
+	       note_all(f->inlets, f->root_fd, folder, err);
 }
 
-bool kh_inlets_find(const struct kh_inlets *inlets, const char *root,
-		    bool (*each)(void *arg, const struct kh_concern *concern, struct kh_err *err),
-		    void *arg, char **missed, struct kh_err *err)
+static bool walk_from(struct finding *f, char *from, struct kh_deadline *deadline, char **missed,
+		      struct kh_err *err)
 {
-	struct finding finding = { each, arg };
-	struct kh_walk walk = {
-		.visit = visit, .arg = &finding, .from = inlets->list, .n_from = inlets->n
-	};
-	if (inlets->n == 0)
-		return true;
-	bool ok = kh_walk_run(&walk, root, err);
-	if (ok && inlets->too_many && !walk.missed)
-		walk.missed = strdup("too many links lead into node_modules or .git");
+	struct kh_walk walk = { .visit = visit,
+				.arg = f,
+				.from = &from,
+				.n_from = from ? 1 : 0,
+				.deadline = deadline };
+	kh_auto_free char *top = kh_strf("%s%s%s", f->root, from ? "/" : "", from ? from : "");
+	if (!top)
+		return no_memory(err);
+	f->top = top;
+	bool ok = kh_walk_run(&walk, f->root, err);
+	f->top = NULL;
 	if (!*missed)
 		*missed = kh_steal_ptr(&walk.missed);
 	free(walk.missed);
+	return ok;
+}
+
+bool kh_inlets_find(struct kh_inlets *inlets, int root_fd, const char *root,
+		    bool (*each)(void *arg, const struct kh_concern *concern, struct kh_err *err),
+		    void *arg, struct kh_deadline *deadline, char **missed, struct kh_err *err)
+{
+	struct finding f = {
+		.inlets = inlets, .root = root, .root_fd = root_fd, .each = each, .arg = arg
+	};
+	bool ok = true;
+	/* The list grows meanwhile, and may move. */
+	for (size_t i = 0; ok && !*missed && !inlets->everywhere && i < inlets->n; i++)
+		ok = walk_from(&f, inlets->list[i], deadline, missed, err);
+	if (ok && !*missed && inlets->everywhere)
+		ok = walk_from(&f, NULL, deadline, missed, err);
+	if (ok && inlets->too_many && !inlets->everywhere && !*missed)
+		*missed = strdup("too many links lead into node_modules or .git");
 	return ok;
 }

@@ -157,7 +157,7 @@ static void take_ready(struct kh_running *r, pid_t init)
 	send_late(r);
 }
 
-/* keyhole-init is at the door, where it inherited nothing. */
+/* keyhole-init connects, where it inherited nothing. */
 static void meet(struct kh_running *r)
 {
 	struct kh_launch *launch = r->launch;
@@ -208,6 +208,58 @@ static void take_started(struct kh_running *r, pid_t sender)
 		r->oom = kh_cgroup_watch_oom(sender);
 }
 
+static void take_no_exec(struct kh_running *r, int why)
+{
+	if (r->started)
+		return;
+	r->no_exec = true;
+	kh_launch_clock_stop(r, KH_CLOCK_START);
+	kh_launch_clock_stop(r, KH_CLOCK_HEARD);
+	r->exec_errno = why;
+}
+
+static void take_exited(struct kh_running *r, int status)
+{
+	if (!r->started || r->exited)
+		return;
+	r->exited = true;
+	r->command_status = status;
+	/* That group is gone with the init. */
+	r->oom_kills = kh_cgroup_oom_kills_at(r->oom);
+	kh_launch_clock_stop(r, KH_CLOCK_HEARD);
+}
+
+/* All but TERMINAL. */
+static void take(struct kh_running *r, const struct kh_init_message *message, pid_t sender)
+{
+	switch ((enum kh_init_type)message->type) {
+	case KH_INIT_READY:
+		take_ready(r, sender);
+		break;
+	case KH_INIT_STARTED:
+		take_started(r, sender);
+		break;
+	case KH_INIT_NO_EXEC:
+		take_no_exec(r, message->value);
+		break;
+	case KH_INIT_EXITED:
+		take_exited(r, message->value);
+		break;
+	case KH_INIT_HEARD:
+		if (message->value == r->unheard)
+			kh_launch_clock_stop(r, KH_CLOCK_HEARD);
+		break;
+	case KH_INIT_TERMINAL:
+	case KH_INIT_GO:
+	case KH_INIT_SIGNAL:
+	case KH_INIT_PUBLISHED:
+	case KH_INIT_TYPED:
+	case KH_INIT_MET:
+	case KH_INIT_LINKED:
+		break;
+	}
+}
+
 static bool receive(struct kh_running *r)
 {
 	struct kh_init_message message = { 0 };
@@ -224,24 +276,7 @@ static bool receive(struct kh_running *r)
 		close(fd);
 	if (n != sizeof(message))
 		return n > 0;
-	if (message.type == KH_INIT_READY) {
-		take_ready(r, sender);
-	} else if (message.type == KH_INIT_STARTED) {
-		take_started(r, sender);
-	} else if (message.type == KH_INIT_NO_EXEC && !r->started) {
-		r->no_exec = true;
-		kh_launch_clock_stop(r, KH_CLOCK_START);
-		kh_launch_clock_stop(r, KH_CLOCK_HEARD);
-		r->exec_errno = message.value;
-	} else if (message.type == KH_INIT_EXITED && r->started && !r->exited) {
-		r->exited = true;
-		r->command_status = message.value;
-		/* That group is gone with the init. */
-		r->oom_kills = kh_cgroup_oom_kills_at(r->oom);
-		kh_launch_clock_stop(r, KH_CLOCK_HEARD);
-	} else if (message.type == KH_INIT_HEARD && message.value == r->unheard) {
-		kh_launch_clock_stop(r, KH_CLOCK_HEARD);
-	}
+	take(r, &message, sender);
 	return true;
 }
 
@@ -341,7 +376,7 @@ static void loop(struct kh_running *r)
 			/* What came before is still there when it has started. */
 			[GUARD] = { r->started ? r->launch->guard->fd : -1, POLLIN, 0 },
 			[IN] = { STDIN_FILENO, kh_terminal_wants(&r->terminal, KH_TERMINAL_IN), 0 },
-			[OUT] = { STDOUT_FILENO, kh_terminal_wants(&r->terminal, KH_TERMINAL_OUT),
+			[OUT] = { r->terminal.out, kh_terminal_wants(&r->terminal, KH_TERMINAL_OUT),
 				  0 },
 			[MASTER] = { r->terminal.master,
 				     kh_terminal_wants(&r->terminal, KH_TERMINAL_MASTER), 0 },

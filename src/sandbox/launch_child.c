@@ -120,7 +120,7 @@ static bool prepare_child(struct child *child, struct kh_err *err)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != child->parent)
 		return kh_err_set(err, KH_ERR_SYSTEM, "the launcher is gone");
 	bool terminal = child->launch->pty_slave >= 0;
-	const struct kh_supervisor stand = {
+	const struct kh_supervisor supervisor = {
 		.command = child->launch->command,
 		.control = terminal ? child->launch->control : -1,
 		.uplink = child->launch->uplink[0],
@@ -131,7 +131,8 @@ static bool prepare_child(struct child *child, struct kh_err *err)
 		.program = terminal ? child->program : -1,
 	};
 	if (child->launch->engine->nested &&
-	    !kh_outer_namespace_enter(child->launch->command, child->launch->view, &stand, err))
+	    !kh_outer_namespace_enter(child->launch->command, child->launch->view, &supervisor,
+				      err))
 		return false;
 	if (!sort_descriptors(child, err))
 		return false;
@@ -149,8 +150,8 @@ void kh_launch_child(const struct kh_launch *launch, pid_t parent, int report, i
 	static char *const no_environment[] = { NULL };
 	struct kh_err err = KH_ERR_INIT;
 	const struct kh_engine_command *command = child->launch->command;
-	/* Its path may be covered by then (nest.c). A script can't be started so, and is by its
-	 * path. */
+	/* Its path may be covered by then (outer_namespace.c). A script can't be started so, and is
+	 * by its path. */
 	child->program = open(command->path, O_PATH | O_CLOEXEC);
 	char *const *environment = command->environment ? command->environment : no_environment;
 	if (prepare_child(child, &err)) {

@@ -18,30 +18,33 @@ struct giving {
 	const struct kh_concern *c;
 	bool (*each)(void *, const char *, struct kh_slice);
 	void *arg;
+	unsigned n;
+	bool too_many; /* more than are followed, or no time is left for more */
 };
 
-struct kh_slice kh_slice_chomp(struct kh_slice text)
+static bool give(struct giving *g, const char *folder, struct kh_slice target)
 {
-	while (text.len > 0 && (text.ptr[text.len - 1] == '\n' || text.ptr[text.len - 1] == '\r'))
-		text.len--;
-	return text;
+	if (++g->n > KH_LIMIT_SURVEY_LEADS || kh_deadline_passed(g->c->folder->deadline)) {
+		g->too_many = true;
+		return false;
+	}
+	return g->each(g->arg, folder, target);
 }
 
 static bool give_worktree(void *arg, const struct kh_git_config_entry *entry)
 {
 	struct giving *g = arg;
 	return !kh_git_config_is_worktree(entry) ||
-	       g->each(g->arg, g->c->folder->path, kh_slice_str(entry->value));
+	       give(g, g->c->folder->path, kh_slice_str(entry->value));
 }
 
-static bool give_line(const struct giving *g, struct kh_slice all, struct kh_slice prefix)
+static bool give_line(struct giving *g, struct kh_slice all, struct kh_slice prefix)
 {
 	return kh_slice_has_prefix(all, prefix) &&
-	       g->each(g->arg, g->c->folder->path,
-		       kh_slice_chomp(kh_slice_sub(all, prefix.len, all.len)));
+	       give(g, g->c->folder->path, kh_slice_chomp(kh_slice_sub(all, prefix.len, all.len)));
 }
 
-static bool give_alternates(const struct giving *g, struct kh_slice all)
+static bool give_alternates(struct giving *g, struct kh_slice all)
 {
 	kh_auto_free char *objects = strdup(g->c->folder->path);
 	if (!objects)
@@ -52,7 +55,7 @@ static bool give_alternates(const struct giving *g, struct kh_slice all)
 		struct kh_slice line = kh_slice_sub(all, at, end);
 		/* A quoted one is read by other rules. */
 		if (line.len > 0 && line.ptr[0] != '#' &&
-		    (line.ptr[0] == '"' || !g->each(g->arg, objects, line)))
+		    (line.ptr[0] == '"' || !give(g, objects, line)))
 			return false;
 		at = end + 1;
 	}
@@ -65,10 +68,9 @@ static bool is_kind(enum kh_concern_kind kind)
 	       kind == KH_CONCERN_COMMONDIR || kind == KH_CONCERN_ALTERNATES;
 }
 
-bool kh_leads_each(const struct kh_concern *c,
-		   bool (*each)(void *arg, const char *folder, struct kh_slice target), void *arg)
+static bool give_all(struct giving *g)
 {
-	struct giving g = { c, each, arg };
+	const struct kh_concern *c = g->c;
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
 	if (!is_kind(c->kind))
@@ -77,11 +79,18 @@ bool kh_leads_each(const struct kh_concern *c,
 		return false;
 	struct kh_slice all = kh_buf_view(&text);
 	if (c->kind == KH_CONCERN_CONFIG)
-		return kh_git_config_read(all, give_worktree, &g);
+		return kh_git_config_read(all, give_worktree, g);
 	if (c->kind == KH_CONCERN_ALTERNATES)
-		return give_alternates(&g, all);
-	return give_line(&g, all,
+		return give_alternates(g, all);
+	return give_line(g, all,
 			 c->kind == KH_CONCERN_GITFILE ? KH_SLICE("gitdir: ") : KH_SLICE(""));
+}
+
+bool kh_leads_each(const struct kh_concern *c,
+		   bool (*each)(void *arg, const char *folder, struct kh_slice target), void *arg)
+{
+	struct giving g = { .c = c, .each = each, .arg = arg };
+	return give_all(&g);
 }
 
 struct where {
@@ -103,10 +112,11 @@ static bool append_where(void *arg, const char *folder, struct kh_slice target)
 bool kh_leads_where(const struct kh_concern *c, struct kh_buf *out)
 {
 	struct where w = { .out = out };
+	struct giving g = { .c = c, .each = append_where, .arg = &w };
 	/* What can't be read is compared by its content alone. */
-	(void)kh_leads_each(c, append_where, &w);
+	(void)give_all(&g);
 	/* A link that is called .git. */
 	if (c->kind == KH_CONCERN_LINK && kh_concern_is_dot_git(c->entry->name))
 		(void)append_where(&w, c->folder->path, kh_slice_str(c->entry->name));
-	return !w.failed;
+	return !w.failed && !g.too_many;
 }

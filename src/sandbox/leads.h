@@ -4,17 +4,16 @@
 
 #include "concern.h"
 
-/* Without the line ends at its end. */
-struct kh_slice kh_slice_chomp(struct kh_slice text);
 /*
  * Gives each folder that a configuration (core.worktree), a .git file, a commondir or a list of
  * alternates names, and from which folder git reads that name. Other kinds give none. Return: false
- * where it can't be read, where git may read it otherwise, or where `each` said so.
+ * where it can't be read, where git may read it otherwise, where it names more than
+ * KH_LIMIT_SURVEY_LEADS, where the walk's time is over, or where `each` said so.
  */
 bool kh_leads_each(const struct kh_concern *c,
 		   bool (*each)(void *arg, const char *folder, struct kh_slice target), void *arg);
 /* Does it lead to where it was led before? Appends where that is, links followed. Return: false
- * without memory. */
+ * without memory, or where not all could be followed: it is like no other. */
 bool kh_leads_where(const struct kh_concern *c, struct kh_buf *out);
 
 #endif

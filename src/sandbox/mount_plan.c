@@ -2,10 +2,10 @@
  * mount_plan.c - a view, laid by ourselves under a folder, for engines that want a root that is
  * ready
  *
- * Runs in namespaces of our own (nest.c): what is mounted here nobody else sees, and it is gone
- * with the last process. In two steps, since the folder that the root is laid in covers a part of
- * the host: first every tree of the host is taken hold of (a mount that hangs nowhere yet, with its
- * flags set already), then everything is put in its place in the view's order.
+ * Runs in namespaces of our own (outer_namespace.c): what is mounted here nobody else sees, and it
+ * is gone with the last process. In two steps, since the folder that the root is laid in covers a
+ * part of the host: first every tree of the host is taken hold of (a mount that hangs nowhere yet,
+ * with its flags set already), then everything is put in its place in the view's order.
  *
  * Targets lie in places that an agent may have written to. So each is looked up below the root and
  * never through a symbolic link, and what is mounted is the very folder that the view holds.
@@ -279,7 +279,8 @@ static bool put_overlay(const struct kh_mount_plan *lay, size_t i)
 	size_t upper = i;
 	while (upper > 0 && lay->view->list[upper].kind != KH_MOUNT_UPPER)
 		upper--;
-	kh_auto_close int tree = kh_overlay_mount(lay->trees[i], lay->trees[upper], m->read_only);
+	kh_auto_close int tree =
+		kh_review_mount_overlay(lay->trees[i], lay->trees[upper], m->read_only);
 	return tree >= 0 && put(lay->root, tree, m->target, true);
 }
 

@@ -1,10 +1,10 @@
 /*
  * oci.c - the configuration of a bundle, as the OCI runtime specification 1.0 has it
  *
- * The root lies ready (lay.c), read-only where it is to be. What a runtime adds is what it alone
- * can: a /proc of the sandbox's process namespace with the parts masked that speak of the host, a
- * /dev with six devices and a devpts of its own, and the namespaces. keyhole-init starts as uid 0
- * of the sandbox's user namespace with what it needs to bind its ports, and puts that away
+ * The root lies ready (mount_plan.c), read-only where it is to be. What a runtime adds is what it
+ * alone can: a /proc of the sandbox's process namespace with the parts masked that speak of the
+ * host, a /dev with six devices and a devpts of its own, and the namespaces. keyhole-init starts as
+ * uid 0 of the sandbox's user namespace with what it needs to bind its ports, and puts that away
  * (src/init/privilege.c) before the command starts.
  */
 #include <inttypes.h>
@@ -99,7 +99,8 @@ static json_t *mounts(const struct kh_view *view, bool seal_dev)
 	return list;
 }
 
-/* One uid: 0 inside is the one that the nest has, which is an unprivileged one on the host. */
+/* One uid: 0 inside is the one that the outer namespace has, which is an unprivileged one on the
+ * host. */
 static json_t *mapping(void)
 {
 	return json_pack("[{s:i, s:i, s:i}]", "containerID", 0, "hostID", 0, "size", 1);

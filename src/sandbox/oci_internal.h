@@ -12,7 +12,7 @@ enum kh_oci_seal {
 	KH_OCI_SEAL_DEV,
 	KH_OCI_SEAL_ALL, /* the root as well */
 };
-/* The text of config.json for a root that is laid already (lay.c). Heap. Return: NULL. */
+/* The text of config.json for a root that is laid already (mount_plan.c). Heap. Return: NULL. */
 char *kh_oci_config(const struct kh_plan *plan, enum kh_oci_seal seal, struct kh_err *err);
 
 #endif

@@ -2,8 +2,8 @@
  * opener.c - which process opens files for a kernel of the engine's own
  *
  * runsc starts two: its kernel, which sees no mounts, and one that it calls its gofer. The process
- * that the launcher has started (stand.c) is the parent of runsc, and that is the parent of both.
- * Nothing that runs inside is a child of runsc, or has any of these names to give.
+ * that the launcher has started (supervisor.c) is the parent of runsc, and that is the parent of
+ * both. Nothing that runs inside is a child of runsc, or has any of these names to give.
  */
 #include <dirent.h>
 #include <fcntl.h>

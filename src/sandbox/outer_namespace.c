@@ -7,7 +7,7 @@
  * that the kernel ends everything below when it ends. Nothing is left behind, however it came
  * about.
  *
- *   launcher --fork--> [stage.c: the sandbox's uid] --unshare--> waits (stand.c)
+ *   launcher --fork--> [idmap.c: the sandbox's uid] --unshare--> waits (supervisor.c)
  *                                                       └──fork──> PID 1: the engine's program
  *
  * The user namespace has one uid, 0, which is the one that started it: the program needs
@@ -70,7 +70,7 @@ bool kh_outer_namespace_unshare(const struct kh_engine_command *command, struct 
 	char uid[48], gid[48];
 	snprintf(uid, sizeof(uid), "0 %u 1\n", (unsigned)geteuid());
 	snprintf(gid, sizeof(gid), "0 %u 1\n", (unsigned)getegid());
-	/* A change of uid (stage.c) took it away, and with it our own /proc. An exec would give it
+	/* A change of uid (idmap.c) took it away, and with it our own /proc. An exec would give it
 	 * back as well. */
 	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
@@ -124,7 +124,7 @@ static bool lay(const struct kh_engine_command *command, const struct kh_view *v
 	uint64_t size = 0;
 	kh_auto_close int layer = kh_mount_plan_layer(&lay, &size);
 	if (ok && layer >= 0 &&
-	    (lay.root = kh_layer_mount(layer, size, KH_OUTER_NAMESPACE_ROOT, err)) < 0)
+	    (lay.root = kh_overlay_mount(layer, size, KH_OUTER_NAMESPACE_ROOT, err)) < 0)
 		return false;
 	if (ok && layer < 0)
 		lay.root = kh_outer_namespace_memory(KH_OUTER_NAMESPACE_ROOT);
@@ -200,7 +200,7 @@ static bool begin_below(int above, struct kh_err *err)
 }
 
 bool kh_outer_namespace_enter(const struct kh_engine_command *command, const struct kh_view *view,
-			      const struct kh_supervisor *stand, struct kh_err *err)
+			      const struct kh_supervisor *supervisor, struct kh_err *err)
 {
 	if (!kh_outer_namespace_unshare(command, err) || !lay(command, view, err) ||
 	    !write_bundle(command, err) || !cover_cgroups(command->hide_cgroups, err))
@@ -211,6 +211,6 @@ bool kh_outer_namespace_enter(const struct kh_engine_command *command, const str
 	if (pid < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a process of its own");
 	if (pid > 0)
-		kh_supervisor_run(pid, stand);
+		kh_supervisor_run(pid, supervisor);
 	return begin_below(above, err);
 }

@@ -20,7 +20,7 @@ struct kh_view;
 #define KH_OUTER_NAMESPACE_TERMINALS \
 	KH_OUTER_NAMESPACE "/pts" /* a devpts, where the command wants one */
 
-/* ---- nest.c ---- */
+/* ---- outer_namespace.c ---- */
 
 /*
  * In the child that will be the engine's program, when it is who it will be: new user, mount and
@@ -30,14 +30,14 @@ struct kh_view;
  */
 struct kh_supervisor;
 bool kh_outer_namespace_enter(const struct kh_engine_command *command, const struct kh_view *view,
-			      const struct kh_supervisor *stand, struct kh_err *err);
+			      const struct kh_supervisor *supervisor, struct kh_err *err);
 
 /* The first step of it: the namespaces, in the calling process. */
 bool kh_outer_namespace_unshare(const struct kh_engine_command *command, struct kh_err *err);
 /* A new file system in memory at `path`. Return: its root, -1. */
 int kh_outer_namespace_memory(const char *path);
 
-/* ---- stand.c: the process that waits ---- */
+/* ---- supervisor.c: the process that waits ---- */
 
 /* What it has to do besides; each descriptor is -1 where there is nothing of that. */
 struct kh_supervisor {
@@ -54,7 +54,7 @@ void kh_supervisor_prepare(void);
 /* Holds no other descriptors; ends as the program ends. */
 _Noreturn void kh_supervisor_run(pid_t program, const struct kh_supervisor *given);
 
-/* ---- lay.c ---- */
+/* ---- mount_plan.c ---- */
 
 struct kh_mount_plan {
 	const struct kh_view *view;
@@ -74,18 +74,18 @@ int kh_mount_plan_layer(struct kh_mount_plan *lay, uint64_t *size);
 /* A new file system in memory, mounted nowhere yet. Return: -1 with errno. */
 int kh_mount_plan_tmpfs(mode_t mode, uint64_t bytes);
 
-/* ---- review_lay.c ---- */
+/* ---- review_mount.c ---- */
 
 /* An overlay of two trees that are mounted nowhere yet: below, `lower`; above, the folder "upper"
- * of `layers`, which holds "work" as well. Once in a nest. Return: it, mounted nowhere; -1 with
- * errno. */
-int kh_overlay_mount(int lower, int layers, bool read_only);
+ * of `layers`, which holds "work" as well. Once in an outer namespace. Return: it, mounted nowhere;
+ * -1 with errno. */
+int kh_review_mount_overlay(int lower, int layers, bool read_only);
 
-/* ---- layer.c ---- */
+/* ---- overlay.c ---- */
 
 /* Mounts an overlay on the folder `root`: the tree `lower` (which is mounted nowhere yet), and
  * above it memory of so many bytes (0: what the kernel says). Return: its root; -1. */
-int kh_layer_mount(int lower, uint64_t bytes, const char *root, struct kh_err *err);
+int kh_overlay_mount(int lower, uint64_t bytes, const char *root, struct kh_err *err);
 /* Takes away what lies at `target` in the file system of `root`, unless it is what is wanted (a
  * folder); what was mounted stays. Return: false with errno. */
 bool kh_overlay_clear(int root, const char *target, bool is_dir);

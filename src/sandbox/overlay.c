@@ -2,10 +2,11 @@
  * overlay.c - a layer over a root that can be written to, and is gone at the end
  *
  * An overlay file system: below, the root as it lies on the host, which nothing changes; above, a
- * file system in memory. Both are mounted in the launcher's own mount namespace (nest.c), so what
- * was written is gone with the last process, however that ended. A bound on it is the size of the
- * memory that is above. Attributes that the overlay keeps are of the kind that a user may set
- * (userxattr): such an overlay follows no redirection that a file of the root may hold.
+ * file system in memory. Both are mounted in the launcher's own mount namespace
+ * (outer_namespace.c), so what was written is gone with the last process, however that ended. A
+ * bound on it is the size of the memory that is above. Attributes that the overlay keeps are of the
+ * kind that a user may set (userxattr): such an overlay follows no redirection that a file of the
+ * root may hold.
  *
  * The root may come from anybody. What the sandbox has of its own is put over it, and never where a
  * symbolic link of the root leads to: what lies in the way is taken away, in the layer.
@@ -33,7 +34,7 @@ static bool place(int tree, const char *path)
 	       syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) == 0;
 }
 
-int kh_layer_mount(int lower, uint64_t bytes, const char *root, struct kh_err *err)
+int kh_overlay_mount(int lower, uint64_t bytes, const char *root, struct kh_err *err)
 {
 	static const char options[] =
 		"lowerdir=" LOWER ",upperdir=" LAYER "/upper,workdir=" LAYER "/work,userxattr";

@@ -25,7 +25,7 @@ static bool try_it(struct kh_err *err)
 	static const char root[] = KH_OUTER_NAMESPACE "/root";
 	if (lower < 0 || memory < 0 || mkdir(root, 0755) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a layer over /usr");
-	kh_auto_close int layer = kh_layer_mount(lower, 1 << 20, root, err);
+	kh_auto_close int layer = kh_overlay_mount(lower, 1 << 20, root, err);
 	if (layer < 0)
 		return false;
 	kh_auto_close int file =

@@ -1,11 +1,12 @@
 /*
  * podman.c - the engine "podman": podman run, over a root of ours
  *
- * Podman runs in namespaces of ours (nest.c) like the programs that make containers, as uid 0 of a
- * user namespace with one uid: an ordinary one on the host, whoever starts it. What it notes down
- * lies in memory that only it sees, so `podman ps` does not show the sandbox, and its settings are
- * ours alone: no file of the host's says otherwise. It is PID 1 there: with it end conmon, which
- * would outlive it elsewhere, and the container, and nothing is left that would have to be removed.
+ * Podman runs in namespaces of ours (outer_namespace.c) like the programs that make containers, as
+ * uid 0 of a user namespace with one uid: an ordinary one on the host, whoever starts it. What it
+ * notes down lies in memory that only it sees, so `podman ps` does not show the sandbox, and its
+ * settings are ours alone: no file of the host's says otherwise. It is PID 1 there: with it end
+ * conmon, which would outlive it elsewhere, and the container, and nothing is left that would have
+ * to be removed.
  *
  *   podman ── conmon ── crun ── keyhole-init      descriptors 3 to 6 go through all of them
  *
@@ -59,13 +60,13 @@ static const char terminals[] =
 static const char hostname[] =
 	"type=bind,source=" KH_OUTER_NAMESPACE_ROOT "/etc/hostname,destination=/etc/hostname,ro";
 
-static const char *const fence[] = {
+static const char *const isolation[] = {
 	"podman",
 	"run",
 	"--network",
 	"none",
 	"--no-hosts",
-	/* A user namespace below the nest's. */
+	/* A user namespace below the outer one. */
 	"--uidmap",
 	"0:0:1",
 	"--gidmap",
@@ -153,7 +154,7 @@ static bool put_words(const struct kh_plan *plan, struct kh_engine_command *out)
 	static const char root[] = KH_OUTER_NAMESPACE_ROOT;
 	const char *const own[] = { "--hostname", plan->hostname, "--workdir", plan->directory,
 				    "--rootfs",	  root,		  NULL };
-	bool ok = kh_engine_command_args(out, fence) && put_masks(out) &&
+	bool ok = kh_engine_command_args(out, isolation) && put_masks(out) &&
 		  (plan->layered || kh_engine_command_args(out, sealed)) &&
 		  put_shared_memory(plan->view, out) && kh_engine_command_args(out, own);
 	for (char *const *word = plan->init; ok && *word; word++)

@@ -153,7 +153,7 @@ static bool put_mount(struct kh_buf *args, const struct kh_mount *m, struct kh_e
 	return false;
 }
 
-/* What is not laid already (lay.c). */
+/* What is not laid already (mount_plan.c). */
 static bool is_for_program(const struct kh_mount *m)
 {
 	return m->kind == KH_MOUNT_PROC || m->kind == KH_MOUNT_DEV ||

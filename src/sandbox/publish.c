@@ -56,11 +56,11 @@ struct server {
 	int looks;	    /* that are left then */
 	unsigned connections;
 	struct link *links;
-	struct door {
+	struct acceptor {
 		struct server *server;
 		struct evconnlistener *listener;
 		uint16_t inside;
-	} doors[KH_LIMIT_PUBLISHED_PORTS];
+	} acceptors[KH_LIMIT_PUBLISHED_PORTS];
 	size_t n_acceptors;
 };
 
@@ -89,7 +89,7 @@ static void link_free(struct link *link)
 		link->next->at = link->at;
 	if (server->connections-- == KH_LIMIT_PUBLISHED_CONNECTIONS && !server->ending)
 		for (size_t i = 0; i < server->n_acceptors; i++)
-			evconnlistener_enable(server->doors[i].listener);
+			evconnlistener_enable(server->acceptors[i].listener);
 	free(link);
 	if (server->ending && !server->links)
 		(void)event_base_loopbreak(server->base);
@@ -291,7 +291,7 @@ static bool join(struct server *server, uint16_t port, int client)
 	}
 	if (server->connections == KH_LIMIT_PUBLISHED_CONNECTIONS)
 		for (size_t i = 0; i < server->n_acceptors; i++)
-			evconnlistener_disable(server->doors[i].listener);
+			evconnlistener_disable(server->acceptors[i].listener);
 	return true;
 }
 
@@ -301,10 +301,10 @@ static void came(struct evconnlistener *listener, evutil_socket_t fd, struct soc
 	(void)listener;
 	(void)from;
 	(void)len;
-	const struct door *door = owner;
+	const struct acceptor *acceptor = owner;
 	int on = 1;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	if (!reset_on_close(fd, true) || !join(door->server, door->inside, fd))
+	if (!reset_on_close(fd, true) || !join(acceptor->server, acceptor->inside, fd))
 		close(fd);
 }
 
@@ -353,7 +353,7 @@ static void end(evutil_socket_t fd, short what, void *owner)
 	server->looks = KH_LIMIT_PUBLISHED_END_MS / LOOK_MS;
 	close(server->control);
 	for (size_t i = 0; i < server->n_acceptors; i++)
-		evconnlistener_free(server->doors[i].listener);
+		evconnlistener_free(server->acceptors[i].listener);
 	look_again(server);
 	for (struct link *link = server->links, *next; link; link = next) {
 		next = link->next;
@@ -395,11 +395,12 @@ static _Noreturn void serve(const struct kh_sandbox_spec *spec, int *fds, pid_t 
 	if (!server.look || !ended || event_add(ended, NULL) != 0)
 		_exit(1);
 	for (size_t i = 0; i < n; i++) {
-		struct door *door = &server.doors[server.n_acceptors++];
-		*door = (struct door){ .server = &server, .inside = spec->publish[i].inside };
-		door->listener = evconnlistener_new(server.base, came, door, LEV_OPT_CLOSE_ON_FREE,
-						    SOMAXCONN, fds[i]);
-		if (!door->listener)
+		struct acceptor *acceptor = &server.acceptors[server.n_acceptors++];
+		*acceptor =
+			(struct acceptor){ .server = &server, .inside = spec->publish[i].inside };
+		acceptor->listener = evconnlistener_new(server.base, came, acceptor,
+							LEV_OPT_CLOSE_ON_FREE, SOMAXCONN, fds[i]);
+		if (!acceptor->listener)
 			_exit(1);
 	}
 	(void)event_base_dispatch(server.base);

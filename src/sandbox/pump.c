@@ -24,7 +24,7 @@
 #include "sandbox_internal.h"
 
 enum { CHUNK_BYTES = 64 * 1024 };
-enum { FROM, TO, GATE }; /* the descriptors of the process */
+enum { FROM, TO, LISTENER_STATS }; /* the descriptors of the process */
 
 /* Whoever reads can take some. Return: false where nobody does any more. */
 static bool takes_some(void)
@@ -86,18 +86,18 @@ static _Noreturn void carry(int from, int to, int listener_stats, bool input, pi
 	(void)setsid();
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent ||
-	    (listener_stats = fcntl(listener_stats, F_DUPFD, GATE + 1)) < 0 ||
-	    (from = fcntl(from, F_DUPFD, GATE + 1)) < 0 ||
-	    (to = fcntl(to, F_DUPFD, GATE + 1)) < 0 || dup2(from, FROM) < 0 || dup2(to, TO) < 0 ||
-	    dup2(listener_stats, GATE) < 0)
+	    (listener_stats = fcntl(listener_stats, F_DUPFD, LISTENER_STATS + 1)) < 0 ||
+	    (from = fcntl(from, F_DUPFD, LISTENER_STATS + 1)) < 0 ||
+	    (to = fcntl(to, F_DUPFD, LISTENER_STATS + 1)) < 0 || dup2(from, FROM) < 0 ||
+	    dup2(to, TO) < 0 || dup2(listener_stats, LISTENER_STATS) < 0)
 		_exit(1);
-	(void)syscall(SYS_close_range, GATE + 1u, ~0u, 0u);
+	(void)syscall(SYS_close_range, LISTENER_STATS + 1u, ~0u, 0u);
 	ssize_t n;
 	char opened;
 	struct stat st;
 	if (fstat(TO, &st) != 0)
 		_exit(1);
-	while (input && (n = read(GATE, &opened, 1)) != 1)
+	while (input && (n = read(LISTENER_STATS, &opened, 1)) != 1)
 		if (n == 0 || errno != EINTR)
 			_exit(1);
 	while ((n = read(FROM, chunk, sizeof(chunk))) != 0) {

@@ -22,7 +22,7 @@ int kh_rendezvous_new(struct kh_err *err);
  * errno. */
 bool kh_rendezvous_bind(int listener, int folder, const char *name);
 /*
- * Somebody is at the door, where nobody else gets: gives them the control socket's peer and the
+ * Somebody connects, where nobody else can: gives them the control socket's peer and the
  * three, and shuts it. Return: false where it can't be done; *met says whether it was.
  */
 bool kh_rendezvous_hand_over(int listener, int control, const int stdio[3], bool *met,

@@ -30,6 +30,7 @@
 #include <keyhole/base/file.h>
 #include <keyhole/base/log.h>
 
+#include "homes.h"
 #include "review_internal.h"
 #include "sandbox_internal.h"
 
@@ -123,6 +124,32 @@ static bool read_meta(struct kh_review *review)
 
 /* ---- finding them ---- */
 
+/* Whoever lists reviews holds it for a moment. */
+static bool lock(const struct kh_review *review, int how, struct kh_err *err)
+{
+	enum { TRIES = 25, PAUSE_NS = 4 * 1000 * 1000 };
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	for (int i = 0; i < TRIES; i++) {
+		if (flock(review->lock, how | LOCK_NB) == 0)
+			return true;
+		(void)nanosleep(&pause, NULL);
+	}
+	return kh_err_set(err, KH_ERR_USAGE,
+			  "the review %s is in use: a run, or another command, works on it "
+			  "(wait for its end)",
+			  review->id);
+}
+
+bool kh_review_share(const struct kh_review *review, struct kh_err *err)
+{
+	return lock(review, LOCK_SH, err);
+}
+
+void kh_review_give_back(const struct kh_review *review)
+{
+	(void)flock(review->lock, LOCK_UN);
+}
+
 static bool hold(struct kh_review *review, bool wait, struct kh_err *err)
 {
 	struct stat st;
@@ -133,19 +160,7 @@ static bool hold(struct kh_review *review, bool wait, struct kh_err *err)
 		return kh_err_set(err, KH_ERR_SYSTEM,
 				  "%s: is open to others (it has to be yours, with mode 0700)",
 				  kh_esc_str(review->path));
-	/* Whoever lists reviews holds it for a moment. */
-	enum { TRIES = 25, PAUSE_NS = 4 * 1000 * 1000 };
-	const struct timespec pause = { .tv_nsec = PAUSE_NS };
-	bool held = !wait;
-	for (int i = 0; !held && i < TRIES; i++) {
-		held = flock(review->lock, LOCK_EX | LOCK_NB) == 0;
-		if (!held)
-			(void)nanosleep(&pause, NULL);
-	}
-	return held || kh_err_set(err, KH_ERR_USAGE,
-				  "the review %s is in use: a run, or another command, works on it "
-				  "(wait for its end)",
-				  review->id);
+	return !wait || lock(review, LOCK_EX, err);
 }
 
 static bool find(struct kh_review *out, const char *id, struct kh_err *err)
@@ -371,7 +386,8 @@ static bool check_apart(const struct kh_review *review, struct kh_err *err)
 
 static bool check_workspace(const char *path, struct stat *st, struct kh_err *err)
 {
-	if (!kh_workspace_check(path, err))
+	if (!kh_workspace_check(path, err) ||
+	    !kh_homes_check("--workspace", path, "name the folder of one project in it", err))
 		return false;
 	if (stat(path, st) != 0)
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "--workspace %s", kh_esc_str(path));

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/syscall.h>
 #include <linux/openat2.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include <keyhole/base/slice.h>
 
 #include "concern.h"
+#include "protected.h"
 #include "review_internal.h"
 #include "review_reads.h"
 
@@ -35,25 +35,23 @@ static enum kh_change_bar bar_of(struct kh_slice name)
 	return KH_BAR_NONE;
 }
 
-/* The same names as in a run, wherever they lie; case does not count on every file system. */
-static bool is_protected(const char *above, const char *name)
+/* The same names as in a run, wherever they lie; case does not count on every file system. The
+ * folders that hold some count as a whole, except those of another purpose; `link`: what the link
+ * stands for is nobody's to know, so there each of them counts. */
+static bool is_protected(const char *above, const char *name, bool link)
 {
-	/* Folders with more in them that is run than one file. */
-	static const char *const whole[] = { ".hg", ".sl", "_darcs", ".cargo" };
-	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
-		if (strcasecmp(whole[i], name) == 0)
-			return true;
-	return kh_protected_is_name(name, true) || (above && kh_concern_is_held(above, name));
+	return kh_concern_is_holder(name, link) || kh_protected_is_name(name) ||
+	       (above && kh_concern_is_held(above, name));
 }
 
-bool has_protected_part(const char *path)
+static bool has_protected_part(const char *path, bool link)
 {
 	struct kh_slice all = kh_slice_str(path);
 	kh_auto_free char *above = NULL;
 	for (size_t at = 0; at < all.len;) {
 		size_t end = kh_slice_find(all, '/', at);
 		char *part = kh_slice_dup(kh_slice_sub(all, at, end));
-		bool found = !part || is_protected(above, part);
+		bool found = !part || is_protected(above, part, link && end == all.len);
 		free(above);
 		above = part;
 		if (found)
@@ -123,6 +121,37 @@ bool kh_review_bar_link_stays(const char *path, const char *text)
 	return true;
 }
 
+enum leads { LEADS_INSIDE, LEADS_NOWHERE, LEADS_OUT };
+
+/* Where a name of the workspace leads, through links of its own: into git's is out as well. */
+static enum leads leads_to(int workspace, const char *path)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+	kh_auto_close int fd = (int)syscall(SYS_openat2, workspace, path, &how, sizeof(how));
+	if (fd < 0) {
+		if (errno != ENOENT && errno != ENOTDIR)
+			return LEADS_OUT;
+		/* A link to what is not there yet: made later, it may lie anywhere. */
+		how.flags |= O_NOFOLLOW;
+		kh_auto_close int self =
+			(int)syscall(SYS_openat2, workspace, path, &how, sizeof(how));
+		return self < 0 && (errno == ENOENT || errno == ENOTDIR) ? LEADS_NOWHERE
+									 : LEADS_OUT;
+	}
+	char name[64], real[KH_REVIEW_PATH_BYTES];
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(name, real, sizeof(real) - 1);
+	if (n <= 0 || n == (ssize_t)sizeof(real) - 1)
+		return LEADS_OUT;
+	real[n] = '\0';
+	/* A link of its own that leads there by its name is another matter
+	 * (kh_review_bar_link_stays). */
+	return strstr(real, "/.git/") || kh_slice_has_suffix(kh_slice_str(real), KH_SLICE("/.git"))
+		       ? LEADS_OUT
+		       : LEADS_INSIDE;
+}
+
 /* On the way, or at the end, may be a link of the workspace's own that leads out, or into git's.
  * `text` has "../" at its beginning alone. */
 bool kh_review_bar_link_stays_there(int workspace, const char *path, const char *text)
@@ -136,25 +165,37 @@ bool kh_review_bar_link_stays_there(int workspace, const char *path, const char 
 		text += text[2] == '/';
 	}
 	kh_auto_free char *joined = kh_strf("%.*s/%s", (int)above, path, text);
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
 	if (!joined)
 		return false;
-	const char *from = joined + strspn(joined, "/");
-	kh_auto_close int fd =
-		(int)syscall(SYS_openat2, workspace, *from ? from : ".", &how, sizeof(how));
-	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR;
-	char name[64], real[KH_REVIEW_PATH_BYTES];
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	ssize_t n = readlink(name, real, sizeof(real) - 1);
-	if (n <= 0 || n == (ssize_t)sizeof(real) - 1)
-		return false;
-	real[n] = '\0';
-	/* A link of its own that leads there by its name is another matter
-	 * (kh_review_bar_link_stays). */
-	return !strstr(real, "/.git/") &&
-	       !kh_slice_has_suffix(kh_slice_str(real), KH_SLICE("/.git"));
+	char *from = joined + strspn(joined, "/");
+	enum leads leads = leads_to(workspace, ".");
+	/* Each folder on the way, as far as there are any. */
+	for (char *at = from; *at && leads == LEADS_INSIDE;) {
+		at += strcspn(at, "/");
+		char after = *at;
+		*at = '\0';
+		leads = leads_to(workspace, from);
+		*at = after;
+		at += strspn(at, "/");
+	}
+	return leads != LEADS_OUT;
+}
+
+/* ---- both ways in: a file of the agent's, and a name in a commit ---- */
+
+enum kh_change_bar kh_review_bar_of(int workspace, const char *path, mode_t mode, const char *link)
+{
+	mode_t is = mode & S_IFMT;
+	if (is && is != S_IFREG && is != S_IFDIR && is != S_IFLNK)
+		return KH_BAR_SPECIAL;
+	if (is == S_IFLNK && (!link || !kh_review_bar_link_stays(path, link) ||
+			      !kh_review_bar_link_stays_there(workspace, path, link)))
+		return KH_BAR_LINK;
+	if (has_protected_part(path, is == S_IFLNK))
+		return KH_BAR_PROTECTED;
+	enum kh_change_bar bar;
+	(void)kh_review_bar_group(path, &bar);
+	return bar;
 }
 
 /* ---- what somebody asked for ---- */
@@ -165,7 +206,7 @@ bool kh_change_is_named(const struct kh_change *change, char *const *names)
 }
 
 /* The end of the last part of it that is protected by its name, or bulky; 0: none is. */
-static size_t reach_of_names(const char *path)
+static size_t reach_of_names(const char *path, bool link)
 {
 	struct kh_slice all = kh_slice_str(path);
 	size_t reach = 0;
@@ -177,7 +218,8 @@ static size_t reach_of_names(const char *path)
 		if (!barred) {
 			memcpy(name, part.ptr, part.len);
 			name[part.len] = '\0';
-			barred = is_protected(above, name) || bar_of(part) == KH_BAR_BULKY;
+			barred = is_protected(above, name, link && end == all.len) ||
+				 bar_of(part) == KH_BAR_BULKY;
 		}
 		if (barred)
 			reach = end;
@@ -189,7 +231,8 @@ static size_t reach_of_names(const char *path)
 	return reach;
 }
 
-bool kh_bar_reads(const struct kh_review *review, struct kh_changes *changes, struct kh_err *err)
+bool kh_review_bar_reads(const struct kh_review *review, struct kh_changes *changes,
+			 struct kh_err *err)
 {
 	struct kh_review_reads reads kh_cleanup(kh_review_reads_fini) = { 0 };
 	if (changes->n > 0 && !kh_review_reads_find(&reads, review->workspace, err))
@@ -197,7 +240,7 @@ bool kh_bar_reads(const struct kh_review *review, struct kh_changes *changes, st
 	for (size_t i = 0; i < changes->n; i++) {
 		struct kh_change *c = &changes->list[i];
 		size_t reach = kh_review_reads_reach(&reads, c->path, S_ISDIR(c->is.st_mode));
-		c->reach = reach_of_names(c->path);
+		c->reach = reach_of_names(c->path, S_ISLNK(c->is.st_mode));
 		if (reach > c->reach)
 			c->reach = reach;
 		if (reach > 0 && (c->bar == KH_BAR_NONE || c->bar == KH_BAR_BULKY))

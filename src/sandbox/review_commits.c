@@ -22,6 +22,8 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 
+#include <keyhole/sandbox/workspace.h>
+
 #include "review_git.h"
 #include "review_internal.h"
 
@@ -51,8 +53,10 @@ static int run_git_inside(const struct kh_review *review, const char *socket_dir
 	static char shell[] = "/bin/sh", dash_c[] = "-c";
 	static char *const argv[] = { shell, dash_c, script, NULL };
 	const struct kh_sandbox_review mount = { review->folder, review->overlay };
+	kh_auto_free char *state = kh_workspace_state();
 	const struct kh_sandbox_spec spec = {
 		.engine = review->engine,
+		.state = state,
 		.workspace = review->workspace,
 		.workspace_read_only = true,
 		.review = &mount,
@@ -263,17 +267,36 @@ bool kh_review_count_refs(const struct kh_review *review, size_t *n, struct kh_e
 	return true;
 }
 
+bool kh_review_refs_is_first(const struct kh_review_refs *refs, size_t which)
+{
+	for (size_t i = 0; i < which; i++)
+		if (strcmp(refs->list[i].object, refs->list[which].object) == 0)
+			return false;
+	return true;
+}
+
 void kh_review_refs_fini(struct kh_review_refs *refs)
 {
 	for (size_t i = 0; i < refs->n; i++)
 		free(refs->list[i].name);
 	free(refs->list);
+	kh_review_objects_free(refs->objects);
 	*refs = (struct kh_review_refs){ 0 };
 }
 
-static bool bring(const struct kh_review *review, const struct kh_host_git *git,
-		  const char *socket_dir, bool dry_run, struct kh_review_refs *out,
-		  struct kh_err *err)
+/* Into the repository, or beside it to be looked at. */
+static bool take(struct kh_host_git *git, int bundle, size_t pack, bool dry_run,
+		 struct kh_review_refs *out, struct kh_err *err)
+{
+	if (!dry_run)
+		return take_pack(git, bundle, pack, err) && set_refs(git, out, err);
+	out->objects = kh_review_objects_new(git, err);
+	git->objects = out->objects;
+	return out->objects && take_pack(git, bundle, pack, err);
+}
+
+static bool bring(const struct kh_review *review, struct kh_host_git *git, const char *socket_dir,
+		  bool dry_run, struct kh_review_refs *out, struct kh_err *err)
 {
 	bool empty = true;
 	size_t pack = 0;
@@ -295,7 +318,7 @@ static bool bring(const struct kh_review *review, const struct kh_host_git *git,
 				  "(`git init` makes one; then apply again, or leave them out with "
 				  "--no-commits)",
 				  kh_esc_str(review->workspace));
-	return dry_run || (take_pack(git, bundle, pack, err) && set_refs(git, out, err));
+	return take(git, bundle, pack, dry_run, out, err);
 }
 
 bool kh_review_commits(const struct kh_review *review, bool dry_run, struct kh_review_refs *out,

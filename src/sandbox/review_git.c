@@ -46,6 +46,7 @@ bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
 	for (; *args && n + 1 < WORDS_MOST; args++)
 		words[n++] = (char *)(uintptr_t)*args;
 	kh_auto_free char *dir = kh_strf("GIT_DIR=%s", git->dir);
+	const struct kh_review_objects *objects = git->objects;
 	char *const environment[] = {
 		dir,
 		(char *)(uintptr_t) "PATH=/usr/local/bin:/usr/bin:/bin",
@@ -58,6 +59,9 @@ bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
 		(char *)(uintptr_t) "GIT_OPTIONAL_LOCKS=0",
 		(char *)(uintptr_t) "GIT_TERMINAL_PROMPT=0",
 		(char *)(uintptr_t) "LC_ALL=C",
+		objects ? objects->own : NULL,
+		objects ? objects->known : NULL,
+		objects ? objects->quarantine : NULL,
 		NULL,
 	};
 	const struct kh_child_spec spec = {
@@ -77,7 +81,9 @@ bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
 	(void)kh_child_run(&spec, said, NULL, &result);
 	if (result.end == KH_CHILD_NOT_STARTED)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "git: a process");
-	/* What it said beyond the room that there is has been left out. */
+	if (result.cut)
+		return kh_err_set(err, KH_ERR_SYSTEM, "git %s says more than is read of it",
+				  words[1 + N_SETTINGS]);
 	return result.status == 0 ||
 	       kh_err_set(err, KH_ERR_SYSTEM, "git %s: %s", words[1 + N_SETTINGS],
 			  result.end == KH_CHILD_LATE ? "took too long and was ended"

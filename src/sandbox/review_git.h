@@ -8,20 +8,38 @@
 
 #include "review_internal.h"
 
+struct kh_review_objects;
+
 struct kh_host_git {
 	char *program;
 	char *dir; /* the repository; NULL: the workspace has none of its own */
 	uid_t uid; /* its owner */
 	gid_t gid;
+	/* Where new objects go, and are; NULL: into the repository. The caller's. */
+	const struct kh_review_objects *objects;
 };
 /* `folder` is the workspace, held. */
 bool kh_host_git_open(struct kh_host_git *git, const char *workspace, int folder,
 		      struct kh_err *err);
 void kh_host_git_fini(struct kh_host_git *git);
 /* Runs it with these words (NULL at the end), and `in` (-1: nothing) as its standard input. `said`
- * gets what it wrote, as far as there is room. */
+ * gets what it wrote; more than there is room for is an error. */
 bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
 		 struct kh_buf *said, struct kh_err *err);
+
+/* ---- review_objects.c ---- */
+
+/* A folder for objects that are not the repository's, and what git is told of it. */
+struct kh_review_objects {
+	char *folder;
+	char *own, *known, *quarantine; /* for git's environment */
+	pid_t watcher;			/* removes it; 0: nobody does */
+	int alive;
+};
+/* For the owner of the repository. Return: NULL with err. */
+struct kh_review_objects *kh_review_objects_new(const struct kh_host_git *git, struct kh_err *err);
+/* Removes the folder with all that is in it; NULL does nothing. */
+void kh_review_objects_free(struct kh_review_objects *objects);
 
 /* ---- review_commits.c ---- */
 

@@ -99,7 +99,7 @@ bool kh_copy_content(int from, int to);
 bool kh_review_take(int workspace, int tree, struct kh_base_writer *base,
 		    const struct kh_review_owner *owner, uint64_t *left_out, struct kh_err *err);
 
-/* ---- review_lay.c ---- */
+/* ---- review_mount.c ---- */
 
 enum kh_upper { KH_UPPER_NOTHING, KH_UPPER_GONE, KH_UPPER_THERE };
 /* What an upper folder says of a name: nothing, that it is gone, or that it is there (*st). */
@@ -123,20 +123,27 @@ int kh_review_upper(const struct kh_review *review, struct kh_err *err);
 
 /* ---- git_shape.c ---- */
 
-/* Has the folder the shape of a git folder, in the workspace alone, or with what the agent made? */
+/* Has the folder the shape of a git folder, where `has` says which paths there are? */
+bool kh_git_has_shape(bool (*has)(void *arg, const char *path), void *arg, const char *folder);
+/* The same in the workspace alone, or with what the agent made? */
 bool kh_git_is_shaped(int workspace, int upper, const char *folder, bool agents);
 /* `rest` is below it: is that what makes it one, or runs there? */
 bool kh_git_is_part(const char *rest);
 
 /* ---- review_bar.c: what is not taken over like the rest ---- */
 
-/* Is a part of it protected in a workspace by its name, at any depth, whether it is there or not?
+/*
+ * What bars a name of the agent's, a file's or one in a commit: by the name, at any depth and
+ * whether it is there or not, by its type (`mode`, 0: it is to go), and by a link's text (NULL: it
+ * can't be told). The shapes of git folders (git_shape.c) and what the host reads
+ * (kh_review_bar_reads) come to it.
  */
-bool has_protected_part(const char *path);
+enum kh_change_bar kh_review_bar_of(int workspace, const char *path, mode_t mode, const char *link);
 
 /* Bars what the host's git and other tools run or read in the workspace (review_reads.h), and sets
  * how far a name has to reach. */
-bool kh_bar_reads(const struct kh_review *review, struct kh_changes *changes, struct kh_err *err);
+bool kh_review_bar_reads(const struct kh_review *review, struct kh_changes *changes,
+			 struct kh_err *err);
 /* The folder of a bulky or git kind that `path` lies in or is; 0: none, else its length. */
 size_t kh_review_bar_group(const char *path, enum kh_change_bar *bar);
 /* Is `path` one of the names, or below one? */

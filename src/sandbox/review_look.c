@@ -159,21 +159,6 @@ static enum kh_change_kind kind_of(struct look *l, const struct kh_change *c)
 	return is_same_mode(was, is) ? 0 : KH_CHANGE_MODE;
 }
 
-static enum kh_change_bar bar_of(const struct look *l, const struct kh_change *c)
-{
-	mode_t is = c->is.st_mode & S_IFMT;
-	if (is && is != S_IFREG && is != S_IFDIR && is != S_IFLNK)
-		return KH_BAR_SPECIAL;
-	if (is == S_IFLNK && (!c->is_link || !kh_review_bar_link_stays(c->path, c->is_link) ||
-			      !kh_review_bar_link_stays_there(l->workspace, c->path, c->is_link)))
-		return KH_BAR_LINK;
-	if (has_protected_part(c->path))
-		return KH_BAR_PROTECTED;
-	enum kh_change_bar bar;
-	(void)kh_review_bar_group(c->path, &bar);
-	return bar;
-}
-
 static bool is_absence(int sys)
 {
 	return sys == ENOENT || sys == ENOTDIR || sys == ELOOP;
@@ -223,7 +208,7 @@ static bool emit(struct look *l, struct kh_change *c)
 		change_fini(c);
 		return ok;
 	}
-	c->bar = bar_of(l, c);
+	c->bar = kh_review_bar_of(l->workspace, c->path, c->is.st_mode, c->is_link);
 	c->conflict = !kh_base_is_same(kh_base_find(&l->base, c->path), &c->was);
 	return add(l, c);
 }
@@ -492,5 +477,5 @@ bool kh_review_look(const struct kh_review *review, char *const *names, struct k
 	if (out->n > 1)
 		qsort(out->list, out->n, sizeof(*out->list), by_path);
 	keep_replaced(out);
-	return kh_bar_reads(review, out, err) && bar_shapes(&l);
+	return kh_review_bar_reads(review, out, err) && bar_shapes(&l);
 }

@@ -1,11 +1,12 @@
 /*
  * review_mount.c - the workspace of a run under review: an overlay over it, or a copy in its place
  *
- * The overlay is mounted in the launcher's own namespaces (nest.c), so it needs no privilege and
- * ends with the sandbox. Below lies the workspace, mounted read-only; what the agent writes goes to
- * a folder of the host that nobody but keyhole's user can enter. None of overlayfs's newer features
- * is used (no redirects, no index, no metadata-only copies): so each name in the upper folder says
- * by itself what became of the same name below, and the workspace may change between two runs.
+ * The overlay is mounted in the launcher's own namespaces (outer_namespace.c), so it needs no
+ * privilege and ends with the sandbox. Below lies the workspace, mounted read-only; what the agent
+ * writes goes to a folder of the host that nobody but keyhole's user can enter. None of overlayfs's
+ * newer features is used (no redirects, no index, no metadata-only copies): so each name in the
+ * upper folder says by itself what became of the same name below, and the workspace may change
+ * between two runs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +36,7 @@ static bool place(int tree, const char *path)
 	       syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) == 0;
 }
 
-int kh_overlay_mount(int lower, int layers, bool read_only)
+int kh_review_mount_overlay(int lower, int layers, bool read_only)
 {
 	static const char writable[] = "lowerdir=" PLACE "/lower,upperdir=" PLACE
 				       "/layers/upper,workdir=" PLACE "/layers/work,userxattr";
@@ -185,7 +186,7 @@ static bool try_it(void *arg, struct kh_err *err)
 	size_t last = view->n - 1, first = last;
 	while (first > 0 && view->list[first].kind != KH_MOUNT_UPPER)
 		first--;
-	kh_auto_close int tree = kh_overlay_mount(lay.trees[last], lay.trees[first], false);
+	kh_auto_close int tree = kh_review_mount_overlay(lay.trees[last], lay.trees[first], false);
 	kh_auto_close int file =
 		tree < 0 ? -1 : openat(tree, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
 	return file >= 0 || (tree >= 0 && errno == EOPNOTSUPP) ||

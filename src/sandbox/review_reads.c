@@ -4,7 +4,7 @@
  * core.hooksPath may name a folder of the project, include.path a file of it, and a hook may be a
  * symbolic link to one of its scripts. These names are the project's own, so no list knows them.
  * The workspace is asked as it is now, which the agent can't write to, by the code that protects
- * such paths in a run (gitreads.c). Links on the way count too, since a change could lead them
+ * such paths in a run (git_reads.c). Links on the way count too, since a change could lead them
  * elsewhere.
  */
 #include <dirent.h>
@@ -20,7 +20,7 @@
 #include <keyhole/base/limits.h>
 #include <keyhole/base/slice.h>
 
-#include "concern.h"
+#include "protected.h"
 #include "review_reads.h"
 #include "git_reads.h"
 #include "git_path.h"
@@ -159,7 +159,7 @@ static bool follow_top(struct finding *f)
 	bool ok = true;
 	const struct dirent *entry;
 	while (ok && (entry = readdir(dir)))
-		if (kh_protected_is_name(entry->d_name, true) ||
+		if (kh_protected_is_name(entry->d_name) ||
 		    strcasecmp(entry->d_name, ".cargo") == 0 ||
 		    strcasecmp(entry->d_name, ".hg") == 0)
 			ok = follow_in(f, f->root, entry->d_name);

@@ -1,5 +1,4 @@
 /* runs.c - which runs are in which workspace, kept outside of them */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,9 +7,9 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
-#include <keyhole/base/clock.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
@@ -19,6 +18,7 @@
 #include <keyhole/sandbox/workspace.h>
 
 #include "runs.h"
+#include "runs_others.h"
 #include "sandbox_internal.h"
 
 enum { STUBS_BYTES = 1024 * 1024, BEFORE_BYTES = 256 * 1024 * 1024 };
@@ -43,7 +43,8 @@ void kh_run_record_init(struct kh_run_record *record)
 
 static void record_fini(struct kh_run_record *record)
 {
-	const int fds[] = { record->alive, record->lock, record->stubs };
+	const int fds[] = { record->alive, record->stubs };
+	kh_run_record_unlock(record);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
@@ -55,160 +56,14 @@ static void record_fini(struct kh_run_record *record)
 	kh_run_record_init(record);
 }
 
-/* ---- the lock ---- */
-
-static int take_lock(const char *state, uint64_t wait_ms, struct kh_err *err)
-{
-	kh_auto_free char *path = kh_strf("%s/workspaces/lock", state);
-	kh_auto_close int fd = path ? kh_lock_file_open(path, err) : -1;
-	if (!path)
-		kh_err_set(err, KH_ERR_NO_MEMORY, "a run's record: no memory");
-	if (fd < 0)
-		return -1;
-	uint64_t end = kh_clock_mono_ms() + wait_ms;
-	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-		struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
-		if ((errno != EWOULDBLOCK && errno != EINTR) || kh_clock_mono_ms() >= end) {
-			kh_err_sys(err, KH_ERR_SYSTEM, errno,
-				   "%s (does another keyhole survey a large workspace?)", path);
-			return -1;
-		}
-		(void)nanosleep(&pause, NULL);
-	}
-	return kh_steal_fd(&fd);
-}
-
-/* ---- other runs ---- */
-
-struct other {
-	char *path, *id, *workspace;
-	bool live;
-};
-
-struct others {
-	struct other *list;
-	size_t n;
-};
-
-static void kh_other_runs_fini(struct others *others)
-{
-	for (size_t i = 0; i < others->n; i++) {
-		free(others->list[i].path);
-		free(others->list[i].id);
-		free(others->list[i].workspace);
-	}
-	free(others->list);
-}
-
-static bool read_small(const char *folder, const char *name, size_t most, struct kh_buf *out)
-{
-	kh_auto_free char *path = kh_strf("%s/%s", folder, name);
-	kh_buf_init(out, most);
-	return path && kh_file_read_private(path, out, NULL);
-}
-
-static unsigned long long start_of(pid_t pid)
-{
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	struct kh_buf text kh_cleanup(kh_buf_fini);
-	kh_buf_init(&text, 4096);
-	const char *all = kh_file_read(path, &text, NULL) ? kh_buf_cstr(&text) : NULL;
-	const char *end = all ? strrchr(all, ')') : NULL;
-	unsigned long long start = 0;
-	char state = 'Z';
-	if (!end ||
-	    sscanf(end,
-		   ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
-		   "%llu",
-		   &state, &start) != 2 ||
-	    state == 'Z' || state == 'X')
-		return 0;
-	return start;
-}
-
-static bool init_lives(const char *folder)
-{
-	struct kh_buf text kh_cleanup(kh_buf_fini);
-	int pid = 0;
-	unsigned long long start = 0;
-	if (!read_small(folder, "init", 256, &text) ||
-	    sscanf(kh_buf_cstr(&text), "%d %llu", &pid, &start) != 2)
-		return false;
-	return start != 0 && start_of(pid) == start;
-}
-
-static bool is_live(const char *folder)
-{
-	kh_auto_free char *path = kh_strf("%s/alive", folder);
-	kh_auto_close int fd = path ? open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0)
-		return true;
-	return init_lives(folder);
-}
-
-static bool add_other(struct others *others, const char *folder, const char *id)
-{
-	struct other *list = reallocarray(others->list, others->n + 1, sizeof(*list));
-	if (!list)
-		return false;
-	others->list = list;
-	struct kh_buf text kh_cleanup(kh_buf_fini);
-	bool known = read_small(folder, "workspace", KH_LIMIT_SURVEY_PATH_BYTES + 256, &text);
-	struct other one = { strdup(folder), strdup(id),
-			     strdup(known && kh_buf_cstr(&text) ? kh_buf_cstr(&text) : ""),
-			     is_live(folder) };
-	list[others->n++] = one;
-	return one.path && one.id && one.workspace;
-}
-
-/* All runs but this one. */
-static bool kh_other_runs_find(const char *state, const char *but, struct others *others,
-			       struct kh_err *err)
-{
-	kh_auto_free char *all = kh_strf("%s/workspaces", state);
-	DIR *dir = all ? opendir(all) : NULL;
-	if (!dir)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", all ? all : state);
-	bool ok = true;
-	const struct dirent *entry;
-	while (ok && (entry = readdir(dir))) {
-		if (entry->d_name[0] == '.' || strcmp(entry->d_name, "lock") == 0 ||
-		    (but && strcmp(entry->d_name, but) == 0))
-			continue;
-		kh_auto_free char *folder = kh_strf("%s/%s", all, entry->d_name);
-		ok = folder && add_other(others, folder, entry->d_name);
-	}
-	closedir(dir);
-	return ok || kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
-}
-
-static bool is_in(const char *path, const char *folder)
-{
-	size_t len = strlen(folder);
-	return len > 0 && strncmp(path, folder, len) == 0 && (path[len] == '/' || !path[len]);
-}
-
-static bool overlap(const char *a, const char *b)
-{
-	return is_in(a, b) || is_in(b, a);
-}
-
-static bool is_shared(const struct others *others, const char *workspace)
-{
-	for (size_t i = 0; i < others->n; i++)
-		if (others->list[i].live && overlap(others->list[i].workspace, workspace))
-			return true;
-	return false;
-}
-
 /* ---- the end of a run ---- */
 
-static void remove_stubs(const char *folder)
+static bool remove_stubs(const char *folder, struct kh_err *err)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
-	if (!read_small(folder, "stubs", STUBS_BYTES, &text))
-		return;
+	enum kh_note note = kh_run_note(folder, "stubs", STUBS_BYTES, &text, err);
+	if (note == KH_NOTE_FAILED)
+		return false;
 	struct kh_slice paths = kh_buf_view(&text);
 	/* The inner ones were made after the outer ones. */
 	for (size_t end = paths.len; end > 0;) {
@@ -219,12 +74,16 @@ static void remove_stubs(const char *folder)
 			kh_mountpoint_remove(paths.ptr + start);
 		end = start;
 	}
+	/* The survey may be long in coming: what is made there meanwhile is somebody's own. */
+	kh_auto_free char *list = kh_strf("%s/stubs", folder);
+	return (list && (unlink(list) == 0 || errno == ENOENT)) ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, list ? errno : ENOMEM, "%s/stubs", folder);
 }
 
 static void remove_record(const char *folder)
 {
 	static const char *const names[] = { "stubs", "before",	   "reads", "init",
-					     "place", "workspace", "alive" };
+					     "place", "workspace", "sees",  "alive" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		kh_auto_free char *path = kh_strf("%s/%s", folder, names[i]);
 		if (path)
@@ -233,102 +92,177 @@ static void remove_record(const char *folder)
 	(void)rmdir(folder);
 }
 
-/*
- * Is it still the folder in which that run was, with no link on the way? The agent of a run in a
- * folder above can put another one in its place, and what we do there we do as the host.
- */
-static bool is_in_place(const struct other *run)
+/* What is in one of the record's files that has to be there. */
+static bool read_note(const struct kh_other_run *run, const char *name, size_t most,
+		      struct kh_buf *out, struct kh_err *err)
 {
-	struct kh_buf text kh_cleanup(kh_buf_fini);
-	unsigned long long dev = 0, ino = 0;
-	struct stat st;
-	kh_auto_free char *resolved = realpath(run->workspace, NULL);
-	bool there = resolved && stat(resolved, &st) == 0;
-	if (there && strcmp(resolved, run->workspace) == 0 &&
-	    read_small(run->path, "place", 64, &text) &&
-	    sscanf(kh_buf_cstr(&text), "%llu %llu", &dev, &ino) == 2 &&
-	    dev == (unsigned long long)st.st_dev && ino == (unsigned long long)st.st_ino)
-		return true;
-	kh_log_warn("%s is %s: what a sandbox left in it is only looked for where another sandbox "
-		    "had the folder around it. If you moved it yourself, look through it before "
-		    "you use git or an editor there",
-		    kh_esc_str(run->workspace),
-		    there ? "not the folder any more that a sandbox had" : "gone");
-	return false;
+	enum kh_note note = kh_run_note(run->path, name, most, out, err);
+	if (note == KH_NOTE_ABSENT)
+		kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "%s/%s", run->path, name);
+	return note == KH_NOTE_READ;
 }
 
-static bool finish(const char *state, const struct other *run)
+/*
+ * Is it still the folder in which that run was, with no link on the way? The agent of a run in a
+ * folder above can put another one in its place, and what we do there we do as the host. Return:
+ * it can be told.
+ */
+static bool look_in_place(const struct kh_other_run *run, bool *in_place, struct kh_err *err)
 {
-	struct kh_buf before kh_cleanup(kh_buf_fini), reads kh_cleanup(kh_buf_fini);
-	(void)read_small(run->path, "reads", KH_LIMIT_SURVEY_FILE_BYTES, &reads);
-	/* Without it nothing had been started yet. */
-	if (read_small(run->path, "before", BEFORE_BYTES, &before) && is_in_place(run) &&
-	    !kh_survey_after(state, run->id, run->workspace, kh_buf_view(&before),
-			     kh_buf_view(&reads)))
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, 0);
+	unsigned long long dev = 0, ino = 0;
+	struct stat st = { 0 };
+	kh_auto_free char *resolved = realpath(run->workspace, NULL);
+	bool there = resolved && stat(resolved, &st) == 0;
+	if (!there && errno != ENOENT && errno != ENOTDIR && errno != ELOOP &&
+	    errno != ENAMETOOLONG)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(run->workspace));
+	if (!read_note(run, "place", 64, &text, err))
 		return false;
-	remove_record(run->path);
+	if (!kh_buf_cstr(&text) || sscanf(kh_buf_cstr(&text), "%llu %llu", &dev, &ino) != 2)
+		return kh_err_set(err, KH_ERR_SYSTEM, "%s/place: can't be understood", run->path);
+	*in_place = there && strcmp(resolved, run->workspace) == 0 &&
+		    dev == (unsigned long long)st.st_dev && ino == (unsigned long long)st.st_ino;
+	if (!*in_place)
+		kh_log_warn("%s is %s: what a sandbox left in it is only looked for where another "
+			    "sandbox had the folder around it. If you moved it yourself, look "
+			    "through it before you use git or an editor there",
+			    kh_esc_str(run->workspace),
+			    there ? "not the folder any more that a sandbox had" : "gone");
 	return true;
 }
 
-/* Each run that has ended, unless a live one shares its workspace. */
-static bool sweep(const char *state, const char *but, struct kh_err *err)
+/* Return: nothing of the run is left to do. */
+static bool survey_run(const char *state, const struct kh_other_run *run,
+		       struct kh_deadline *deadline, struct kh_err *err)
 {
-	struct others others kh_cleanup(kh_other_runs_fini) = { 0 };
-	if (!kh_other_runs_find(state, but, &others, err))
+	struct kh_buf before kh_cleanup(kh_buf_fini), reads kh_cleanup(kh_buf_fini);
+	bool in_place = false;
+	kh_buf_init(&reads, 0);
+	enum kh_note note = kh_run_note(run->path, "before", BEFORE_BYTES, &before, err);
+	/* Without it nothing had been started yet. */
+	if (note == KH_NOTE_ABSENT)
+		return true;
+	if (note == KH_NOTE_FAILED ||
+	    !read_note(run, "reads", KH_LIMIT_SURVEY_FILE_BYTES, &reads, err))
 		return false;
-	bool all = true;
+	if (!*run->workspace)
+		return kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "%s/workspace", run->path);
+	return look_in_place(run, &in_place, err) &&
+	       (!in_place || kh_survey_after(state, run->id, run->workspace, kh_buf_view(&before),
+					     kh_buf_view(&reads), deadline));
+}
+
+/* `heeds_signals`: one of another run, for which nobody is to wait who wants to end. */
+static bool finish(const char *state, const struct kh_other_run *run, bool heeds_signals)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_deadline deadline;
+	kh_deadline_start(&deadline, KH_LIMIT_SURVEY_MS, heeds_signals);
+	if (kh_deadline_passed(&deadline))
+		return false;
+	if (survey_run(state, run, &deadline, &err)) {
+		remove_record(run->path);
+		return true;
+	}
+	/* Else it was said. */
+	if (err.code != KH_ERR_NONE)
+		kh_log_error("%s was not surveyed: %s (use neither git nor an editor there before "
+			     "`keyhole workspace survey` has been run)",
+			     kh_esc_str(run->workspace), err.text);
+	return false;
+}
+
+/* Whose end the survey of our own workspace waits for. */
+static void say_awaited(const struct kh_other_runs *others, const struct kh_other_run *own)
+{
+	size_t n = 0;
+	const struct kh_other_run *run = kh_other_runs_awaited(others, own, &n);
+	if (!run || !*own->workspace)
+		return;
+	kh_auto_free char *more = n > 1 ? kh_strf(", and %zu more", n - 1) : NULL;
+	kh_log_warn("%s is surveyed when each other sandbox has ended that shares a folder with "
+		    "this one, directly or through others (process %d%s%s%s): until then use "
+		    "neither git nor an editor there",
+		    kh_esc_str(own->workspace), run->launcher, *run->workspace ? " in " : "",
+		    kh_esc_str(run->workspace), more ? more : "");
+}
+
+/* Each run that has ended, unless a live one may hold what it has opened; the run `own` (or NULL)
+ * first, and whatever signal comes. */
+static bool sweep(const char *state, const char *own, struct kh_err *err)
+{
+	struct kh_other_runs others kh_cleanup(kh_other_runs_fini) = { 0 };
+	if (!kh_other_runs_find(state, NULL, &others, err))
+		return false;
+	for (size_t i = 0; own && i < others.n; i++) {
+		struct kh_other_run first = others.list[i];
+		if (strcmp(first.id, own) != 0)
+			continue;
+		others.list[i] = others.list[0];
+		others.list[0] = first;
+		say_awaited(&others, &others.list[0]);
+		break;
+	}
+	bool all = true, no_stubs = true;
 	/* First all stubs: they are not to be taken for the agent's. */
-	for (size_t i = 0; i < others.n; i++)
-		if (!others.list[i].live && !is_shared(&others, others.list[i].workspace))
-			remove_stubs(others.list[i].path);
-	for (size_t i = 0; i < others.n; i++)
-		if (!others.list[i].live && !is_shared(&others, others.list[i].workspace))
-			all = finish(state, &others.list[i]) && all;
+	for (size_t i = 0; i < others.n; i++) {
+		const struct kh_other_run *run = &others.list[i];
+		struct kh_err why = KH_ERR_INIT;
+		if (run->live || kh_other_runs_share(&others, run->workspace) ||
+		    remove_stubs(run->path, &why))
+			continue;
+		kh_log_error("%s", why.text);
+		all = no_stubs = false;
+	}
+	for (size_t i = 0; no_stubs && i < others.n; i++) {
+		size_t n;
+		if (!kh_other_runs_awaited(&others, &others.list[i], &n))
+			all = finish(state, &others.list[i],
+				     !own || strcmp(others.list[i].id, own) != 0) &&
+			      all;
+	}
 	return all || kh_err_set(err, KH_ERR_SYSTEM,
 				 "not all that was left in a workspace could be seen to (above)");
 }
 
-static bool sweep_within(const char *state, uint64_t wait_ms, struct kh_err *err)
+bool kh_workspace_survey(const char *state, struct kh_err *err)
 {
 	kh_auto_free char *folder = kh_strf("%s/workspaces", state);
 	struct stat st;
 	if (!folder)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
-	if (lstat(folder, &st) != 0)
+	if (lstat(folder, &st) != 0 && errno == ENOENT)
 		return true; /* nothing has ever run */
-	kh_auto_close int lock = take_lock(state, wait_ms, err);
-	return lock >= 0 && sweep(state, NULL, err);
-}
-
-bool kh_workspace_survey(const char *state, struct kh_err *err)
-{
-	return sweep_within(state, KH_LIMIT_WORKSPACE_LOCK_MS, err);
+	kh_auto_close int lock = kh_run_records_lock(state, KH_LIMIT_WORKSPACE_LOCK_MS, NULL, err);
+	if (lock < 0)
+		return false;
+	kh_log_hold();
+	bool ok = sweep(state, NULL, err);
+	close(kh_steal_fd(&lock));
+	kh_log_release();
+	return ok;
 }
 
 bool kh_workspace_is_unsurveyed(const char *state)
 {
 	enum { WAIT_MS = 1000 };
-	struct others others kh_cleanup(kh_other_runs_fini) = { 0 };
+	struct kh_other_runs others kh_cleanup(kh_other_runs_fini) = { 0 };
 	kh_auto_free char *folder = kh_strf("%s/workspaces", state);
-	if (!folder || access(folder, F_OK) != 0)
+	if (folder && access(folder, F_OK) != 0 && errno == ENOENT)
 		return false;
 	/* A run that ends holds it while it looks through its own. */
-	kh_auto_close int lock = take_lock(state, WAIT_MS, NULL);
-	if (lock < 0 || !kh_other_runs_find(state, NULL, &others, NULL))
+	kh_auto_close int lock = kh_run_records_lock(state, WAIT_MS, NULL, NULL);
+	if (lock < 0)
 		return false;
-	bool found = false;
+	bool found = !kh_other_runs_find(state, NULL, &others, NULL);
 	for (size_t i = 0; !found && i < others.n; i++) {
 		kh_auto_free char *before = kh_strf("%s/before", others.list[i].path);
-		found = !others.list[i].live && before && access(before, F_OK) == 0;
+		found = !others.list[i].live &&
+			(!before || access(before, F_OK) == 0 || errno != ENOENT);
 	}
 	return found;
-}
-
-void kh_run_records_lock(const char *state)
-{
-	struct kh_err err = KH_ERR_INIT;
-	if (state)
-		(void)sweep_within(state, 0, &err);
 }
 
 /* ---- of this run ---- */
@@ -339,79 +273,124 @@ static int open_own(const struct kh_run_record *record, const char *name)
 	return path ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
 }
 
-static bool register_run(struct kh_run_record *record, struct kh_err *err)
+static bool note(const struct kh_run_record *record, const char *name, struct kh_slice text,
+		 struct kh_err *err)
 {
+	kh_auto_close int fd = open_own(record, name);
+	if (fd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s/%s", record->path, name);
+	return kh_file_write_all(fd, text, err) || kh_err_wrap(err, "%s/%s", record->path, name);
+}
+
+static bool note_workspace(const struct kh_run_record *record, struct kh_err *err)
+{
+	struct stat st;
+	char text[64];
+	if (stat(record->workspace, &st) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(record->workspace));
+	snprintf(text, sizeof(text), "%llu %llu\n", (unsigned long long)st.st_dev,
+		 (unsigned long long)st.st_ino);
+	return note(record, "place", kh_slice_str(text), err) &&
+	       note(record, "workspace", kh_slice_str(record->workspace), err);
+}
+
+static bool register_run(struct kh_run_record *record, struct kh_slice sees, struct kh_err *err)
+{
+	char text[32];
 	record->path = kh_strf("%s/workspaces/XXXXXX", record->state);
 	if (!record->path || !mkdtemp(record->path) ||
 	    !(record->id = strdup(strrchr(record->path, '/') + 1)))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s/workspaces", record->state);
 	record->alive = open_own(record, "alive");
 	record->stubs = open_own(record, "stubs");
-	kh_auto_close int workspace = open_own(record, "workspace");
-	kh_auto_close int place = open_own(record, "place");
-	struct stat st;
-	char text[64];
-	if (record->alive < 0 || record->stubs < 0 || workspace < 0 || place < 0 ||
-	    flock(record->alive, LOCK_EX | LOCK_NB) != 0)
+	if (record->alive < 0 || record->stubs < 0 || flock(record->alive, LOCK_EX | LOCK_NB) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", record->path);
-	if (stat(record->workspace, &st) != 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(record->workspace));
-	snprintf(text, sizeof(text), "%llu %llu\n", (unsigned long long)st.st_dev,
-		 (unsigned long long)st.st_ino);
-	return kh_file_write_all(place, kh_slice_str(text), err) &&
-	       kh_file_write_all(workspace, kh_slice_str(record->workspace), err);
+	snprintf(text, sizeof(text), "%d\n", (int)getpid());
+	return kh_file_write_all(record->alive, kh_slice_str(text), err) &&
+	       (!record->workspace || note_workspace(record, err)) &&
+	       note(record, "sees", sees, err);
 }
 
-bool kh_run_record_begin(struct kh_run_record *record, const char *state, const char *workspace,
-			 struct kh_err *err)
+static bool register_first(struct kh_run_record *record, struct kh_slice sees, struct kh_err *err)
 {
-	kh_auto_free char *folder = state ? kh_strf("%s/workspaces", state) : NULL;
-	if (!state)
-		return kh_err_set(err, KH_ERR_SYSTEM,
-				  "--workspace: there is no folder in which keyhole can note what "
-				  "was in it (set HOME or XDG_STATE_HOME)");
-	record->state = strdup(state);
-	record->workspace = realpath(workspace, NULL);
-	if (!record->workspace)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "--workspace %s",
-				  kh_esc_str(workspace));
-	if (!folder || !record->state)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
-	if (!kh_file_mkdirs(folder, 0700, err))
-		return kh_err_wrap(err, "the notes on workspaces (XDG_STATE_HOME names another "
-					"place)");
 	/* What a run before could not finish has been said, and is not this run's fault. */
 	struct kh_err left = KH_ERR_INIT;
+	struct kh_deadline signals;
 	if (!kh_run_record_lock(record, err))
 		return false;
-	(void)sweep(state, NULL, &left);
-	bool ok = register_run(record, err);
+	(void)sweep(record->state, NULL, &left);
+	kh_deadline_start(&signals, KH_LIMIT_SURVEY_MS, true);
+	bool ok = kh_deadline_passed(&signals)
+			  ? kh_err_set(err, KH_ERR_SYSTEM,
+				       "a signal came before anything was started")
+			  : register_run(record, sees, err);
 	kh_run_record_unlock(record);
 	return ok;
 }
 
-bool kh_run_record_lock(struct kh_run_record *record, struct kh_err *err)
+bool kh_run_record_begin(struct kh_run_record *record, const char *state, const char *workspace,
+			 struct kh_slice sees, struct kh_err *err)
 {
-	record->lock = take_lock(record->state, KH_LIMIT_WORKSPACE_LOCK_MS, err);
+	struct kh_err absent = KH_ERR_INIT;
+	struct stat st;
+	if (!state)
+		return !workspace ||
+		       kh_err_set(err, KH_ERR_SYSTEM,
+				  "--workspace: there is no folder in which keyhole can note what "
+				  "was in it (set HOME or XDG_STATE_HOME)");
+	kh_auto_free char *folder = kh_strf("%s/workspaces", state);
+	record->state = strdup(state);
+	record->workspace = workspace ? realpath(workspace, NULL) : NULL;
+	if (workspace && !record->workspace)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "--workspace %s",
+				  kh_esc_str(workspace));
+	if (!folder || !record->state)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	if (kh_file_mkdirs(folder, 0700, &absent))
+		return register_first(record, sees, err);
+	/* Where none can be made there is no run with a workspace that is to be surveyed. */
+	if (!workspace && lstat(folder, &st) != 0 && errno == ENOENT)
+		return true;
+	if (err)
+		*err = absent;
+	return kh_err_wrap(err, "the notes on workspaces (XDG_STATE_HOME names another place)");
+}
+
+static bool lock_record(struct kh_run_record *record, bool heeds_signals, struct kh_err *err)
+{
+	bool signalled = false;
+	record->lock = kh_run_records_lock(record->state, KH_LIMIT_WORKSPACE_LOCK_MS,
+					   heeds_signals ? &signalled : NULL, err);
 	if (record->lock < 0)
 		return false;
-	struct others others kh_cleanup(kh_other_runs_fini) = { 0 };
+	/* Others wait for it, and so not for whoever reads what we say. */
+	kh_log_hold();
+	struct kh_other_runs others kh_cleanup(kh_other_runs_fini) = { 0 };
 	kh_buf_clear(&record->others);
 	if (!kh_other_runs_find(record->state, record->id, &others, err))
 		return false;
 	for (size_t i = 0; i < others.n; i++) {
 		struct kh_buf text kh_cleanup(kh_buf_fini);
-		if (read_small(others.list[i].path, "stubs", STUBS_BYTES, &text) &&
-		    !kh_buf_append_slice(&record->others, kh_buf_view(&text)))
+		if (kh_run_note(others.list[i].path, "stubs", STUBS_BYTES, &text, err) ==
+		    KH_NOTE_FAILED)
+			return false;
+		if (!kh_buf_append_slice(&record->others, kh_buf_view(&text)))
 			return kh_err_set(err, KH_ERR_NO_MEMORY, "too many runs at a time");
 	}
 	return true;
 }
 
+bool kh_run_record_lock(struct kh_run_record *record, struct kh_err *err)
+{
+	return lock_record(record, true, err);
+}
+
 void kh_run_record_unlock(struct kh_run_record *record)
 {
-	if (record->lock >= 0)
-		close(kh_steal_fd(&record->lock));
+	if (record->lock < 0)
+		return;
+	close(kh_steal_fd(&record->lock));
+	kh_log_release();
 }
 
 bool kh_run_record_is_stub(const struct kh_run_record *record, const char *path)
@@ -446,26 +425,28 @@ bool kh_run_record_before(const struct kh_run_record *record, struct kh_slice di
 
 void kh_run_record_started(const struct kh_run_record *record, pid_t init)
 {
-	if (!record->path || init <= 0)
+	unsigned long long start = 0;
+	if (!record->path || init <= 0 || !kh_run_process_start(init, &start, NULL))
 		return;
 	char text[64];
-	snprintf(text, sizeof(text), "%d %llu\n", (int)init, start_of(init));
-	kh_auto_close int fd = open_own(record, "init");
-	if (fd >= 0)
-		(void)kh_file_write_all(fd, kh_slice_str(text), NULL);
+	snprintf(text, sizeof(text), "%d %llu\n", (int)init, start);
+	(void)note(record, "init", kh_slice_str(text), NULL);
+}
+
+/* What is said of the workspace that was not surveyed. */
+static void say_unsurveyed(const struct kh_run_record *record, const char *why)
+{
+	kh_log_error("%s%swas not surveyed: %s (use neither git nor an editor there before "
+		     "`keyhole workspace survey` has been run)",
+		     record->workspace ? kh_esc_str(record->workspace) : "what sandboxes left ",
+		     record->workspace ? " " : "", why);
 }
 
 static void end_now(struct kh_run_record *record, bool gone)
 {
 	struct kh_err err = KH_ERR_INIT;
-	bool surveyed = true;
-	struct others others kh_cleanup(kh_other_runs_fini) = { 0 };
 	if (!gone) {
-		kh_log_error(
-			"a process of the sandbox may still be in %s: it was not surveyed. Use "
-			"neither git nor an editor there before `keyhole workspace survey` "
-			"has been run",
-			kh_esc_str(record->workspace));
+		say_unsurveyed(record, "a process of the sandbox may still live");
 		return;
 	}
 	kh_auto_free char *init = kh_strf("%s/init", record->path);
@@ -475,13 +456,7 @@ static void end_now(struct kh_run_record *record, bool gone)
 	 * still removes something has inherited the descriptor. */
 	(void)flock(record->alive, LOCK_UN);
 	close(kh_steal_fd(&record->alive));
-	if (kh_other_runs_find(record->state, record->id, &others, &err) &&
-	    is_shared(&others, record->workspace))
-		kh_log_warn("another sandbox is still in %s: what this one left there is surveyed "
-			    "when that one has ended",
-			    kh_esc_str(record->workspace));
-	surveyed = sweep(record->state, NULL, &err);
-	if (!surveyed)
+	if (!sweep(record->state, record->id, &err))
 		kh_log_error("%s", err.text);
 }
 
@@ -489,12 +464,10 @@ void kh_run_record_end(struct kh_run_record *record, bool gone)
 {
 	struct kh_err err = KH_ERR_INIT;
 	if (record->path && record->id) {
-		if (kh_run_record_lock(record, &err))
+		if (lock_record(record, false, &err))
 			end_now(record, gone);
 		else
-			kh_log_error("%s was not surveyed: %s (run `keyhole workspace survey` "
-				     "before you use git or an editor there)",
-				     kh_esc_str(record->workspace), err.text);
+			say_unsurveyed(record, err.text);
 	}
 	record_fini(record);
 }

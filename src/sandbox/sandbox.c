@@ -17,7 +17,9 @@
 #include <keyhole/base/slice.h>
 
 #include "build_internal.h"
+#include "homes.h"
 #include "rendezvous.h"
+#include "runs_others.h"
 #include "store.h"
 #include "trees.h"
 #include "uplink.h"
@@ -41,21 +43,26 @@ static void build_init(struct kh_build *b)
 	}
 }
 
+/* What a workspace needs is done whoever reads what the command or keyhole says. */
 static void build_fini(struct kh_build *b)
 {
+	kh_log_hold();
 	int *fds[] = { &b->control,   &b->control_peer, &b->pty_master, &b->pty_slave,
 		       &b->uplink[0], &b->uplink[1],	&b->socket_dir };
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		kh_cleanup_close(fds[i]);
 	kh_publish_end(&b->publish);
-	kh_stdio_end(b);
+	kh_stdio_close(b);
 	kh_engine_command_fini(&b->command);
 	kh_bounds_end(&b->limits);
 	kh_guard_end(&b->guard);
 	kh_idmap_fini(&b->stage);
 	kh_run_record_end(&b->record, !b->lingers);
+	kh_stdio_end(b);
 	kh_env_fini(&b->env);
 	kh_view_fini(&b->view);
+	if (!b->holds_log || !b->started)
+		kh_log_release();
 }
 
 /* ---- the view ---- */
@@ -125,6 +132,9 @@ static bool lay_home(struct kh_view *view, const struct kh_sandbox_spec *spec, s
 				  "what is protected there could be written to by its other name "
 				  "(name a folder outside of the workspace)",
 				  kh_esc_str(spec->home));
+	if (!kh_homes_check("--home", spec->home,
+			    "name a folder that is made for the agent, such as ~/agent-home", err))
+		return false;
 	return kh_view_bind_held(view, KH_MOUNT_WRITE, spec->home, KH_SANDBOX_HOME,
 				 KH_TREE_AS_OWNER, err);
 }
@@ -156,26 +166,50 @@ static bool lay_read_only(struct kh_view *view, const struct kh_sandbox_spec *sp
 	return true;
 }
 
+/* What this run sees of the host, and where it may write: all that is laid, the workspace, which is
+ * laid after it, and the proxy's folder. */
+static bool note_sees(struct kh_buf *sees, const struct kh_view *view,
+		      const struct kh_sandbox_spec *spec, struct kh_err *err)
+{
+	bool writable = !spec->workspace_read_only;
+	for (size_t i = 0; i < view->n; i++)
+		if (kh_mount_is_tree(&view->list[i]) &&
+		    !kh_run_sees(sees, view->list[i].source, view->list[i].kind == KH_MOUNT_WRITE,
+				 err))
+			return false;
+	return kh_run_sees(sees, spec->socket_dir, false, err) &&
+	       (!spec->workspace ||
+		kh_run_sees(sees, spec->workspace, writable && !spec->review, err)) &&
+	       (!spec->review || kh_run_sees(sees, spec->review->folder, writable, err));
+}
+
 static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec,
 			  struct kh_err *err)
 {
 	struct kh_survey survey kh_cleanup(kh_survey_fini) = { 0 };
-	if (!spec->workspace || spec->workspace_read_only || spec->review)
-		kh_run_records_lock(spec->state);
+	struct kh_buf sees kh_cleanup(kh_buf_fini);
+	bool recorded = spec->workspace && !spec->workspace_read_only && !spec->review;
+	kh_buf_init(&sees, KH_RUN_SEES_BYTES);
+	if (spec->workspace && (!kh_workspace_check(spec->workspace, err) ||
+				(!spec->workspace_read_only &&
+				 !kh_homes_check("--workspace", spec->workspace,
+						 "name the folder of one project in it, or use "
+						 "--workspace DIR:ro",
+						 err))))
+		return false;
+	if (!note_sees(&sees, &b->view, spec, err) ||
+	    !kh_run_record_begin(&b->record, spec->state, recorded ? spec->workspace : NULL,
+				 kh_buf_view(&sees), err))
+		return false;
 	if (!spec->workspace)
 		return true;
-	if (!kh_workspace_check(spec->workspace, err))
+	if (!kh_survey_take(&survey, spec->workspace, err))
 		return false;
-	if (spec->review)
-		return kh_survey_take(&survey, spec->workspace, err) &&
-		       kh_review_lay(&b->view, spec, &survey, err) &&
+	if (!recorded)
+		return (spec->review ? kh_review_lay(&b->view, spec, &survey, err)
+				     : kh_workspace_lay(&b->view, spec, &survey, NULL, err)) &&
 		       kh_mask_lay(&b->view, spec, &survey, err);
-	if (spec->workspace_read_only)
-		return kh_survey_take(&survey, spec->workspace, err) &&
-		       kh_workspace_lay(&b->view, spec, &survey, NULL, err) &&
-		       kh_mask_lay(&b->view, spec, &survey, err);
-	if (!kh_run_record_begin(&b->record, spec->state, spec->workspace, err) ||
-	    !kh_survey_take(&survey, spec->workspace, err) || !kh_run_record_lock(&b->record, err))
+	if (!kh_run_record_lock(&b->record, err))
 		return false;
 	bool ok = kh_workspace_lay(&b->view, spec, &survey, &b->record, err) &&
 		  kh_mask_lay(&b->view, spec, &survey, err) &&
@@ -261,7 +295,7 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	/* What was set aside, and what says what was there before. */
 	const char *const ours[] = { spec->state };
 	if (!kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err) ||
-	    !kh_forbidden_check(view, ours, spec->state && b->record.path, err))
+	    !kh_forbidden_check(view, ours, b->record.workspace != NULL, err))
 		return false;
 	if (!lay_way_out(b, spec, engine, err))
 		return false;
@@ -433,6 +467,7 @@ static bool run_image(const struct kh_sandbox_spec *given, const struct kh_engin
 	spec.argv = argv;
 	struct kh_build b;
 	build_init(&b);
+	b.holds_log = given->holds_log;
 	bool ok = run(&b, &spec, engine, status, err);
 	*started = b.started;
 	build_fini(&b);
@@ -462,6 +497,7 @@ bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_eng
 	if ((spec->layer || overlay) && engine->layered)
 		engine = engine->layered;
 	build_init(&b);
+	b.holds_log = spec->holds_log;
 	bool ok = run(&b, spec, engine, status, err);
 	*started = b.started;
 	build_fini(&b);

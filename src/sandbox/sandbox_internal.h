@@ -43,7 +43,7 @@ enum kh_mount_kind {
 	KH_MOUNT_PROC,
 	KH_MOUNT_DEV,
 	KH_MOUNT_LAYER,	 /* the root itself, with a layer over it that can be written to */
-	KH_MOUNT_SOCKET, /* a socket of the launcher's, `fd`, under this name (meet.h) */
+	KH_MOUNT_SOCKET, /* a socket of the launcher's, `fd`, under this name (rendezvous.h) */
 	/* A workspace under review: a folder with the layers that an overlay writes to (it is laid
 	 * nowhere itself), and after it the workspace, with that overlay over it. */
 	KH_MOUNT_UPPER,
@@ -144,7 +144,7 @@ struct kh_survey {
 		secrets,   /* .env files */
 		sockets;
 	struct kh_buf before; /* a digest of each concern (concern.h) */
-	struct kh_buf reads;  /* what git reads in each of `trees` (treereads.h) */
+	struct kh_buf reads;  /* what git reads in each of `trees` (tree_reads.h) */
 	/* Files with more than one name. Not all of them where `too_many` says so. */
 	struct kh_linked {
 		char *path;
@@ -173,7 +173,7 @@ bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
  * workspace.c. */
 bool kh_workspace_pin_above(struct kh_view *view, const struct kh_sandbox_spec *spec,
 			    const char *path, struct kh_err *err);
-/* review_lay.c: the workspace under spec->review. */
+/* review_mount.c: the workspace under spec->review. */
 bool kh_review_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 		   struct kh_survey *survey, struct kh_err *err);
 /* mask.c: warns about .env files, or masks them; masks sockets of the host. */
@@ -187,6 +187,9 @@ bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, si
 			struct kh_err *err);
 /* Is one of two folders in the other, or in what is mounted in it? Both exist. */
 bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, struct kh_err *err);
+/* Where the tree at `path`, and each that is mounted in it, lies: "8:1 /folder", by device. */
+bool kh_forbidden_places(const char *path, bool (*each)(void *arg, const char *where), void *arg,
+			 struct kh_err *err);
 
 /* ---- env.c ---- */
 
@@ -218,7 +221,7 @@ void kh_core_limit(void);
 /* Warns where the host's settings start something at a crash all the same. */
 void kh_core_warn(void);
 
-/* ---- stage.c: root only: folders of any owner made usable by the sandbox's uid ---- */
+/* ---- idmap.c: root only: folders of any owner made usable by the sandbox's uid ---- */
 
 struct kh_idmap {
 	struct kh_idmap_tree {
@@ -245,6 +248,7 @@ void kh_idmap_fini(struct kh_idmap *stage);
 
 struct kh_terminal {
 	int master; /* -1: none (yet) */
+	int out;    /* the outer one, never waited for; STDOUT_FILENO where it can't be opened */
 	bool raw;
 	bool input_open;
 	char *termios; /* the outer one, as it was */
@@ -276,7 +280,7 @@ bool kh_pump_begin(struct kh_pump *pump, int fd, bool input, int *end, struct kh
 /* Waits until all has been written; every other end of the pipe is closed by then. */
 void kh_pump_end(struct kh_pump *pump);
 
-/* ---- guard.c: what the host replaces in a workspace is protected again ---- */
+/* ---- workspace_guard.c: what the host replaces in a workspace is protected again ---- */
 
 struct kh_guard {
 	int fd; /* readable when there is something to look at; -1 */
@@ -300,7 +304,8 @@ bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err);
 /* Is another look due, also where nothing is to be read? */
 bool kh_guard_waits(const struct kh_guard *guard);
 void kh_guard_end(struct kh_guard *guard);
-/* guard_lay.c: one entry, where the namespace of `init` has lost it. Return: it is protected. */
+/* workspace_guard_mount.c: one entry, where the namespace of `init` has lost it. Return: it is
+ * protected. */
 bool kh_guard_lay(const struct kh_guard *guard, const struct kh_mount *entry, pid_t init);
 
 /* ---- launch.c ---- */

@@ -9,14 +9,14 @@
  * the namespaced ones: AF_VSOCK reaches the hypervisor whatever the network namespace), it leaves
  * something behind on the host that outlives the sandbox (set-user-ID files in a workspace whose
  * owner is root), it starts something on the host (a crash, where the host pipes core files to a
- * program), it changes a terminal for others, or it is done to keyhole-init. Arguments are compared
- * as 64 bits and refused when in doubt: the kernel looks at fewer.
+ * program), it changes a terminal for others, it has the host's programs wait for the sandbox (a
+ * lease on a file), or it is done to keyhole-init. Arguments are compared as 64 bits and refused
+ * when in doubt: the kernel looks at fewer.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <seccomp.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -27,9 +27,6 @@
 #include "sandbox_internal.h"
 #include "seccomp_internal.h"
 
-#ifndef TIOCLINUX
-#define TIOCLINUX 0x541C
-#endif
 /* Newer than the library. */
 enum { FCHMODAT2 = 452 };
 /* The bit alone, without O_DIRECTORY that O_TMPFILE carries. */
@@ -88,27 +85,109 @@ static bool refuse_families(scmp_filter_ctx ctx, int call)
 }
 
 /*
- * What is done to a terminal beyond its modes, which the launcher restores: typing into it for
- * somebody else (TIOCSTI, and the console's selection, TIOCLINUX), taking it for oneself
- * (TIOCEXCL), another line discipline (TIOCSETD), the console's messages (TIOCCONS), the line's
- * hardware (TIOCSSERIAL), and whatever is a virtual console's alone (KD…, VT_…).
+ * What may be done to a terminal: its modes and its size, which the launcher restores, and
+ * questions about it. Every other request of that group (0x54..) is refused, known or not: typing
+ * into it for somebody else (TIOCSTI, and the console's selection, TIOCLINUX), stopping its output,
+ * for which the host's programs would wait without end (TCXONC), taking it for oneself (TIOCEXCL),
+ * another line discipline (TIOCSETD), the console's messages (TIOCCONS), the line's hardware.
  */
-static bool refuse_terminal_controls(scmp_filter_ctx ctx)
+static const unsigned char terminal_requests[] = {
+	0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, /* TCGETS to TCSETAF */
+	0x09,						/* TCSBRK, to wait for the output's end */
+	0x0b,						/* TCFLSH */
+	0x0e, 0x0f, 0x10, 0x11,	      /* TIOCSCTTY, TIOCGPGRP, TIOCSPGRP, TIOCOUTQ */
+	0x13, 0x14,		      /* TIOCGWINSZ, TIOCSWINSZ */
+	0x1b, 0x20, 0x21, 0x22,	      /* FIONREAD, TIOCPKT, FIONBIO, TIOCNOTTY */
+	0x24,			      /* TIOCGETD */
+	0x29, 0x2a, 0x2b, 0x2c, 0x2d, /* TIOCGSID, TCGETS2 to TCSETSF2 */
+	0x30, 0x31, 0x32,	      /* TIOCGPTN, TIOCSPTLCK, TIOCGDEV */
+	0x36,			      /* TIOCSIG, which only the controlling end has */
+	0x38, 0x39, 0x40, 0x41,	      /* TIOCGPKT, TIOCGPTLCK, TIOCGEXCL, TIOCGPTPEER */
+	0x50, 0x51, 0x52, 0x60,	      /* FIONCLEX, FIOCLEX, FIOASYNC, FIOQSIZE */
+};
+
+/* Of a file: its flags, and where it lies (FS_IOC_GETFLAGS, SETFLAGS, GETVERSION, FIEMAP).
+ * Encrypted (fscrypt, by numbers of the same group), a folder would be closed to the survey after
+ * the run, and open again as soon as another run adds the key. */
+static const unsigned char file_requests[] = { 0x01, 0x02, 0x03, 0x0b };
+/* To copy without copying: FICLONE, FICLONERANGE, FIDEDUPERANGE. The others of that group are
+ * btrfs's: what is in a snapshot that can't be written to can't be set aside. */
+static const unsigned char clone_requests[] = { 0x09, 0x0d, 0x36 };
+static const unsigned char extended_flags[] = { 0x1f }; /* FS_IOC_FSGETXATTR */
+
+#define N(list) (sizeof(list) / sizeof((list)[0]))
+
+/* By their second byte: what is allowed of the group. */
+static const struct group {
+	unsigned kind;
+	const unsigned char *allowed;
+	size_t n;
+	int error;
+} groups[] = {
+	{ 'T', terminal_requests, N(terminal_requests), EPERM },
+	{ 'K', NULL, 0, EPERM }, /* virtual consoles' alone, and V */
+	{ 'V', NULL, 0, EPERM },
+	{ 'f', file_requests, N(file_requests), EOPNOTSUPP },
+	{ 'X', extended_flags, N(extended_flags), EOPNOTSUPP },
+	{ 0x94, clone_requests, N(clone_requests), EOPNOTSUPP },
+};
+
+static bool is_allowed_in(const struct group *group, unsigned from, unsigned n)
 {
-	static const struct {
-		unsigned request, mask;
-	} controls[] = {
-		{ TIOCSTI, 0xffffffff },	 { TIOCLINUX, 0xffffffff },
-		{ TIOCEXCL, 0xffffffff },	 { TIOCSETD, 0xffffffff },
-		{ TIOCCONS, 0xffffffff },	 { TIOCSSERIAL, 0xffffffff },
-		{ 0x4b00, 0xffffff00 } /* KD */, { 0x5600, 0xffffff00 } /* VT */,
-	};
-	for (size_t i = 0; i < sizeof(controls) / sizeof(controls[0]); i++)
-		if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
-				     SCMP_A1(SCMP_CMP_MASKED_EQ, controls[i].mask,
-					     controls[i].request)) != 0)
-			return false;
-	return true;
+	for (size_t i = 0; i < group->n; i++)
+		if (group->allowed[i] >= from && group->allowed[i] < from + n)
+			return true;
+	return false;
+}
+
+/* By the lower half of the request: the upper is the size of what it takes. */
+static bool refuse_group(scmp_filter_ctx ctx, const struct group *group)
+{
+	bool ok = true;
+	unsigned n;
+	for (unsigned at = 0; ok && at < 0x100; at += n) {
+		for (n = 1; n < 0x100 && at % (2 * n) == 0 && !is_allowed_in(group, at, 2 * n);
+		     n *= 2)
+			;
+		if (!is_allowed_in(group, at, n))
+			ok = seccomp_rule_add(ctx, SCMP_ACT_ERRNO((uint32_t)group->error),
+					      SCMP_SYS(ioctl), 1,
+					      SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffff & ~(n - 1),
+						      group->kind << 8 | at)) == 0;
+	}
+	return ok;
+}
+
+static bool refuse_controls(scmp_filter_ctx ctx)
+{
+	bool ok = true;
+	for (size_t i = 0; i < N(groups); i++)
+		ok = ok && refuse_group(ctx, &groups[i]);
+	/* A break on the line; with anything else than 0 it waits for the output's end. */
+	return ok && seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 2,
+				      SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffff, 0x5409),
+				      SCMP_A2(SCMP_CMP_EQ, 0, 0)) == 0;
+}
+
+/*
+ * Who holds a lease on a file has the host's programs wait that open it, 45 seconds for each. So
+ * files have none here, nor notices of folders (F_NOTIFY), nor what a later kernel has of the kind
+ * (F_SETDELEG): the answer is that of a file system without them. A whiteout (RENAME_WHITEOUT) is a
+ * device node.
+ */
+static bool refuse_leases_and_whiteouts(scmp_filter_ctx ctx)
+{
+	const uint32_t no = SCMP_ACT_ERRNO(EINVAL);
+	enum { SET_LEASE = 1024, NOTIFY = 1026, LAST_KNOWN = 1038, WHITEOUT = 4 };
+	static const scmp_datum_t all = 0xffffffff;
+	return seccomp_rule_add(ctx, no, SCMP_SYS(fcntl), 1,
+				SCMP_A1(SCMP_CMP_MASKED_EQ, all, SET_LEASE)) == 0 &&
+	       seccomp_rule_add(ctx, no, SCMP_SYS(fcntl), 1,
+				SCMP_A1(SCMP_CMP_MASKED_EQ, all, NOTIFY)) == 0 &&
+	       seccomp_rule_add(ctx, no, SCMP_SYS(fcntl), 1, SCMP_A1(SCMP_CMP_GT, LAST_KNOWN, 0)) ==
+		       0 &&
+	       seccomp_rule_add(ctx, no, SCMP_SYS(renameat2), 1,
+				SCMP_A4(SCMP_CMP_MASKED_EQ, WHITEOUT, WHITEOUT)) == 0;
 }
 
 /* On the host the file belongs to the workspace's owner, who may be root. */
@@ -229,9 +308,9 @@ static bool refuse(scmp_filter_ctx ctx)
 {
 	return refuse_all(ctx) && refuse_attributes(ctx) &&
 	       refuse_families(ctx, SCMP_SYS(socket)) &&
-	       refuse_families(ctx, SCMP_SYS(socketpair)) && refuse_terminal_controls(ctx) &&
-	       refuse_set_id(ctx) && refuse_namespaces(ctx) && keep_core_limit(ctx) &&
-	       spare_init(ctx);
+	       refuse_families(ctx, SCMP_SYS(socketpair)) && refuse_controls(ctx) &&
+	       refuse_leases_and_whiteouts(ctx) && refuse_set_id(ctx) && refuse_namespaces(ctx) &&
+	       keep_core_limit(ctx) && spare_init(ctx);
 }
 
 static bool append(struct kh_buf *out, uint32_t otherwise, bool (*fill)(scmp_filter_ctx ctx))

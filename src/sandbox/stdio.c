@@ -10,7 +10,7 @@
  *
  *   /dev/null and its kin                   as it is; its flags are restored at the end
  *   a terminal                              opened anew for this direction alone; its modes are
- *                                           restored at the end
+ *                                           restored at the end, and its output goes on
  *   a pipe, a regular file, a stream socket a pipe of our own, and a process that carries the bytes
  *   anything else                           refused
  *
@@ -35,6 +35,7 @@
 
 #include "build_internal.h"
 
+enum { ROWS_LEAST = 4, COLUMNS_LEAST = 20 };
 enum kind { REFUSED, AS_IS, TERMINAL, RELAYED };
 
 static const char *const names[] = { "standard input", "standard output", "standard error" };
@@ -125,6 +126,7 @@ static bool note(struct kh_stdio_before *before, int fd, enum kind kind, struct 
 	if (kind != TERMINAL)
 		return true;
 	struct termios modes;
+	(void)ioctl(fd, TIOCGWINSZ, &before->size);
 	if (tcgetattr(fd, &modes) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", names[fd]);
 	// NOLINTNEXTLINE(clang-analyzer-unix.MallocSizeof): opaque in the header
@@ -190,6 +192,29 @@ bool kh_stdio_take(struct kh_build *b, const struct kh_sandbox_spec *spec, char 
 	return true;
 }
 
+/* The user may have changed it as well, but not to one in which nothing can be read. */
+static void restore_size(const struct winsize *before, int fd)
+{
+	struct winsize size;
+	if (ioctl(fd, TIOCGWINSZ, &size) != 0 ||
+	    (size.ws_row >= ROWS_LEAST && size.ws_col >= COLUMNS_LEAST))
+		return;
+	if (size.ws_row != before->ws_row || size.ws_col != before->ws_col)
+		(void)ioctl(fd, TIOCSWINSZ, before);
+}
+
+/* Output that was stopped: by a request, or by a key that the command had given that meaning. */
+static void restart_output(const struct termios *before, int fd)
+{
+	struct termios now;
+	(void)tcflow(fd, TCOON);
+	if (tcgetattr(fd, &now) != 0 || !(now.c_iflag & IXON) ||
+	    ((before->c_iflag & IXON) && before->c_cc[VSTOP] == now.c_cc[VSTOP]))
+		return;
+	now.c_iflag &= ~(tcflag_t)IXON;
+	(void)tcsetattr(fd, TCSANOW, &now);
+}
+
 /* A background process may set the terminal while SIGTTOU is blocked. */
 static void restore(const struct kh_stdio_before *before, int fd)
 {
@@ -203,19 +228,25 @@ static void restore(const struct kh_stdio_before *before, int fd)
 		return;
 	memcpy(&modes, before->modes, sizeof(modes));
 	(void)sigprocmask(SIG_BLOCK, &set, &was);
+	restart_output(&modes, fd);
+	restore_size(&before->size, fd);
 	(void)tcsetattr(fd, TCSANOW, &modes);
 	(void)sigprocmask(SIG_SETMASK, &was, NULL);
 }
 
-void kh_stdio_end(struct kh_build *b)
+void kh_stdio_close(struct kh_build *b)
 {
 	for (int i = 0; i < 3; i++)
 		kh_cleanup_close(&b->stdio[i]);
-	for (int i = 0; i < 3; i++)
-		kh_pump_end(&b->pumps[i]);
 	for (int i = 0; i < 3; i++) {
 		restore(&b->before[i], i);
 		free(b->before[i].modes);
 		b->before[i] = (struct kh_stdio_before){ .flags = -1 };
 	}
+}
+
+void kh_stdio_end(struct kh_build *b)
+{
+	for (int i = 0; i < 3; i++)
+		kh_pump_end(&b->pumps[i]);
 }

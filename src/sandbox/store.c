@@ -25,7 +25,7 @@
 #include "rendezvous.h"
 #include "sandbox_internal.h"
 
-static const char *const fence[] = {
+static const char *const isolation[] = {
 	"create",
 	"--rm",
 	"--network",
@@ -256,7 +256,7 @@ static bool put_create(struct kh_engine_command *out, const struct kh_plan *plan
 	const char *const own[] = { "--name",	    name,	   "--hostname",
 				    plan->hostname, "--workdir",   plan->directory,
 				    "--entrypoint", plan->init[0], NULL };
-	bool ok = kh_engine_command_arg(out, out->path) && kh_engine_command_args(out, fence) &&
+	bool ok = kh_engine_command_arg(out, out->path) && kh_engine_command_args(out, isolation) &&
 		  kh_engine_command_args(out, own) && put_limits(out, plan->limits);
 	for (size_t i = 0; ok && i < plan->view->n; i++)
 		ok = put_mount(out, plan, folder, i);

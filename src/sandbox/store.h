@@ -7,7 +7,7 @@
  *   - the view is handed over in two ways: trees of the host and places in memory as mounts, all
  *     else as one tar that is copied into the container before it starts
  *   - keyhole-init inherits nothing. It connects to the launcher at a socket that is mounted, and
- *     is given the command's descriptors there (meet.h).
+ *     is given the command's descriptors there (rendezvous.h).
  *   - it starts as uid 0 of the container with what it needs to bind its ports, and becomes the
  *     sandbox's uid on the host before anything else
  *   - what the program could not be held to, keyhole-init looks at: that what was mounted by its

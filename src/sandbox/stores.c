@@ -97,14 +97,14 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 	return kh_concern_find_in_objects(folder, visit_concern, arg, err);
 }
 
-bool kh_stores_walk(struct kh_stores *stores,
+bool kh_stores_walk(struct kh_stores *stores, struct kh_deadline *deadline,
 		    bool (*each)(void *arg, size_t store, const struct kh_concern *c), void *arg,
 		    struct kh_err *err)
 {
 	bool ok = !stores->failed;
 	for (size_t i = 0; ok && i < stores->n; i++) {
 		struct walking w = { each, arg, i };
-		struct kh_walk walk = { .visit = visit, .arg = &w };
+		struct kh_walk walk = { .visit = visit, .arg = &w, .deadline = deadline };
 		kh_auto_free char *path = strdup(stores->list[i].path);
 		ok = path && kh_walk_run(&walk, path, err) && !walk.missed;
 		free(walk.missed);

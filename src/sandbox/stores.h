@@ -24,7 +24,7 @@ bool kh_stores_add(struct kh_stores *stores, const struct kh_concern *c, bool is
  * have no name that says what they are, so the survey itself passes them over. `each` may add more
  * meanwhile. Return: false where not all could be looked through.
  */
-bool kh_stores_walk(struct kh_stores *stores,
+bool kh_stores_walk(struct kh_stores *stores, struct kh_deadline *deadline,
 		    bool (*each)(void *arg, size_t store, const struct kh_concern *c), void *arg,
 		    struct kh_err *err);
 

@@ -1,5 +1,6 @@
 /*
- * supervisor.c - the process that stays when the engine's program was started in its nest (nest.c)
+ * supervisor.c - the process that stays when the engine's program was started in its outer
+ * namespaces (outer_namespace.c)
  *
  * It passes signals on, and ends as the program ended. Where the kernel inside is the engine's own
  * it also answers the uplink (uplink.h), as the uid that the sandbox has on the host, and from
@@ -58,12 +59,12 @@ static void pass_on(pid_t pid, int control, int signo)
 		(void)kill(pid, signo);
 }
 
-static void hear(pid_t pid, const struct kh_supervisor *stand, int signals)
+static void hear(pid_t pid, const struct kh_supervisor *supervisor, int signals)
 {
 	struct signalfd_siginfo info;
 	while (read(signals, &info, sizeof(info)) == sizeof(info))
 		if (info.ssi_signo != SIGCHLD)
-			pass_on(pid, stand->control, (int)info.ssi_signo);
+			pass_on(pid, supervisor->control, (int)info.ssi_signo);
 }
 
 /* ---- descriptors ---- */
@@ -93,40 +94,40 @@ static bool keep_only(int *const *fds, size_t n)
 /* ---- who brings the uplink, where the program hands in a terminal ---- */
 
 /* In its process. */
-static _Noreturn void bring(const struct kh_supervisor *stand)
+static _Noreturn void bring(const struct kh_supervisor *supervisor)
 {
 	static char *const no_environment[] = { NULL };
 	union {
 		const char *const *given;
 		char *const *argv;
-	} words = { .given = stand->command->bring };
+	} words = { .given = supervisor->command->bring };
 	sigset_t none;
 	sigemptyset(&none);
-	if (dup2(stand->donated, STDIN_FILENO) == STDIN_FILENO &&
-	    dup2(stand->complaints, STDOUT_FILENO) == STDOUT_FILENO &&
-	    dup2(stand->complaints, STDERR_FILENO) == STDERR_FILENO &&
-	    dup2(stand->complaints, STDERR_FILENO + 1) == STDERR_FILENO + 1 &&
+	if (dup2(supervisor->donated, STDIN_FILENO) == STDIN_FILENO &&
+	    dup2(supervisor->complaints, STDOUT_FILENO) == STDOUT_FILENO &&
+	    dup2(supervisor->complaints, STDERR_FILENO) == STDERR_FILENO &&
+	    dup2(supervisor->complaints, STDERR_FILENO + 1) == STDERR_FILENO + 1 &&
 	    sigprocmask(SIG_SETMASK, &none, NULL) == 0)
-		(void)syscall(SYS_execveat, stand->program, "", words.argv, no_environment,
+		(void)syscall(SYS_execveat, supervisor->program, "", words.argv, no_environment,
 			      AT_EMPTY_PATH);
 	_exit(KH_INIT_FAILED);
 }
 
 /* What the program says to the terminal before that is of no use there. Return: the process, when
  * the mark has come; -1. */
-static pid_t bring_at_mark(struct kh_supervisor *stand)
+static pid_t bring_at_mark(struct kh_supervisor *supervisor)
 {
 	char said[256];
-	ssize_t n = read(stand->master, said, sizeof(said));
+	ssize_t n = read(supervisor->master, said, sizeof(said));
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return -1;
 	if (n > 0 && !memchr(said, KH_INIT_MARK, (size_t)n))
 		return -1;
 	pid_t pid = n > 0 ? fork() : -1;
 	if (pid == 0)
-		bring(stand);
-	int *const done[] = { &stand->master, &stand->donated, &stand->complaints,
-			      &stand->program };
+		bring(supervisor);
+	int *const done[] = { &supervisor->master, &supervisor->donated, &supervisor->complaints,
+			      &supervisor->program };
 	for (size_t i = 0; i < sizeof(done) / sizeof(done[0]); i++)
 		kh_cleanup_close(done[i]);
 	return pid;
@@ -145,21 +146,22 @@ static void await_bringer(pid_t program, pid_t *bringer)
 
 /* ---- the whole ---- */
 
-static void wait_and_answer(struct kh_supervisor *stand, int signals, short *wants, pid_t *bringer)
+static void wait_and_answer(struct kh_supervisor *supervisor, int signals, short *wants,
+			    pid_t *bringer)
 {
 	enum { SIGNALS, UPLINK, MASTER, COUNT };
 	struct pollfd p[COUNT] = {
 		[SIGNALS] = { signals, POLLIN, 0 },
-		[UPLINK] = { stand->uplink, *wants, 0 },
-		[MASTER] = { stand->master, POLLIN, 0 },
+		[UPLINK] = { supervisor->uplink, *wants, 0 },
+		[MASTER] = { supervisor->master, POLLIN, 0 },
 	};
 	if (poll(p, COUNT, -1) < 0)
 		return;
 	if (p[UPLINK].revents &&
-	    !kh_uplink_answer(stand->uplink, &KH_INIT_SOCKET[sizeof(KH_SANDBOX_RUN)], wants))
-		kh_cleanup_close(&stand->uplink);
+	    !kh_uplink_answer(supervisor->uplink, &KH_INIT_SOCKET[sizeof(KH_SANDBOX_RUN)], wants))
+		kh_cleanup_close(&supervisor->uplink);
 	if (p[MASTER].revents)
-		*bringer = bring_at_mark(stand);
+		*bringer = bring_at_mark(supervisor);
 }
 
 /* As the program ended. */
@@ -178,7 +180,7 @@ static _Noreturn void end_as(int status)
 
 void kh_supervisor_run(pid_t program, const struct kh_supervisor *given)
 {
-	struct kh_supervisor stand = *given;
+	struct kh_supervisor supervisor = *given;
 	int status = 0;
 	short wants = POLLIN;
 	pid_t ended, bringer = -1;
@@ -189,9 +191,10 @@ void kh_supervisor_run(pid_t program, const struct kh_supervisor *given)
 	int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	/* By a name in the folder that was looked at: nothing inside can put another in its place.
 	 */
-	bool ok = signals >= 0 && (stand.folder < 0 || fchdir(stand.folder) == 0);
-	int *const kept[] = { &signals,	      &stand.control,	 &stand.uplink, &stand.master,
-			      &stand.donated, &stand.complaints, &stand.program };
+	bool ok = signals >= 0 && (supervisor.folder < 0 || fchdir(supervisor.folder) == 0);
+	int *const kept[] = { &signals,		  &supervisor.control, &supervisor.uplink,
+			      &supervisor.master, &supervisor.donated, &supervisor.complaints,
+			      &supervisor.program };
 	ok = ok && keep_only(kept, sizeof(kept) / sizeof(kept[0]));
 	if (!ok)
 		(void)kill(program, SIGKILL);
@@ -199,8 +202,8 @@ void kh_supervisor_run(pid_t program, const struct kh_supervisor *given)
 	       (ended < 0 && errno == EINTR)) {
 		if (!ok)
 			continue;
-		wait_and_answer(&stand, signals, &wants, &bringer);
-		hear(program, &stand, signals);
+		wait_and_answer(&supervisor, signals, &wants, &bringer);
+		hear(program, &supervisor, signals);
 		await_bringer(program, &bringer);
 	}
 	end_as(status);

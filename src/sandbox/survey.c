@@ -16,6 +16,7 @@
 
 #include "concern.h"
 #include "inlets.h"
+#include "protected.h"
 #include "sandbox_internal.h"
 #include "stores.h"
 
@@ -86,7 +87,7 @@ static bool note(void *arg, const struct kh_concern *c, struct kh_err *err)
 		return push(&survey->git_files, c->path, err);
 	/* Those at the top are known by name. A link can't be mounted over; it is compared, and
 	 * where it leads is protected. */
-	bool known = c->folder->top && kh_protected_is_name(c->entry->name, true);
+	bool known = c->folder->top && kh_protected_is_name(c->entry->name);
 	if (c->kind == KH_CONCERN_NAME && !known)
 		return push(S_ISLNK(c->entry->mode) ? &survey->links : &survey->names, c->path,
 			    err);
@@ -137,6 +138,14 @@ struct looking {
 	struct kh_inlets inlets;
 };
 
+static bool note_open(void *arg, const struct kh_walk_entry *entry,
+		      const unsigned char digest[KH_CONCERN_DIGEST_BYTES])
+{
+	struct kh_survey *survey = arg;
+	(void)entry;
+	return kh_buf_append(&survey->before, digest, KH_CONCERN_DIGEST_BYTES);
+}
+
 static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err *err)
 {
 	struct looking *l = arg;
@@ -147,9 +156,7 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 		return false;
 	if (kh_concern_is_tree(folder) && !push(&survey->trees, folder->path, err))
 		return false;
-	unsigned char open_to_all[KH_CONCERN_DIGEST_BYTES];
-	if (kh_concern_each_open(folder, open_to_all) &&
-	    !kh_buf_append(&survey->before, open_to_all, sizeof(open_to_all)))
+	if (!kh_concern_each_open(folder, note_open, survey))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
 	for (size_t i = 0; i < folder->n; i++) {
 		const struct kh_walk_entry *entry = &folder->list[i];
@@ -174,13 +181,16 @@ bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *e
 {
 	kh_auto_close int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct looking looking = { .survey = survey, .root = root, .root_fd = root_fd };
-	struct kh_walk walk = { .visit = visit, .arg = &looking };
+	struct kh_deadline deadline;
+	struct kh_walk walk = { .visit = visit, .arg = &looking, .deadline = &deadline };
 	struct kh_stores stores kh_cleanup(kh_stores_fini) = { .root = root };
+	kh_deadline_start(&deadline, KH_LIMIT_SURVEY_MS, true);
 	survey->stores = &stores;
 	kh_buf_init(&survey->before, BEFORE_BYTES);
 	kh_buf_init(&survey->reads, KH_LIMIT_SURVEY_FILE_BYTES);
 	bool ok = kh_walk_run(&walk, root, err) &&
-		  kh_inlets_find(&looking.inlets, root, note, survey, &walk.missed, err);
+		  kh_inlets_find(&looking.inlets, root_fd, root, note, survey, &deadline,
+				 &walk.missed, err);
 	kh_inlets_fini(&looking.inlets);
 	if (ok && walk.missed)
 		ok = kh_err_set(err, KH_ERR_CONFIG,
@@ -192,7 +202,7 @@ bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *e
 	/* What is not noted has not been there before. */
 	struct kh_err ignored = KH_ERR_INIT;
 	if (ok)
-		(void)kh_stores_walk(&stores, note_stored, survey, &ignored);
+		(void)kh_stores_walk(&stores, &deadline, note_stored, survey, &ignored);
 	survey->stores = NULL;
 	return ok;
 }

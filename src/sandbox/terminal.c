@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -28,6 +30,7 @@ void kh_terminal_init(struct kh_terminal *terminal)
 {
 	memset(terminal, 0, sizeof(*terminal));
 	terminal->master = -1;
+	terminal->out = STDOUT_FILENO;
 }
 
 void kh_terminal_resize(const struct kh_terminal *terminal)
@@ -35,6 +38,16 @@ void kh_terminal_resize(const struct kh_terminal *terminal)
 	struct winsize size;
 	if (terminal->master >= 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0)
 		(void)ioctl(terminal->master, TIOCSWINSZ, &size);
+}
+
+/* An open file of our own: others who have the caller's would have its flags as well. Another
+ * user's terminal, as below su, can't be opened. */
+static int open_outer(void)
+{
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", STDOUT_FILENO);
+	int fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? STDOUT_FILENO : fd;
 }
 
 /* Called with SIGTTOU blocked: a background process may set the terminal then. */
@@ -56,6 +69,7 @@ bool kh_terminal_attach(struct kh_terminal *terminal, int master, struct kh_err 
 	cfmakeraw(&outer);
 	if (tcsetattr(STDIN_FILENO, TCSANOW, &outer) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the terminal");
+	terminal->out = open_outer();
 	terminal->raw = true;
 	terminal->input_open = true;
 	return true;
@@ -112,15 +126,15 @@ bool kh_terminal_move(struct kh_terminal *t, short in, short out, short master)
 	if ((master & (POLLIN | POLLHUP | POLLERR)) && t->to_outer_len < sizeof(t->to_outer))
 		open = fill(t->master, t->to_outer, &t->to_outer_len, sizeof(t->to_outer)) != ENDED;
 	if ((out & (POLLOUT | POLLERR | POLLHUP)) && t->to_outer_len > 0 &&
-	    drain(STDOUT_FILENO, t->to_outer, &t->to_outer_len) == ENDED)
+	    drain(t->out, t->to_outer, &t->to_outer_len) == ENDED)
 		t->to_outer_len = 0;
 	return open;
 }
 
 /* One that was stopped (Ctrl-S) takes nothing, and is not waited for longer than this. */
-static bool takes_more(void)
+static bool takes_more(const struct kh_terminal *t)
 {
-	struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
+	struct pollfd p = { .fd = t->out, .events = POLLOUT };
 	return poll(&p, 1, STUCK_MS) > 0;
 }
 
@@ -130,10 +144,9 @@ void kh_terminal_finish(struct kh_terminal *t)
 	 * is gone, and that somebody reads, is not relied on. */
 	uint64_t end_ms = kh_clock_mono_ms() + FINISH_MS;
 	while (t->master >= 0 && kh_clock_mono_ms() < end_ms) {
-		if (t->to_outer_len > 0 && !takes_more())
+		if (t->to_outer_len > 0 && !takes_more(t))
 			break;
-		if (t->to_outer_len > 0 &&
-		    drain(STDOUT_FILENO, t->to_outer, &t->to_outer_len) == ENDED)
+		if (t->to_outer_len > 0 && drain(t->out, t->to_outer, &t->to_outer_len) == ENDED)
 			break;
 		if (t->to_outer_len < sizeof(t->to_outer) &&
 		    fill(t->master, t->to_outer, &t->to_outer_len, sizeof(t->to_outer)) != MOVED &&
@@ -149,6 +162,9 @@ void kh_terminal_finish(struct kh_terminal *t)
 		(void)tcsetattr(STDIN_FILENO, TCSANOW, &outer);
 	}
 	t->raw = false;
+	if (t->out != STDOUT_FILENO)
+		close(t->out);
+	t->out = STDOUT_FILENO;
 	free(t->termios);
 	t->termios = NULL;
 }

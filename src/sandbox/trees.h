@@ -10,7 +10,7 @@
  *                  so the file would be root's program with the agent's content. Each is mounted
  *                  onto itself, read-only.
  *
- * What the host makes there later is not seen (docs/sandbox.md).
+ * What the host makes there later is not seen (docs/sandbox-risks.md).
  */
 #ifndef KEYHOLE_SANDBOX_TREES_H
 #define KEYHOLE_SANDBOX_TREES_H

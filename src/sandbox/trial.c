@@ -83,8 +83,8 @@ static uint64_t now_ms(void)
  * A trial takes as long as a start, and its answer may be old by the next one. So what is wanted is
  * started at once, and a trial is made where the command could not be. Only an engine that fails
  * its trial too gives way to a weaker one: what a workspace or an image holds, which anybody may
- * have written, must not choose the fence around it. Nor must a host that is busy: what took the
- * whole time that a start has says nothing of the engine.
+ * have written, must not choose how well it is isolated. Nor must a host that is busy: what took
+ * the whole time that a start has says nothing of the engine.
  */
 bool kh_sandbox_run_strongest(const struct kh_sandbox_spec *spec, int *status, struct kh_err *err)
 {

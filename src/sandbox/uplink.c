@@ -65,6 +65,9 @@ bool kh_uplink_answer(int uplink, const char *name, short *wants)
 		return n < 0 && (errno == EAGAIN || errno == EINTR);
 	kh_auto_close int fd = dial(name);
 	struct kh_init_message answer = { .type = KH_INIT_LINKED, .value = fd < 0 ? errno : 0 };
-	return kh_rights_send(uplink, &answer, sizeof(answer), &fd, fd >= 0, MSG_DONTWAIT) ||
-	       errno == EAGAIN || errno == ETOOMANYREFS;
+	if (kh_rights_send(uplink, &answer, sizeof(answer), &fd, fd >= 0, MSG_DONTWAIT))
+		return true;
+	/* Who asked waits for an answer, and asks no more until one comes. */
+	answer.value = EAGAIN;
+	return kh_rights_send(uplink, &answer, sizeof(answer), NULL, 0, MSG_DONTWAIT);
 }

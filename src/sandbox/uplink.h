@@ -2,7 +2,7 @@
  * uplink.h - connections to the proxy, handed into a sandbox whose kernel is the engine's own
  *
  *   keyhole-init ══ the uplink, a socket pair (SOCK_SEQPACKET) ══ the process that stands by
- *                   any datagram asks for a connection ─▶          (stand.c) ──connect──▶ s
+ *                   any datagram asks for a connection ─▶          (supervisor.c) ──connect──▶ s
  *                ◀─ the connected socket, or why there is none
  *
  * One end is donated to the sandbox at its start. So that kernel has to open no socket of the

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
-#include <keyhole/base/clock.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
@@ -35,7 +34,7 @@ struct walking {
 	struct pending *queue;
 	size_t head, n, alloc;
 	unsigned long entries;
-	uint64_t end_ms;
+	struct kh_deadline own, *deadline;
 	bool over; /* a bound has ended it */
 };
 
@@ -143,8 +142,7 @@ static bool read_entries(struct walking *w, struct kh_walk_folder *folder, struc
 	while (ok && !w->over && (errno = 0, entry = readdir(dir))) {
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
-		w->over = ++w->entries > KH_LIMIT_SURVEY_ENTRIES ||
-			  ((w->entries & 1023) == 0 && kh_clock_mono_ms() > w->end_ms);
+		w->over = ++w->entries > KH_LIMIT_SURVEY_ENTRIES || kh_deadline_passed(w->deadline);
 		ok = add_entry(w, folder, &alloc, entry->d_name, err);
 	}
 	if (ok && !w->over && errno != 0)
@@ -200,11 +198,21 @@ static bool cannot_open(struct walking *w, const char *path, const char *full, s
 		    why == EACCES ? "it can't be read (chmod u+rx it)" : "it can't be opened", err);
 }
 
+static bool miss_rest(struct walking *w, const char *path, struct kh_err *err)
+{
+	w->over = true;
+	return miss(w, path,
+		    w->deadline->signalled ? "a signal ended it"
+					   : "there are too many files, or looking took too long",
+		    err);
+}
+
 static bool visit_one(struct walking *w, const struct pending *at, struct kh_err *err)
 {
 	kh_auto_free char *full = kh_strf("%s%s%s", w->root, *at->path ? "/" : "", at->path);
-	struct kh_walk_folder folder kh_cleanup(
-		folder_fini) = { .path = full, .fd = -1, .mark = at->mark, .top = !*at->path };
+	struct kh_walk_folder folder kh_cleanup(folder_fini) = {
+		.path = full, .fd = -1, .mark = at->mark, .top = !*at->path, .deadline = w->deadline
+	};
 	if (!full)
 		return no_memory(err);
 	folder.fd = open_folder(w, at->path);
@@ -213,14 +221,19 @@ static bool visit_one(struct walking *w, const struct pending *at, struct kh_err
 	if (!read_entries(w, &folder, err))
 		return false;
 	if (w->over)
-		return miss(w, full, "there are too many files, or looking took too long", err);
-	return w->walk->visit(w->walk->arg, &folder, err) && push_below(w, &folder, at, err);
+		return miss_rest(w, full, err);
+	if (!w->walk->visit(w->walk->arg, &folder, err))
+		return false;
+	/* The visit itself may have ended early. */
+	return kh_deadline_passed(w->deadline) ? miss_rest(w, full, err)
+					       : push_below(w, &folder, at, err);
 }
 
 bool kh_walk_run(struct kh_walk *walk, const char *root, struct kh_err *err)
 {
 	struct walking w kh_cleanup(walking_fini) = { .walk = walk, .root = root };
-	w.end_ms = kh_clock_mono_ms() + KH_LIMIT_SURVEY_MS;
+	kh_deadline_start(&w.own, KH_LIMIT_SURVEY_MS, false);
+	w.deadline = walk->deadline ? walk->deadline : &w.own;
 	w.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (w.root_fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(root));

@@ -10,6 +10,8 @@
 
 #include <keyhole/base/err.h>
 
+#include "deadline.h"
+
 struct kh_walk_entry {
 	char *name;
 	mode_t mode;
@@ -30,6 +32,7 @@ struct kh_walk_folder {
 	bool top;
 	struct kh_walk_entry *list;
 	size_t n;
+	struct kh_deadline *deadline; /* of the walk */
 };
 
 struct kh_walk {
@@ -39,6 +42,8 @@ struct kh_walk {
 	/* Only these folders below the root (paths from it) and what is below them, or all. */
 	char *const *from;
 	size_t n_from;
+	/* That of all that the walk is a part of. NULL: one of its own, KH_LIMIT_SURVEY_MS. */
+	struct kh_deadline *deadline;
 	/* Afterwards: what was not looked at, and why (heap); NULL: the walk was complete. */
 	char *missed;
 };

@@ -14,7 +14,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <fnmatch.h>
 #include <string.h>
 
 #include <keyhole/base/escape.h>
@@ -22,14 +21,16 @@
 #include <keyhole/base/limits.h>
 #include <keyhole/base/slice.h>
 
+#include "protected.h"
 #include "runs.h"
 #include "workspace_internal.h"
 
 /* Beside those of protected.c, these, which lie in folders that hold more than that: a link in
  * their place is refused. The survey finds those that are none (concern.c). */
 static const char *const inner_files[] = {
-	".cargo/config.toml", ".cargo/config",	   ".config/mise", "mise/config.toml",
-	".github/hooks",      ".clinerules/hooks", NULL,
+	".cargo/config.toml", ".cargo/config",	".config/mise",
+	"mise/config.toml",   ".github/hooks",	".clinerules/hooks",
+	".gitlab/duo",	      ".pi/extensions", NULL,
 };
 /* hg runs what they say at any command; absent ones can't be made where there is a .hg. */
 static const char *const of_mercurial[] = { "hgrc", "hgrc-not-shared", "sharedpath", NULL };
@@ -199,7 +200,7 @@ bool kh_work_protect_in_if_there(struct kh_work *w, const char *folder, const ch
 	return lstat(path, &st) != 0 || kh_work_protect(w, path);
 }
 
-/* The patterns of kh_protected_names, in a folder in which tools look for them. */
+/* What is there of kh_protected_names, in a folder in which tools look for them. */
 static bool protect_there(struct kh_work *w, const char *folder)
 {
 	kh_auto_free char *path = kh_strf("%s%s", w->root, folder);
@@ -215,9 +216,8 @@ static bool protect_there(struct kh_work *w, const char *folder)
 	bool ok = true;
 	const struct dirent *entry;
 	while (ok && (entry = readdir(dir)))
-		for (size_t i = 0; ok && kh_protected_names[i]; i++)
-			if (fnmatch(kh_protected_names[i], entry->d_name, FNM_CASEFOLD) == 0)
-				ok = kh_work_protect_in(w, path, entry->d_name);
+		if (kh_protected_is_name(entry->d_name))
+			ok = kh_work_protect_in(w, path, entry->d_name);
 	closedir(dir);
 	return ok;
 }
@@ -239,8 +239,8 @@ static bool protect_mercurial(struct kh_work *w)
 static bool protect_names(struct kh_work *w, const struct kh_survey *survey)
 {
 	bool ok = true;
-	for (size_t i = 0; ok && kh_sandbox_protected[i]; i++)
-		ok = kh_work_protect_in(w, w->root, kh_sandbox_protected[i]);
+	for (const struct kh_protected *p = kh_protected_names; ok && p->pattern; p++)
+		ok = !p->absent_too || kh_work_protect_in(w, w->root, p->pattern);
 	for (size_t i = 0; ok && inner_files[i]; i++)
 		ok = kh_work_protect_in_if_there(w, w->root, inner_files[i]);
 	for (size_t i = 0; ok && i < survey->names.n && i < KH_LIMIT_SURVEY_MASKS; i++)
@@ -281,6 +281,7 @@ bool kh_workspace_check(const char *path, struct kh_err *err)
 static bool begin(struct kh_work *w, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
 	*w = (struct kh_work){ .root = spec->workspace, .err = err };
+	kh_deadline_start(&w->deadline, KH_LIMIT_SURVEY_MS, true);
 	if (!kh_workspace_check(w->root, err))
 		return false;
 	if (stat(w->root, &w->owner) != 0)

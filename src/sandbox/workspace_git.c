@@ -3,7 +3,7 @@
  *
  * Each git folder of the workspace, found by its shape, has its hooks and its configuration
  * read-only. So has whatever else git reads configuration from or runs, where that lies in the
- * workspace (gitreads.c). A repository that the agent makes meanwhile is judged after the run
+ * workspace (git_reads.c). A repository that the agent makes meanwhile is judged after the run
  * (after.c).
  */
 #include <dirent.h>
@@ -187,7 +187,13 @@ static bool protect_reads(struct kh_work *w, struct kh_survey *survey)
 		     (lstat(reads.list[i].path, &st) != 0 ||
 		      note_protected(w, survey, reads.list[i].path));
 	for (size_t i = 0; ok && i < survey->trees.n; i++)
-		ok = note_tree(w, survey, survey->trees.list[i]);
+		ok = kh_deadline_passed(&w->deadline)
+			     ? kh_err_set(
+				       w->err, KH_ERR_CONFIG,
+				       "--workspace %s: comparing what git runs in each work tree "
+				       "takes too long (take a smaller folder)",
+				       kh_esc_str(w->root))
+			     : note_tree(w, survey, survey->trees.list[i]);
 	if (ok)
 		warn(w, &reads);
 	return ok && note_tree(w, survey, NULL);

@@ -1,14 +1,15 @@
 /*
- * workspace_guard.c - keeps protected names of a workspace protected while the host goes on working in it
+ * workspace_guard.c - keeps protected names of a workspace protected while the host goes on working
+ * in it
  *
  * A mount lies on a file, not on a name. When somebody on the host replaces the file (`git config`
  * writes a new one and renames it over the old), the mount is gone in the sandbox, and the new file
  * is open to it. So the launcher watches the folders in which protected names lie, and lays the
- * mount again (guard_lay.c).
+ * mount again (workspace_guard_mount.c).
  *
  * Between the host's rename and the new mount lies about a millisecond, in which an agent that
- * waits for it can write. That can't be prevented from here, so it is said (docs/sandbox.md). Where
- * the mount can't be laid again, or a folder above it was replaced, the sandbox is ended.
+ * waits for it can write. That can't be prevented from here, so docs/sandbox-risks.md says it.
+ * Where the mount can't be laid again, or a folder above it was replaced, the sandbox is ended.
  *
  * The agent can change files in those folders as fast as it likes, and so can the host. A look
  * reads so many changes and notes which entries they touch; of these it sees to one, in their

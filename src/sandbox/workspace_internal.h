@@ -2,6 +2,7 @@
 #ifndef KEYHOLE_SANDBOX_WORKSPACE_INTERNAL_H
 #define KEYHOLE_SANDBOX_WORKSPACE_INTERNAL_H
 
+#include "deadline.h"
 #include "sandbox_internal.h"
 
 struct kh_work {
@@ -12,6 +13,7 @@ struct kh_work {
 	struct stat owner;
 	unsigned repositories;
 	struct kh_err *err;
+	struct kh_deadline deadline; /* of all that protects one */
 };
 
 /* workspace.c. Each returns false with w->err set. */

@@ -173,7 +173,7 @@ static bool follow_links(struct kh_work *w, size_t first)
 						  : NULL;
 		if (!path || lstat(path, &st) != 0 || !S_ISDIR(st.st_mode))
 			continue;
-		struct kh_walk walk = { .visit = visit, .arg = w };
+		struct kh_walk walk = { .visit = visit, .arg = w, .deadline = &w->deadline };
 		ok = kh_walk_run(&walk, path, w->err);
 		if (ok && walk.missed)
 			ok = kh_err_set(w->err, KH_ERR_CONFIG,

@@ -29,6 +29,7 @@ enum {
 /* HMAC-SHA256 under the private number itself, which is the same however the key is written. */
 bool kh_ca_derive_placeholder(EVP_PKEY *key, struct kh_placeholder_key *out, struct kh_err *err)
 {
+	/* As it was from the start: sandboxes hold what was drawn with it. */
 	static const unsigned char label[] = "keyhole stand-in key 1";
 	const char *which =
 		EVP_PKEY_is_a(key, "RSA") ? OSSL_PKEY_PARAM_RSA_D : OSSL_PKEY_PARAM_PRIV_KEY;

@@ -5,7 +5,7 @@
  *
  * Beside certificate and key lie, for a while: CERTIFICATE.next and KEY.next, which is trusted by
  * whoever starts from now on and signs nothing yet; after the switch CERTIFICATE.old, which is
- * still trusted, and whose key is gone, and KEY.placeholders (ca_stand_in.c). All steps that one
+ * still trusted, and whose key is gone, and KEY.placeholders (ca_placeholder.c). All steps that one
  * command makes are under the lock of the CA's making, as is its look at how far the change is: two
  * who begin together would else announce and switch in one go. A daemon that runs takes a step with
  * its next reload. The switch exchanges key and certificate one after the other: an end in between

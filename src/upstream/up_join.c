@@ -84,34 +84,6 @@ static bool has_to_be_looked_at(struct kh_up_mux *mux)
 	return true;
 }
 
-/* How much of its content has to get through at once. */
-static size_t content_of(const struct kh_up_user *user)
-{
-	enum { ENOUGH = 65535 }; /* what a peer lets through that has said nothing of it */
-	const struct kh_message *message = user->message;
-
-	if (user->upgrades)
-		return ENOUGH;
-	if (message->framing == KH_FRAMING_LENGTH && message->content_length < ENOUGH)
-		return (size_t)message->content_length;
-	return message->framing == KH_FRAMING_NONE ? 0 : ENOUGH;
-}
-
-static bool has_others(const struct kh_up_mux *mux, const struct kh_up_user *user)
-{
-	for (struct kh_node *node = mux->streams.next; node != &mux->streams; node = node->next)
-		if (kh_container_of(node, struct kh_up_h2, link)->stream.user->account !=
-		    user->account)
-			return true;
-	return false;
-}
-
-/* Another sandbox's content lies unread at the upstream, which lets too little through then. */
-static bool is_choked_for(const struct kh_up_mux *mux, const struct kh_up_user *user)
-{
-	return kh_h2_peer_window(mux->h2) < content_of(user) && has_others(mux, user);
-}
-
 static bool has_room(struct kh_up_mux *mux)
 {
 	return kh_h2_capacity(mux->h2) > 0;
@@ -138,7 +110,7 @@ static bool join(struct kh_up_user *user, struct kh_up *up)
 	/* How many it takes, and of which kind, is about to be said. */
 	if (!kh_h2_has_settings(mux->h2) && (user->upgrades || !has_room(mux)))
 		return wait_for(user, up);
-	if (!has_room(mux) || !offers(mux, user) || is_choked_for(mux, user))
+	if (!has_room(mux) || !offers(mux, user))
 		return false;
 	if (kh_up_mux_is_silent(mux)) {
 		ask_for_life(mux);

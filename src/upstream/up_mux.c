@@ -11,10 +11,10 @@
  * leave together. A connection that ends gives each of its streams the reason; what the peer has
  * not looked at goes to another connection, a few times at most, and what is safe goes there once.
  *
- * Its users may be those of several sandboxes, so none of them holds the others up. What one
- * does not read of its answer counts against its own stream alone, and windows grow by what is
- * read, as far as the sandbox's share goes (up_h2.c). Where the upstream does not read what is sent
- * to it, what has content goes elsewhere (up_join.c).
+ * Its users are all of one sandbox (the key says which): whatever one has the upstream do to the
+ * connection, it does to none of another's. What a user does not read of its answer counts against
+ * its own stream alone, and windows grow by what is read, as far as the sandbox's share goes
+ * (up_h2.c).
  *
  * Before one that nothing runs on is used, what lies there unread is read: it may be a goodbye. One
  * that has been silent for a while is asked as well: by PING along with a request that could be
@@ -431,7 +431,7 @@ void kh_up_mux_close_idle(struct kh_loop *loop)
 	}
 }
 
-void kh_up_mux_close_of_acceptor(struct kh_loop *loop, int64_t door)
+void kh_up_mux_close_of_acceptor(struct kh_loop *loop, int64_t acceptor)
 {
 	struct kh_node *next;
 
@@ -439,7 +439,7 @@ void kh_up_mux_close_of_acceptor(struct kh_loop *loop, int64_t door)
 	     node = next) {
 		struct kh_up *up = kh_container_of(node, struct kh_up, link);
 		next = node->next;
-		if (up->key.door == door)
+		if (up->key.acceptor == acceptor)
 			leave(up);
 	}
 }

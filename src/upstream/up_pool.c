@@ -33,7 +33,8 @@ bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b)
 {
 	return a->port == b->port && a->scheme == b->scheme && a->generation == b->generation &&
 	       a->tenant == b->tenant && a->identity == b->identity && same_credentials(a, b) &&
-	       a->door == b->door && same_lists(&a->geo, &b->geo) && kh_host_eq(&a->host, &b->host);
+	       a->acceptor == b->acceptor && same_lists(&a->geo, &b->geo) &&
+	       kh_host_eq(&a->host, &b->host);
 }
 
 /* ---- the pool ---- */
@@ -154,17 +155,17 @@ void kh_up_close_idle(struct kh_loop *loop)
 	kh_up_mux_close_idle(loop);
 }
 
-void kh_up_close_of_acceptor(struct kh_loop *loop, int64_t door)
+void kh_up_close_of_acceptor(struct kh_loop *loop, int64_t acceptor)
 {
 	struct kh_node *next;
 
 	for (struct kh_node *node = loop->ups->idle.next; node != &loop->ups->idle; node = next) {
 		struct kh_up *up = kh_container_of(node, struct kh_up, link);
 		next = node->next;
-		if (up->key.door == door)
+		if (up->key.acceptor == acceptor)
 			kh_up_close(up);
 	}
-	kh_up_mux_close_of_acceptor(loop, door);
+	kh_up_mux_close_of_acceptor(loop, acceptor);
 }
 
 struct kh_up *kh_up_take_idle(struct kh_loop *loop, const struct kh_up_key *key)

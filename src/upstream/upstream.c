@@ -36,7 +36,7 @@ static void ask(struct kh_up_user *user, struct kh_up_wish *wish)
 	user->whose = wish->whose;
 	/* Whatever ends an HTTP/2 connection ends all that runs on it, and a request can make a
 	 * server do that. So no sandbox shares one with another. */
-	key->door = wish->may_be_h2 ? wish->door : key->session_acceptor;
+	key->acceptor = wish->may_be_h2 ? wish->acceptor : key->session_acceptor;
 	key->only_h1 = !wish->may_be_h2 || (user->message->upgrade && !goes_by_h2(user, key));
 }
 
@@ -347,27 +347,6 @@ void kh_up_acquire(struct kh_up_user *user, bool fresh)
 	}
 	if (!kh_up_mux_wait(user, &wish.key))
 		make(user, &wish);
-}
-
-static bool waits_for_password(const struct kh_up *up)
-{
-	return up->connector && kh_connector_waits_for_password(up->connector);
-}
-
-void kh_up_recheck(struct kh_up_user *user, const struct kh_geo_levels *before)
-{
-	struct kh_up_wish wish;
-
-	if (!user->stream || !kh_up_is_in_making(user->stream->conn))
-		return;
-	ask(user, &wish);
-	/* The keeper answers no question of an older configuration. */
-	if (!waits_for_password(user->stream->conn) && !kh_geo_asks(before) &&
-	    !kh_geo_asks(&wish.key.geo))
-		return;
-	user->stream->ops->release(user->stream, false);
-	user->stream = NULL;
-	kh_up_acquire(user, true);
 }
 
 size_t kh_up_kept_bytes(const struct kh_up_user *user)

@@ -54,7 +54,7 @@ enum kh_up_fin { KH_UP_FIN_NONE = 0, KH_UP_FIN_WANTED, KH_UP_FIN_SENT };
 
 /*
  * A connection to an upstream. It may go from one sandbox to another, in the making (it is
- * promoted, up_join.c) and between requests, so it points to no door and no session: only the
+ * promoted, up_join.c) and between requests, so it points to no acceptor and no session: only the
  * user that it is lent to knows them, and the charge of whoever is first in line while it is made.
  */
 struct kh_up {
@@ -84,7 +84,7 @@ struct kh_up {
 	bool reusable;	/* the response said that the connection stays open */
 	bool awaited;	/* the upstream said 100: it waits for this request's content */
 	bool chunked;	/* so the content goes up */
-	uint64_t whose; /* the number of the sandbox that used it last (share.h) */
+	uint64_t whose; /* the number of the sandbox that used it last (fair_share.h) */
 	uint64_t idle_since_ms;
 	uint64_t kept_ms;	/* for so long the server keeps it without use, by its own word */
 	struct kh_node waiting; /* struct kh_up_h2.link: until it is made, or has shown life */
@@ -196,7 +196,7 @@ void kh_up_mux_free(struct kh_up_mux *mux);
 void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms);
 /* No new streams on any; those without streams end. */
 void kh_up_mux_close_idle(struct kh_loop *loop);
-void kh_up_mux_close_of_acceptor(struct kh_loop *loop, int64_t door);
+void kh_up_mux_close_of_acceptor(struct kh_loop *loop, int64_t acceptor);
 
 /* up_h2.c: streams of such a connection */
 struct kh_up_h2 *kh_up_h2_new(struct kh_up_user *user, struct kh_up *up, struct kh_node *list);

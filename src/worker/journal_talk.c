@@ -8,6 +8,7 @@
 #include <keyhole/base/clock.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/wire.h>
+#include <keyhole/base/worker_messages.h>
 
 bool kh_journal_talk_head(struct kh_worker *w, struct kh_err *err)
 {
@@ -18,7 +19,8 @@ bool kh_journal_talk_head(struct kh_worker *w, struct kh_err *err)
 	kh_journal_head(w->journal, &seq, hash);
 	return kh_wire_put_u64(&body, seq) &&
 	       kh_wire_put_bytes(&body, kh_slice_of((const char *)hash, sizeof(hash))) &&
-	       kh_channel_send(&w->channel, KH_CHANNEL_HEAD, 0, kh_buf_view(&body), NULL, 0, err);
+	       kh_channel_send(&w->channel, KH_WORKER_MSG_HEAD, 0, kh_buf_view(&body), NULL, 0,
+			       err);
 }
 
 /* What can't be joined now is tried again by the keeper, or by the next worker. */
@@ -35,7 +37,8 @@ bool kh_journal_talk_join(struct kh_worker *w, struct kh_channel_message *messag
 	const struct kh_journal_files files = { message->fds[0], message->fds[1] };
 	bool joined = kh_journal_join(w->journal, files, cut, &problem);
 	return kh_wire_put_str(&why, joined ? NULL : problem.text) &&
-	       kh_channel_send(&w->channel, KH_CHANNEL_JOINED, 0, kh_buf_view(&why), NULL, 0, err);
+	       kh_channel_send(&w->channel, KH_WORKER_MSG_JOINED, 0, kh_buf_view(&why), NULL, 0,
+			       err);
 }
 
 bool kh_journal_talk_held(struct kh_worker *w, struct kh_slice body)
@@ -67,8 +70,8 @@ bool kh_journal_talk_checkpoint(struct kh_worker *w)
 	return kh_wire_put_u64(&body, c.seq) &&
 	       kh_wire_put_bytes(&body, kh_slice_of((const char *)c.hash, sizeof(c.hash))) &&
 	       kh_wire_put_u64(&body, c.end) &&
-	       kh_channel_send(&w->channel, KH_CHANNEL_CHECKPOINT, 0, kh_buf_view(&body), NULL, 0,
-			       NULL);
+	       kh_channel_send(&w->channel, KH_WORKER_MSG_CHECKPOINT, 0, kh_buf_view(&body), NULL,
+			       0, NULL);
 }
 
 /* A second behind the first record that follows the last checkpoint. Return: how long to wait. */
@@ -76,7 +79,7 @@ int kh_journal_talk_turn(struct kh_beginning *b, bool written)
 {
 	uint64_t now = kh_clock_mono_ms(), more;
 	if (kh_journal_ask_cut(b->worker->journal) &&
-	    !kh_channel_send(&b->worker->channel, KH_CHANNEL_JOURNAL_TORN, 0,
+	    !kh_channel_send(&b->worker->channel, KH_WORKER_MSG_JOURNAL_TORN, 0,
 			     (struct kh_slice){ "", 0 }, NULL, 0, NULL))
 		kh_journal_was_cut(b->worker->journal, UINT64_MAX);
 	if (written && read(b->written, &more, sizeof(more)) == (ssize_t)sizeof(more) &&

@@ -3,9 +3,9 @@
 /*
  * The main thread only talks with the keeper; each event thread runs one loop. Messages of the
  * start come in a fixed order (channel.h), and everything that opens, reads or loads by name
- * happens while they come. With GO the worker locks itself in, then starts its threads, then says
- * READY. From there it waits for two things: the keeper's messages, and, while draining, its
- * threads.
+ * happens while they come. With GO the worker locks itself in, then starts its threads. From there
+ * it waits for the keeper's messages and for its threads: when all of them work by what GO brought,
+ * at the start or at a reload, it says READY; while draining, when they have returned, DRAINED.
  *
  * The channel's end is the keeper's end: the worker stops at that moment, since nobody would own
  * the journal any more. It ends with _exit: what runs at a normal exit (libraries' clean-up) has
@@ -32,6 +32,7 @@
 #include <keyhole/base/log.h>
 #include <keyhole/base/secret.h>
 #include <keyhole/base/wire.h>
+#include <keyhole/base/worker_messages.h>
 #include <keyhole/worker/worker.h>
 
 #include <keyhole/admin/admin.h>
@@ -62,7 +63,7 @@ static bool send_leaf_key(struct kh_worker *w, struct kh_err *err)
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
 	w->leaves = kh_leaves_new(err);
 	return w->leaves && kh_wire_put_bytes(&body, kh_leaves_spki(w->leaves)) &&
-	       kh_channel_send(&w->channel, KH_CHANNEL_LEAF_KEY, 0, kh_buf_view(&body), NULL, 0,
+	       kh_channel_send(&w->channel, KH_WORKER_MSG_LEAF_KEY, 0, kh_buf_view(&body), NULL, 0,
 			       err);
 }
 
@@ -87,7 +88,8 @@ static bool make_loops(struct kh_beginning *b, struct kh_err *err)
 	w->loops = calloc(n, sizeof(struct kh_loop *));
 	b->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	b->written = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (!w->loops || b->done < 0 || b->written < 0)
+	w->taken_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (!w->loops || b->done < 0 || b->written < 0 || w->taken_fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "event threads");
 	for (; w->n_loops < n; w->n_loops++) {
 		w->loops[w->n_loops] =
@@ -235,9 +237,7 @@ static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
 	look_at_machine(w);
 	bound(w, w->current);
 	return kh_lockin(w->current->config->worker_user, err) && open_journal(b, err) &&
-	       start_threads(b, err) &&
-	       kh_channel_send(&w->channel, KH_CHANNEL_READY, 0, (struct kh_slice){ "", 0 }, NULL,
-			       0, err);
+	       start_threads(b, err);
 }
 
 /* --- serving ---------------------------------------------------------------------------------- */
@@ -257,33 +257,20 @@ static void retire(struct kh_worker *w)
 		kh_loop_post_retire(w->loops[i]);
 }
 
-static bool is_reload(enum kh_channel_type type)
+/* ---- a reload: SNAPSHOT, LISTENERS, GEO, ADMIN, ISSUER and GO once more. What the keeper has
+ * checked the worker can read; when it can't (no memory), it must not go on under rules that are no
+ * longer in force. ---- */
+
+static bool take_snapshot(struct kh_worker *w, struct kh_channel_message *message,
+			  struct kh_err *err)
 {
-	return type == KH_CHANNEL_SNAPSHOT || type == KH_CHANNEL_LISTENERS ||
-	       type == KH_CHANNEL_GEO || type == KH_CHANNEL_ADMIN || type == KH_CHANNEL_ISSUER ||
-	       type == KH_CHANNEL_GO;
+	kh_generation_unref(w->next);
+	w->next = kh_generation_take_snapshot(message, w->current, err);
+	return w->next != NULL;
 }
 
-/* SNAPSHOT, LISTENERS, GEO, ADMIN, ISSUER and GO once more. What the keeper has checked the worker
- * can read; when it can't (no memory), it must not go on under rules that are no longer in force.
- */
-static bool take_reload(struct kh_worker *w, struct kh_channel_message *message, struct kh_err *err)
+static bool go(struct kh_worker *w, struct kh_err *err)
 {
-	if (message->type == KH_CHANNEL_SNAPSHOT) {
-		kh_generation_unref(w->next);
-		w->next = kh_generation_take_snapshot(message, w->current, err);
-		return w->next != NULL;
-	}
-	if (!w->next)
-		return kh_err_set(err, KH_ERR_INTERNAL, "it does not begin with a snapshot");
-	if (message->type == KH_CHANNEL_LISTENERS)
-		return kh_generation_take_listeners(w->next, message, err);
-	if (message->type == KH_CHANNEL_GEO)
-		return kh_generation_take_geo(w->next, message, err);
-	if (message->type == KH_CHANNEL_ADMIN)
-		return kh_admin_take_acceptors(w, message, err) && kh_admin_start(w, err);
-	if (message->type == KH_CHANNEL_ISSUER)
-		return kh_leaf_requests_issuer_came(w, w->next, w->current, message->body, err);
 	if (!kh_leaf_requests_issuers_known(w, w->next, err))
 		return false;
 	if (!kh_generation_is_whole(w->next) || !w->next->has_geo)
@@ -300,54 +287,102 @@ static bool take_reload(struct kh_worker *w, struct kh_channel_message *message,
 	return true;
 }
 
+static bool has_next(const struct kh_worker *w, struct kh_err *err)
+{
+	return w->next || kh_err_set(err, KH_ERR_INTERNAL, "it does not begin with a snapshot");
+}
+
+static bool reloaded(bool ok, const struct kh_err *err)
+{
+	if (!ok)
+		kh_log_error("reload: %s", err->text);
+	return ok;
+}
+
+static bool take(struct kh_worker *w, struct kh_channel_message *message)
+{
+	struct kh_err err = KH_ERR_INIT;
+	switch ((enum kh_worker_msg_to_worker)message->type) {
+	case KH_WORKER_MSG_SNAPSHOT:
+		return reloaded(take_snapshot(w, message, &err), &err);
+	case KH_WORKER_MSG_LISTENERS:
+		return reloaded(has_next(w, &err) &&
+					kh_generation_take_listeners(w->next, message, &err),
+				&err);
+	case KH_WORKER_MSG_GEO:
+		return reloaded(has_next(w, &err) && kh_generation_take_geo(w->next, message, &err),
+				&err);
+	case KH_WORKER_MSG_ADMIN:
+		return reloaded(has_next(w, &err) && kh_admin_take_acceptors(w, message, &err) &&
+					kh_admin_start(w, &err),
+				&err);
+	case KH_WORKER_MSG_ISSUER:
+		return reloaded(has_next(w, &err) &&
+					kh_leaf_requests_issuer_came(w, w->next, w->current,
+								     message->body, &err),
+				&err);
+	case KH_WORKER_MSG_GO:
+		return reloaded(has_next(w, &err) && go(w, &err), &err);
+	case KH_WORKER_MSG_LEAF:
+		return kh_leaf_requests_leaf_came(w, message->body);
+	case KH_WORKER_MSG_CREDENTIAL:
+		return kh_values_came(w, message);
+	case KH_WORKER_MSG_CREDENTIAL_STALE:
+		return kh_values_stale(w, message);
+	case KH_WORKER_MSG_JOURNAL_HELD:
+		return kh_journal_talk_held(w, message->body);
+	case KH_WORKER_MSG_JOURNAL_CUT:
+		return kh_journal_talk_cut(w, message->body);
+	case KH_WORKER_MSG_FINGERPRINTS:
+		return kh_worker_take_fingerprints(w, message, &err);
+	case KH_WORKER_MSG_FACTS:
+		return kh_admin_take_facts(w, message);
+	case KH_WORKER_MSG_VERB_DONE:
+		return kh_admin_take_done(w, message);
+	case KH_WORKER_MSG_DYNAMIC_SANDBOX:
+	case KH_WORKER_MSG_DYNAMIC_SANDBOX_GONE:
+		return kh_dynamic_sandboxes_take(w, message);
+	case KH_WORKER_MSG_DYNAMIC_SANDBOX_DONE:
+		return kh_admin_take_dynamic_sandbox_done(w, message);
+	case KH_WORKER_MSG_HEAD_WANT:
+		return kh_journal_talk_head(w, &err);
+	case KH_WORKER_MSG_JOIN:
+		return kh_journal_talk_join(w, message, &err);
+	case KH_WORKER_MSG_DRAIN:
+		drain(w);
+		return true;
+	case KH_WORKER_MSG_RETIRE:
+		retire(w);
+		return true;
+	case KH_WORKER_MSG_JOURNAL:
+	case KH_WORKER_MSG_ROOTS:
+	case KH_WORKER_MSG_RESOLVER:
+		break; /* at the start alone */
+	}
+	return false;
+}
+
 /* Return: the keeper is still there and understood. */
 static bool take_message(struct kh_worker *w)
 {
 	struct kh_channel_message message;
 	enum kh_channel_status got = kh_channel_receive(&w->channel, false, &message);
-	if (got == KH_CHANNEL_AGAIN)
-		return true;
 	if (got != KH_CHANNEL_GOT)
-		return false;
-	bool ok = false;
-	struct kh_err err = KH_ERR_INIT;
-	if (is_reload(message.type)) {
-		ok = take_reload(w, &message, &err);
-		if (!ok)
-			kh_log_error("reload: %s", err.text);
-	} else if (message.type == KH_CHANNEL_LEAF)
-		ok = kh_leaf_requests_leaf_came(w, message.body);
-	else if (message.type == KH_CHANNEL_CREDENTIAL)
-		ok = kh_values_came(w, &message);
-	else if (message.type == KH_CHANNEL_CREDENTIAL_STALE)
-		ok = kh_values_stale(w, &message);
-	else if (message.type == KH_CHANNEL_JOURNAL_HELD)
-		ok = kh_journal_talk_held(w, message.body);
-	else if (message.type == KH_CHANNEL_JOURNAL_CUT)
-		ok = kh_journal_talk_cut(w, message.body);
-	else if (message.type == KH_CHANNEL_PRINTS)
-		ok = kh_worker_take_fingerprints(w, &message, &err);
-	else if (message.type == KH_CHANNEL_FACTS)
-		ok = kh_admin_take_facts(w, &message);
-	else if (message.type == KH_CHANNEL_VERB_DONE)
-		ok = kh_admin_take_done(w, &message);
-	else if (message.type == KH_CHANNEL_DYNAMIC_SANDBOX ||
-		 message.type == KH_CHANNEL_DYNAMIC_SANDBOX_GONE)
-		ok = kh_dynamic_sandboxes_take(w, &message);
-	else if (message.type == KH_CHANNEL_DYNAMIC_SANDBOX_DONE)
-		ok = kh_admin_take_dynamic_sandbox_done(w, &message);
-	else if (message.type == KH_CHANNEL_HEAD_WANT)
-		ok = kh_journal_talk_head(w, &err);
-	else if (message.type == KH_CHANNEL_JOIN)
-		ok = kh_journal_talk_join(w, &message, &err);
-	else if (message.type == KH_CHANNEL_DRAIN || message.type == KH_CHANNEL_RETIRE)
-		ok = true;
-	if (message.type == KH_CHANNEL_DRAIN)
-		drain(w);
-	else if (message.type == KH_CHANNEL_RETIRE)
-		retire(w);
+		return got == KH_CHANNEL_AGAIN;
+	bool ok = take(w, &message);
 	kh_channel_message_close(&message);
 	return ok;
+}
+
+/* Once all threads have taken a generation, the keeper is told. Return: false when it is gone. */
+static bool confirm(struct kh_worker *w)
+{
+	uint32_t taken = kh_loops_taken(w);
+	if (taken <= w->confirmed || !kh_admin_has_taken(w))
+		return true;
+	w->confirmed = taken;
+	return kh_channel_send(&w->channel, KH_WORKER_MSG_READY, w->confirmed,
+			       (struct kh_slice){ "", 0 }, NULL, 0, NULL);
 }
 
 /* Return: every event thread has drained; false when the keeper is gone. */
@@ -358,15 +393,20 @@ static bool serve(struct kh_beginning *b)
 	int wait = -1;
 	(void)kh_journal_talk_checkpoint(w);
 	while (returned < w->n_loops) {
-		struct pollfd fds[3] = { { .fd = w->channel.fd, .events = POLLIN },
+		struct pollfd fds[4] = { { .fd = w->channel.fd, .events = POLLIN },
 					 { .fd = b->done, .events = POLLIN },
-					 { .fd = b->written, .events = POLLIN } };
-		if (poll(fds, 3, wait) < 0 && errno != EINTR)
+					 { .fd = b->written, .events = POLLIN },
+					 { .fd = w->taken_fd, .events = POLLIN } };
+		uint64_t more;
+		if (poll(fds, 4, wait) < 0 && errno != EINTR)
 			return false;
 		if (fds[0].revents && !take_message(w))
 			return false;
 		wait = kh_journal_talk_turn(b, fds[2].revents != 0);
-		uint64_t more;
+		if (fds[3].revents)
+			(void)!read(w->taken_fd, &more, sizeof(more));
+		if (!confirm(w))
+			return false;
 		if (fds[1].revents && read(b->done, &more, sizeof(more)) == (ssize_t)sizeof(more))
 			returned += more;
 	}
@@ -383,8 +423,8 @@ static void finish(struct kh_beginning *b)
 	}
 	kh_journal_close(w->journal);
 	kh_leaf_requests_fini(w);
-	(void)kh_channel_send(&w->channel, KH_CHANNEL_DRAINED, 0, (struct kh_slice){ "", 0 }, NULL,
-			      0, NULL);
+	(void)kh_channel_send(&w->channel, KH_WORKER_MSG_DRAINED, 0, (struct kh_slice){ "", 0 },
+			      NULL, 0, NULL);
 }
 
 static bool started_by_keeper(void)
@@ -409,6 +449,7 @@ int kh_worker_main(void)
 {
 	static struct kh_worker worker = { .channel = { .fd = -1 },
 					   .journal_fd = -1,
+					   .taken_fd = -1,
 					   .fingerprints_lock = PTHREAD_MUTEX_INITIALIZER };
 	static struct kh_beginning b;
 	struct kh_err err = KH_ERR_INIT;
@@ -424,7 +465,8 @@ int kh_worker_main(void)
 	ignore_signals();
 	(void)OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	kh_worker_start_init(&b, &worker);
-	if (!kh_channel_init(&worker.channel, KH_WORKER_CHANNEL_FD, &err) ||
+	if (!kh_channel_init(&worker.channel, KH_WORKER_CHANNEL_FD, KH_WORKER_MSG_TO_WORKER_SET,
+			     &err) ||
 	    !send_leaf_key(&worker, &err)) {
 		kh_log_error("%s", err.text);
 		_exit(status);

@@ -9,6 +9,7 @@
 #include <keyhole/base/file.h>
 #include <keyhole/base/log.h>
 #include <keyhole/base/wire.h>
+#include <keyhole/base/worker_messages.h>
 #include <keyhole/worker/worker.h>
 
 #include <keyhole/admin/admin.h>
@@ -120,104 +121,75 @@ static bool take_resolver(struct kh_beginning *b, struct kh_channel_message *mes
 
 /* One message of the start: it must be of type `next`, or, where listeners are still missing, more
  * of them, and as many ISSUERs as there are CAs. */
-static bool take(struct kh_beginning *b, enum kh_channel_type next,
+static bool take(struct kh_beginning *b, enum kh_worker_msg_to_worker next,
 		 struct kh_channel_message *message, struct kh_err *err)
 {
 	if (message->type != next)
 		return not_understood(err);
 	switch (next) {
-	case KH_CHANNEL_SNAPSHOT:
+	case KH_WORKER_MSG_SNAPSHOT:
 		return take_snapshot(b, message, err);
-	case KH_CHANNEL_LISTENERS:
+	case KH_WORKER_MSG_LISTENERS:
 		return kh_generation_take_listeners(b->worker->current, message, err);
-	case KH_CHANNEL_GEO:
+	case KH_WORKER_MSG_GEO:
 		return kh_generation_take_geo(b->worker->current, message, err);
-	case KH_CHANNEL_ADMIN:
+	case KH_WORKER_MSG_ADMIN:
 		return kh_admin_take_acceptors(b->worker, message, err);
-	case KH_CHANNEL_FACTS:
+	case KH_WORKER_MSG_FACTS:
 		return kh_admin_take_facts(b->worker, message) || not_understood(err);
-	case KH_CHANNEL_PRINTS:
+	case KH_WORKER_MSG_FINGERPRINTS:
 		return kh_worker_take_fingerprints(b->worker, message, err);
-	case KH_CHANNEL_JOURNAL:
+	case KH_WORKER_MSG_JOURNAL:
 		return take_journal(b, message, err);
-	case KH_CHANNEL_ROOTS:
+	case KH_WORKER_MSG_ROOTS:
 		return take_roots(b, message) ||
 		       kh_err_set(err, KH_ERR_NO_MEMORY, "trust roots: no memory");
-	case KH_CHANNEL_RESOLVER:
+	case KH_WORKER_MSG_RESOLVER:
 		return take_resolver(b, message, err);
-	case KH_CHANNEL_ISSUER:
+	case KH_WORKER_MSG_ISSUER:
 		return kh_leaf_requests_issuer_came(b->worker, b->worker->current, NULL,
 						    message->body, err);
-	case KH_CHANNEL_GO:
+	case KH_WORKER_MSG_GO:
 		return kh_leaf_requests_issuers_known(b->worker, b->worker->current, err);
-	case KH_CHANNEL_READY:
-	case KH_CHANNEL_LEAF_KEY:
-	case KH_CHANNEL_LEAF_WANT:
-	case KH_CHANNEL_LEAF:
-	case KH_CHANNEL_CREDENTIAL_WANT:
-	case KH_CHANNEL_CREDENTIAL:
-	case KH_CHANNEL_DRAIN:
-	case KH_CHANNEL_DRAINED:
-	case KH_CHANNEL_CHECKPOINT:
-	case KH_CHANNEL_HEAD_WANT:
-	case KH_CHANNEL_HEAD:
-	case KH_CHANNEL_RETIRE:
-	case KH_CHANNEL_JOIN:
-	case KH_CHANNEL_JOINED:
-	case KH_CHANNEL_VERB:
-	case KH_CHANNEL_VERB_DONE:
-	case KH_CHANNEL_DYNAMIC_SANDBOX_ADD:
-	case KH_CHANNEL_DYNAMIC_SANDBOX_REMOVE:
-	case KH_CHANNEL_DYNAMIC_SANDBOX:
-	case KH_CHANNEL_DYNAMIC_SANDBOX_GONE:
-	case KH_CHANNEL_DYNAMIC_SANDBOX_DONE:
-	case KH_CHANNEL_HELLO:
-	case KH_CHANNEL_OFFER:
-	case KH_CHANNEL_OFFER_SOCKET:
-	case KH_CHANNEL_OFFER_SECRET:
-	case KH_CHANNEL_PREPARED:
-	case KH_CHANNEL_MOVE:
-	case KH_CHANNEL_MOVED:
-	case KH_CHANNEL_OPEN:
-	case KH_CHANNEL_OPENED:
-	case KH_CHANNEL_FAILED:
-	case KH_CHANNEL_HURRY:
-	case KH_CHANNEL_END:
-	case KH_CHANNEL_GONE:
-	case KH_CHANNEL_OFFER_QUOTA_LEDGER:
-	case KH_CHANNEL_OFFER_QUOTA_SLOTS:
-	case KH_CHANNEL_OFFER_DYNAMIC_SANDBOX:
-	case KH_CHANNEL_CREDENTIAL_STALE:
-	case KH_CHANNEL_CREDENTIAL_REFUSED:
-	case KH_CHANNEL_JOURNAL_HELD:
-	case KH_CHANNEL_JOURNAL_TORN:
-	case KH_CHANNEL_JOURNAL_CUT:
-	case KH_CHANNEL_FETCH:
-	case KH_CHANNEL_FETCHED:
-		break;
+	case KH_WORKER_MSG_LEAF:
+	case KH_WORKER_MSG_CREDENTIAL:
+	case KH_WORKER_MSG_CREDENTIAL_STALE:
+	case KH_WORKER_MSG_VERB_DONE:
+	case KH_WORKER_MSG_DYNAMIC_SANDBOX:
+	case KH_WORKER_MSG_DYNAMIC_SANDBOX_GONE:
+	case KH_WORKER_MSG_DYNAMIC_SANDBOX_DONE:
+	case KH_WORKER_MSG_JOURNAL_HELD:
+	case KH_WORKER_MSG_JOURNAL_CUT:
+	case KH_WORKER_MSG_HEAD_WANT:
+	case KH_WORKER_MSG_RETIRE:
+	case KH_WORKER_MSG_JOIN:
+	case KH_WORKER_MSG_DRAIN:
+		break; /* never next */
 	}
-	return true;
+	return not_understood(err);
 }
 
-static enum kh_channel_type after(const struct kh_beginning *b, enum kh_channel_type type)
+static enum kh_worker_msg_to_worker after(const struct kh_beginning *b,
+					  enum kh_worker_msg_to_worker type)
 {
-	static const enum kh_channel_type order[] = {
-		KH_CHANNEL_SNAPSHOT, KH_CHANNEL_LISTENERS, KH_CHANNEL_GEO,     KH_CHANNEL_ADMIN,
-		KH_CHANNEL_FACTS,    KH_CHANNEL_PRINTS,	   KH_CHANNEL_JOURNAL, KH_CHANNEL_ROOTS,
-		KH_CHANNEL_RESOLVER, KH_CHANNEL_ISSUER,	   KH_CHANNEL_GO
+	static const enum kh_worker_msg_to_worker order[] = {
+		KH_WORKER_MSG_SNAPSHOT, KH_WORKER_MSG_LISTENERS, KH_WORKER_MSG_GEO,
+		KH_WORKER_MSG_ADMIN,	KH_WORKER_MSG_FACTS,	 KH_WORKER_MSG_FINGERPRINTS,
+		KH_WORKER_MSG_JOURNAL,	KH_WORKER_MSG_ROOTS,	 KH_WORKER_MSG_RESOLVER,
+		KH_WORKER_MSG_ISSUER,	KH_WORKER_MSG_GO
 	};
-	if (type == KH_CHANNEL_LISTENERS && !kh_generation_is_whole(b->worker->current))
+	if (type == KH_WORKER_MSG_LISTENERS && !kh_generation_is_whole(b->worker->current))
 		return type;
-	if (type == KH_CHANNEL_ISSUER &&
+	if (type == KH_WORKER_MSG_ISSUER &&
 	    !kh_leaf_requests_issuers_known(b->worker, b->worker->current, NULL))
 		return type;
 	/* Without a tenant there is none. */
-	if (type == KH_CHANNEL_RESOLVER &&
+	if (type == KH_WORKER_MSG_RESOLVER &&
 	    kh_leaf_requests_issuers_known(b->worker, b->worker->current, NULL))
-		type = KH_CHANNEL_ISSUER;
-	/* At a handover the doors stay shut until a reload opens them. */
-	if (type == KH_CHANNEL_SNAPSHOT && kh_generation_is_whole(b->worker->current))
-		type = KH_CHANNEL_LISTENERS;
+		type = KH_WORKER_MSG_ISSUER;
+	/* At a handover the acceptors stay shut until a reload opens them. */
+	if (type == KH_WORKER_MSG_SNAPSHOT && kh_generation_is_whole(b->worker->current))
+		type = KH_WORKER_MSG_LISTENERS;
 	size_t i = 0;
 	while (order[i] != type)
 		i++;
@@ -226,7 +198,7 @@ static enum kh_channel_type after(const struct kh_beginning *b, enum kh_channel_
 
 bool kh_worker_start_take(struct kh_beginning *b, int *status)
 {
-	enum kh_channel_type next = KH_CHANNEL_SNAPSHOT;
+	enum kh_worker_msg_to_worker next = KH_WORKER_MSG_SNAPSHOT;
 	for (;;) {
 		struct kh_channel_message message;
 		struct kh_err err = KH_ERR_INIT;
@@ -245,7 +217,7 @@ bool kh_worker_start_take(struct kh_beginning *b, int *status)
 			*status = KH_WORKER_EXIT_START;
 			return false;
 		}
-		if (next == KH_CHANNEL_GO)
+		if (next == KH_WORKER_MSG_GO)
 			return true;
 		next = after(b, next);
 	}

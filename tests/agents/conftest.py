@@ -43,7 +43,7 @@ def npm_package():
 
 @pytest.fixture
 def anthropic(tmp_path):
-    """A stand-in for the API of its own: its log is what this test's agent did."""
-    upstream = Upstream(str(tmp_path / "standin"), ["api.anthropic.com"])
+    """A mock of the API of its own: its log is what this test's agent did."""
+    upstream = Upstream(str(tmp_path / "mock"), ["api.anthropic.com"])
     yield upstream
     upstream.stop()

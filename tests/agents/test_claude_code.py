@@ -50,7 +50,7 @@ def run(outside, claude, variable, *args):
 def test_it_answers_a_prompt_with_nothing_but_a_placeholder(outside, claude, anthropic, variable):
     done = run(outside, claude, variable, "-p", "Say hello.")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"fingerprint {FINGERPRINT}" in done.stdout, "the stand-in's answer, made from the real key"
+    assert f"fingerprint {FINGERPRINT}" in done.stdout, "the mock's answer, made from the real key"
     assert SECRET not in done.stdout + done.stderr
 
     seen = anthropic.requests()

@@ -7,7 +7,7 @@ Figures that repeat on a busy machine: user-space instructions by callgrind, sys
 difference between a long run and a short one, divided by the requests between them, so neither the start nor the
 connection's making counts (except in "new tunnel", of which they are the work). callgrind knows no SHA instructions
 and no AVX-512, so OpenSSL takes its slower ways, here as in the peers. A locked-in worker can't be counted:
-keyhole runs without its cage (build/bench/keyhole-uncaged); what seccomp costs is the kernel's.
+keyhole runs without the lock-in (build/bench/keyhole-no-lockin); what seccomp costs is the kernel's.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def watched(kind, prefix):
         def configure(self):
             command = super().configure()
             if kind is peers.Keyhole:
-                command[0] = os.path.join(BUILD, "bench", "keyhole-uncaged")
+                command[0] = os.path.join(BUILD, "bench", "keyhole-no-lockin")
             return [*prefix(self), *command]
 
     return Watched

@@ -2,7 +2,7 @@
 
 /*
  * valgrind opens files and makes calls that a worker's filter forbids, and /proc/self/exe is
- * valgrind. Linked over kh_lockin and execve (--wrap) in build/bench/keyhole-uncaged alone, which
+ * valgrind. Linked over kh_lockin and execve (--wrap) in build/bench/keyhole-no-lockin alone, which
  * nothing installs.
  */
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* origin_http.c - requests, read as far as a stand-in must, and answers */
+/* origin_http.c - requests, read as far as a mock must, and answers */
 #include "origin.h"
 
 bool origin_numbers(struct kh_slice path, struct kh_slice prefix, uint64_t *a, uint64_t *b)

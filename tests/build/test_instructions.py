@@ -16,7 +16,7 @@ pytestmark = pytest.mark.alone
 
 @pytest.fixture(scope="module", autouse=True)
 def tools():
-    subprocess.run(["make", "-s", "bench-tools", "build/bench/keyhole-uncaged"], cwd=ROOT, check=True, timeout=600)
+    subprocess.run(["make", "-s", "bench-tools", "build/bench/keyhole-no-lockin"], cwd=ROOT, check=True, timeout=600)
 
 
 @pytest.mark.parametrize("work", instructions.WORK)

@@ -25,12 +25,14 @@ static void require(bool what)
 
 static struct kh_worker worker;
 static struct kh_admin admin = { .worker = &worker, .statm = -1, .fd_count = -1 };
-static struct kh_listener_stats gates[2];
-static struct kh_listener_stats *gate_list[] = { &gates[0], &gates[1] };
+static struct kh_listener_stats stats[2];
+static struct kh_listener_stats *listener_stats_list[] = { &stats[0], &stats[1] };
 static struct kh_credential_slot slots[1];
 static struct kh_tally *tallies[2];
 static struct kh_loop *loops[1];
-static struct kh_generation gen = { .gates = gate_list, .slots = slots, .tallies = tallies };
+static struct kh_generation gen = { .listener_stats_list = listener_stats_list,
+				    .slots = slots,
+				    .tallies = tallies };
 
 static void make_world(void)
 {
@@ -56,7 +58,7 @@ static void make_world(void)
 	memset(loops[0], 0, sizeof(struct kh_loop));
 	worker.loops = loops;
 	worker.n_loops = 1;
-	worker.channel.fd = -1;
+	worker.channel.fd = worker.taken_fd = -1;
 	pthread_mutex_init(&worker.channel.send_lock, NULL);
 	worker.journal_fd = memfd_create("journal", MFD_CLOEXEC);
 	worker.journal = kh_journal_open(worker.journal_fd, KH_DURABILITY_WRITTEN, &report, NULL);

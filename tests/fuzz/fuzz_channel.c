@@ -1,8 +1,8 @@
 /*
  * fuzz_channel.c - a datagram of a peer that is not to be trusted, over a real socket
  *
- * The first byte says how many descriptors come along. A message that is not taken leaves none
- * open.
+ * The first byte says how many descriptors come along, and at which end. A message that is not
+ * taken leaves none open.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,6 +12,10 @@
 
 #include <keyhole/base/channel.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/worker_messages.h>
+#include <keyhole/fetcher/fetch.h>
+
+#include "keeper/handover_messages.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,7 +31,7 @@ static struct kh_channel channel;
 static void set_up(void)
 {
 	int fds[2];
-	require(kh_channel_pair(fds, NULL) && kh_channel_init(&channel, fds[0], NULL));
+	require(kh_channel_pair(fds, NULL) && kh_channel_init(&channel, fds[0], 0, NULL));
 	peer = fds[1];
 }
 
@@ -71,7 +75,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		set_up();
 	if (size < 1)
 		return 0;
+	static const uint64_t ends[8] = { KH_WORKER_MSG_TO_KEEPER_SET,
+					  KH_WORKER_MSG_TO_WORKER_SET,
+					  KH_HANDOVER_MSG_TO_OLD_SET,
+					  KH_HANDOVER_MSG_TO_NEW_SET,
+					  KH_FETCH_MSG_TO_FETCHER_SET,
+					  KH_FETCH_MSG_TO_KEEPER_SET,
+					  UINT64_MAX };
 	unsigned n_fds = data[0] % 32;
+	channel.takes = ends[data[0] / 32];
 	int before = lowest_free();
 	if (!send_datagram(data + 1, size - 1, n_fds))
 		return 0;
@@ -81,8 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (status == KH_CHANNEL_GOT) {
 		require(message.n_fds == n_fds && n_fds <= KH_LIMIT_CHANNEL_FDS);
 		require(message.body.len + 8 == size - 1);
-		require(message.type >= KH_CHANNEL_SNAPSHOT &&
-			message.type <= KH_CHANNEL_CHECKPOINT);
+		require(message.type < 64 && (channel.takes >> message.type & 1));
 		kh_channel_message_close(&message);
 	} else {
 		require(message.n_fds == 0);

@@ -46,12 +46,12 @@ static bool run(bool trailer, struct kh_slice in, size_t cut, struct kh_buf *out
 {
 	static const char seed[] =
 		"4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9";
-	struct kh_re_sign resign = {
+	struct kh_re_sign re_sign = {
 		.payload = trailer ? KH_RE_SIGN_CHUNKS_TRAILER : KH_RE_SIGN_CHUNKS,
 		.time = "20130524T000000Z",
 		.scope = { "20130524", "us-east-1", "s3" },
 	};
-	struct kh_chunk_signer *s = kh_chunk_signer_new(&resign, seed, keys());
+	struct kh_chunk_signer *s = kh_chunk_signer_new(&re_sign, seed, keys());
 	struct kh_err err = KH_ERR_INIT;
 
 	CHECK(s);

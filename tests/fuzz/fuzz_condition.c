@@ -87,7 +87,27 @@ static unsigned char seen_as(uint32_t code)
 		return (unsigned char)"123456789"[code - 0x2460];
 	if (code > 0xff00 && code < 0xff5f)
 		return (unsigned char)(code - 0xff01 + '!');
+	if (code == 0x85 || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) ||
+	    code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f)
+		return ' ';
 	return (unsigned char)(code < 0x80 ? code : 0);
+}
+
+/* The byte or the sequence of UTF-8 at `at`, as one character. Return: bytes taken. */
+static size_t seen_at(const unsigned char *in, size_t len, size_t at, unsigned char *out)
+{
+	unsigned char c = in[at];
+	unsigned n = c < 0xc0 || c > 0xf7 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+	uint32_t code = n == 1 ? c : c & (0xffu >> (n + 1));
+	bool whole = n > 1 && len - at >= n;
+	for (unsigned j = 1; whole && j < n; j++) {
+		whole = in[at + j] >> 6 == 2;
+		code = code << 6 | (in[at + j] & 63);
+	}
+	unsigned char ascii = seen_as(code);
+	whole = whole && (ascii || code == 0);
+	*out = whole ? ascii : c;
+	return whole ? n : 1;
 }
 
 /* As the most forgiving server has it. */
@@ -105,18 +125,8 @@ static void decode_deeply(const unsigned char *in, size_t len, struct text *out)
 	}
 	out->len = 0;
 	for (size_t i = 0; i < text.len;) {
-		unsigned char c = text.bytes[i];
-		unsigned n = c < 0xc0 || c > 0xf7 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-		uint32_t code = n == 1 ? c : c & (0xffu >> (n + 1));
-		bool whole = n > 1 && text.len - i >= n;
-		for (unsigned j = 1; whole && j < n; j++) {
-			whole = text.bytes[i + j] >> 6 == 2;
-			code = code << 6 | (text.bytes[i + j] & 63);
-		}
-		unsigned char ascii = seen_as(code);
-		whole = whole && (ascii || code == 0);
-		out->bytes[out->len++] = whole ? ascii : c;
-		i += whole ? n : 1;
+		i += seen_at(text.bytes, text.len, i, &out->bytes[out->len]);
+		out->len++;
 	}
 }
 
@@ -271,9 +281,9 @@ static bool query_holds(const struct input *in)
 }
 
 /* The fields of the input, a line each. */
-static bool next_line(const void *head, size_t *at, struct kh_slice *name, struct kh_slice *value)
+static bool next_line(void *head, size_t *at, struct kh_slice *name, struct kh_slice *value)
 {
-	const struct kh_slice all = *(const struct kh_slice *)head;
+	const struct kh_slice all = *(struct kh_slice *)head;
 	if (*at >= all.len)
 		return false;
 	size_t end = kh_slice_find(all, '\n', *at);
@@ -290,6 +300,41 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
+/* As a server reads a value that takes off quotes and blanks of all kinds, and ends it at a
+ * parameter, or at a blank. */
+static bool matches_loosely(const struct input *in, struct kh_slice member, bool parameters,
+			    bool blanks, bool nocase)
+{
+	static struct text text, part;
+	const unsigned char *bytes = (const unsigned char *)member.ptr;
+	size_t from = 0, to;
+	text.len = 0;
+	for (size_t at = 0; at < member.len;) {
+		unsigned char c = bytes[at];
+		/* An escape inside of a sequence is left to decode_deeply's tests. */
+		too_deep = too_deep || (c >= 0xc0 && memchr(bytes + at, '%', member.len - at));
+		if (c == '\\' && at + 1 < member.len) {
+			c = bytes[at + 1];
+			at += 2;
+		} else if (c == 0x85 || (c >= 0xa0 && c < 0xc0 && seen_as(c))) {
+			c = seen_as(c);
+			at++;
+		} else {
+			at += seen_at(bytes, member.len, at, &c);
+		}
+		text.bytes[text.len++] = c;
+	}
+	while (from < text.len && (is_space(text.bytes[from]) || text.bytes[from] == '"'))
+		from++;
+	for (to = from; to < text.len; to++)
+		if ((parameters && text.bytes[to] == ';') || (blanks && is_space(text.bytes[to])))
+			break;
+	while (to > from && (is_space(text.bytes[to - 1]) || text.bytes[to - 1] == '"'))
+		to--;
+	copy(text.bytes + from, to - from, &part);
+	return any_pattern(in, &part, nocase);
+}
+
 static void count_values(const struct input *in, struct kh_slice value, struct count *count)
 {
 	static struct text member;
@@ -299,6 +344,7 @@ static void count_values(const struct input *in, struct kh_slice value, struct c
 		while (to < value.len && value.ptr[to] != ',')
 			to++;
 		after = to + 1;
+		struct kh_slice whole = kh_slice_sub(value, from, to);
 		for (size_t i = from; type && i < to; i++)
 			if (value.ptr[i] == ';')
 				to = i;
@@ -307,7 +353,11 @@ static void count_values(const struct input *in, struct kh_slice value, struct c
 		while (to > from && is_blank(value.ptr[to - 1]))
 			to--;
 		copy((const unsigned char *)value.ptr + from, to - from, &member);
-		if (any_pattern(in, &member, type || !in->allow))
+		bool nocase = type || !in->allow, good = any_pattern(in, &member, nocase);
+		bool loosely = matches_loosely(in, whole, true, type, nocase);
+		if (in->allow ? good && (!type || loosely)
+			      : good || loosely ||
+					(!type && matches_loosely(in, whole, false, false, nocase)))
 			count->good++;
 		else
 			count->bad++;
@@ -315,7 +365,7 @@ static void count_values(const struct input *in, struct kh_slice value, struct c
 	}
 }
 
-static bool fields_hold(const struct input *in)
+static bool fields_hold(struct input *in)
 {
 	const char *due = in->kind == KH_CONDITION_CONTENT_TYPE ? "content-type" : in->name;
 	struct kh_slice name, value;
@@ -340,7 +390,7 @@ static bool fields_hold(const struct input *in)
 
 /* ---- what is tested ---- */
 
-static bool holds(const struct input *in)
+static bool holds(struct input *in)
 {
 	struct kh_condition condition = { .kind = in->kind, .n_patterns = in->n_patterns };
 	char *patterns[MOST_PATTERNS], *name = strdup(in->name);

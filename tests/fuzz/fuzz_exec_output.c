@@ -24,12 +24,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				      .expires = data[0] & 2 ? expires : NULL,
 				      .first_line = data[0] & 4,
 				      .format = (enum kh_exec_format)(data[0] >> 4 & 3) % 3 };
-	struct kh_exec_output printed;
+	struct kh_exec_output exec_output;
 	struct kh_err err = KH_ERR_INIT;
-	bool read = kh_exec_output_read(&printed, kh_slice_of((const char *)data + 1, size - 1),
+	bool read = kh_exec_output_read(&exec_output, kh_slice_of((const char *)data + 1, size - 1),
 					&exec, data[0] & 8, now, &err);
-	if (kh_buf_len(&printed.value) > KH_LIMIT_SECRET_BYTES ||
-	    (read && printed.expires_ms && printed.expires_ms <= now) || (!read && !err.code))
+	if (kh_buf_len(&exec_output.value) > KH_LIMIT_SECRET_BYTES ||
+	    (read && exec_output.expires_ms && exec_output.expires_ms <= now) ||
+	    (!read && !err.code))
 		abort();
 	if (read && !exec.first_line && exec.format == KH_EXEC_AUTO && data[1] == '{') {
 		json_t *root = json_loadb((const char *)data + 1, size - 1, 0, NULL);
@@ -37,6 +38,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		json_decref(root);
 	}
-	kh_exec_output_fini(&printed);
+	kh_exec_output_fini(&exec_output);
 	return 0;
 }

@@ -82,27 +82,30 @@ static struct kh_fingerprints *fingerprints_of(const struct kh_slice values[2], 
 			CHECK((lists[n++] = kh_fingerprint_maker_take(&maker, NULL)) != NULL);
 	}
 	kh_fingerprint_maker_fini(&maker);
-	struct kh_fingerprints *prints = kh_fingerprints_new(lists, n, NULL);
-	CHECK(prints);
-	return prints;
+	struct kh_fingerprints *fingerprints = kh_fingerprints_new(lists, n, NULL);
+	CHECK(fingerprints);
+	return fingerprints;
 }
 
 /* A list that nobody made: it is refused, or it finds nothing that it ought not to look at. */
 static void check_garbage(struct kh_slice bytes, struct kh_slice text)
 {
 	char copy[TEXT_MOST];
-	struct kh_print_search search = { 0 };
+	struct kh_fingerprint_search search;
 
 	if (bytes.len == 0)
 		return;
 	memcpy(copy, bytes.ptr, bytes.len);
 	struct kh_secret *list = kh_secret_new(copy, bytes.len, NULL);
 	CHECK(list);
-	struct kh_fingerprints *prints = kh_fingerprints_new(&list, 1, NULL);
+	struct kh_fingerprints *fingerprints = kh_fingerprints_new(&list, 1, NULL);
 	CHECK(!list);
-	if (prints)
-		kh_prints_find(prints, text, &search);
-	kh_prints_unref(prints);
+	if (fingerprints) {
+		kh_fingerprint_search_begin(&search, fingerprints);
+		kh_fingerprint_search_add(&search, text, 0);
+		kh_fingerprint_search_settle(&search);
+	}
+	kh_fingerprints_unref(fingerprints);
 }
 
 /* What to do, the lengths of two values (a byte each), the values, and a text. */
@@ -138,18 +141,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			to_url(text, len);
 	}
 	struct kh_slice given = kh_slice_of(text, len);
-	struct kh_fingerprints *prints = fingerprints_of(values, data[0] & 1);
-	struct kh_print_search search = { 0 };
+	struct kh_fingerprints *fingerprints = fingerprints_of(values, data[0] & 1);
+	struct kh_fingerprint_search search;
 	bool wanted = expected(given, values[0]) || expected(given, values[1]);
 
-	kh_prints_find(prints, given, &search);
+	kh_fingerprint_search_begin(&search, fingerprints);
+	kh_fingerprint_search_add(&search, given, 0);
+	CHECK(kh_fingerprint_search_has_candidates(&search) || !wanted);
+	kh_fingerprint_search_settle(&search);
 	/* Beyond so many candidates it is taken for found, whatever it is. */
-	if (search.candidates == KH_LIMIT_CANDIDATES && search.index == UINT16_MAX)
+	if (search.everywhere && search.index == UINT16_MAX)
 		wanted = search.found;
 	CHECK(search.found == wanted);
 	CHECK(!wanted || search.index == UINT16_MAX ||
 	      (search.index < 2 && expected(given, values[search.index])));
-	kh_prints_unref(prints);
+	kh_fingerprints_unref(fingerprints);
 	free(text);
 	return 0;
 }

@@ -64,10 +64,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct kh_model model;
 	const char *why;
 	check_json(text);
-	enum kh_model_state said =
-		kh_model_in_path(text, kh_slice_of(NULL, 0), kh_slice_of(NULL, 0), &model, &why);
+	enum kh_model_state said = kh_model_in_path(text, kh_slice_of(NULL, 0),
+						    kh_slice_of(NULL, 0), NULL, &model, &why);
 	check_name(&model, said);
 	require(said == KH_MODEL_UNREAD || !why);
-	require(kh_model_in_path(text, text, text, &model, &why) == said);
+	require(kh_model_in_path(text, text, text, NULL, &model, &why) == said);
 	return 0;
 }

@@ -38,17 +38,17 @@ static struct kh_config *config_of(void)
 	return config;
 }
 
-static void use(struct kh_quota_slots *book)
+static void use(struct kh_quota_slots *quota_slots)
 {
 	struct kh_config *config = config_of();
 	struct kh_buf out;
-	if (kh_quota_slots_assign(book, config, NOW, NULL)) {
+	if (kh_quota_slots_assign(quota_slots, config, NOW, NULL)) {
 		const struct kh_limits *limits = config->tenants[0].limits;
 		for (size_t i = 0; i < limits->n_rates; i++)
 			require(limits->rates[i].slot >= KH_QUOTA_LEDGER_FIRST_SLOT &&
-				limits->rates[i].slot < kh_quota_slots_slots(book));
+				limits->rates[i].slot < kh_quota_slots_slots(quota_slots));
 		kh_buf_init(&out, BYTES);
-		if (kh_quota_slots_write(book, NOW, NOW, &out)) {
+		if (kh_quota_slots_write(quota_slots, NOW, NOW, &out)) {
 			struct kh_quota_slots *again = kh_quota_slots_new(NULL);
 			require(again &&
 				kh_quota_slots_read(again, kh_buf_view(&out), NOW, NOW, NULL));
@@ -56,20 +56,21 @@ static void use(struct kh_quota_slots *book)
 		}
 		kh_buf_fini(&out);
 	}
-	kh_quota_slots_end_worker(book, 0, true, NOW);
+	kh_quota_slots_end_worker(quota_slots, 0, true, NOW);
 	kh_config_free(config);
 }
 
 static void as_file(const uint8_t *data, size_t size)
 {
-	struct kh_quota_slots *book = kh_quota_slots_new(NULL);
+	struct kh_quota_slots *quota_slots = kh_quota_slots_new(NULL);
 	uint8_t *bytes = malloc(size + EVP_MAX_MD_SIZE);
-	require(book && bytes);
+	require(quota_slots && bytes);
 	memcpy(bytes, data, size);
 	require(EVP_Digest(data, size, bytes + size, NULL, EVP_sha256(), NULL) == 1);
-	(void)kh_quota_slots_read(book, kh_slice_of(bytes, size + HASH_BYTES), NOW, NOW, NULL);
-	use(book);
-	kh_quota_slots_free(book);
+	(void)kh_quota_slots_read(quota_slots, kh_slice_of(bytes, size + HASH_BYTES), NOW, NOW,
+				  NULL);
+	use(quota_slots);
+	kh_quota_slots_free(quota_slots);
 	free(bytes);
 }
 
@@ -78,10 +79,10 @@ static void as_offer(const uint8_t *data, size_t size)
 	struct kh_quota_slots *old = kh_quota_slots_new(NULL);
 	require(old != NULL);
 	int fd = fcntl(kh_quota_slots_fd(old), F_DUPFD_CLOEXEC, 3);
-	struct kh_quota_slots *book = kh_quota_slots_take(fd, kh_slice_of(data, size), NULL);
-	if (book)
-		use(book);
-	kh_quota_slots_free(book);
+	struct kh_quota_slots *quota_slots = kh_quota_slots_take(fd, kh_slice_of(data, size), NULL);
+	if (quota_slots)
+		use(quota_slots);
+	kh_quota_slots_free(quota_slots);
 	kh_quota_slots_free(old);
 }
 

@@ -63,7 +63,7 @@ static bool read_fields(struct kh_message *message, struct kh_slice rest)
 	return true;
 }
 
-static void check_made(const struct kh_re_sign *resign, const struct kh_re_signed *made)
+static void check_made(const struct kh_re_sign *re_sign, const struct kh_re_signed *made)
 {
 	struct kh_slice target = kh_buf_view(&made->target), fields = kh_buf_view(&made->fields);
 	struct kh_slice rest = fields;
@@ -87,8 +87,8 @@ static void check_made(const struct kh_re_sign *resign, const struct kh_re_signe
 		in_query += kh_slice_eq_nocase(kh_sigv4_decode(name, room, sizeof(room)),
 					       KH_SLICE("x-amz-signature"));
 	}
-	CHECK(signatures == (resign->form == KH_RE_SIGN_HEADER ? 1u : 0u));
-	CHECK(in_query == (resign->form == KH_RE_SIGN_QUERY ? 1u : 0u));
+	CHECK(signatures == (re_sign->form == KH_RE_SIGN_HEADER ? 1u : 0u));
+	CHECK(in_query == (re_sign->form == KH_RE_SIGN_QUERY ? 1u : 0u));
 	CHECK(!memmem(target.ptr, target.len, "SECRET", 6));
 	CHECK(!memmem(fields.ptr, fields.len, "SECRET", 6));
 }
@@ -103,15 +103,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_target target;
 	struct kh_host host;
-	struct kh_re_sign resign;
+	struct kh_re_sign re_sign;
 
 	if (memmem(data, size, "SECRET", 6) || !kh_host_parse(&host, host_text, NULL) ||
 	    !read_fields(&message, rest))
 		return 0;
 	if (kh_target_parse(&target, message.method, raw, NULL)) {
-		bool ok =
-			kh_re_sign_read(&resign, &config, &message, target.raw, kh_host_view(&host),
-					UINT64_C(1369353600000) /* 2013-05-24 */, &err);
+		bool ok = kh_re_sign_read(&re_sign, &config, &message, target.raw,
+					  kh_host_view(&host),
+					  UINT64_C(1369353600000) /* 2013-05-24 */, &err);
 		CHECK(ok == (err.code == KH_ERR_NONE));
 		if (ok) {
 			struct kh_field fields[KH_LIMIT_FIELDS + 1];
@@ -119,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			size_t n = 0;
 
 			CHECK(kh_sigv4_host_fits_service(kh_host_view(&host),
-							 kh_slice_str(resign.scope.service)));
+							 kh_slice_str(re_sign.scope.service)));
 			fields[n++] = (struct kh_field){ KH_SLICE("Host"), host_text };
 			for (size_t i = 0; i < message.n_fields; i++)
 				if (!kh_carrier_is_field(message.fields[i].name) &&
@@ -128,8 +128,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			const struct kh_re_sign_head head = { message.method, target.raw, fields,
 							      n };
 			kh_re_signed_init(&made);
-			CHECK(kh_re_sign_make(&made, &resign, &head, keys(), &err));
-			check_made(&resign, &made);
+			CHECK(kh_re_sign_make(&made, &re_sign, &head, keys(), &err));
+			check_made(&re_sign, &made);
 			kh_re_signed_fini(&made);
 		}
 	}

@@ -130,7 +130,7 @@ struct glue {
 	struct kh_worker worker;
 	struct kh_generation *gen;
 	struct kh_loop *loop;
-	struct kh_acceptor door;
+	struct kh_acceptor acceptor;
 	struct glue_end down;
 	struct kh_session *session;
 	struct glue_far fars[GLUE_UPS];
@@ -340,7 +340,7 @@ void __wrap_kh_up_acquire(struct kh_up_user *user, bool fresh)
 
 	(void)fresh;
 	user->ops->wish(user, &wish);
-	wish.key.door = wish.key.session_acceptor = -1;
+	wish.key.acceptor = wish.key.session_acceptor = -1;
 	wish.key.only_h1 = wish.key.scheme != KH_SCHEME_HTTPS;
 	if (user->upgrades) { /* nothing else is spoken here */
 		user->by_h2 = true;
@@ -398,11 +398,11 @@ static void glue_make_generation(void)
 	CHECK(g->config);
 	kh_diagnostics_fini(&diags);
 	g->policy = kh_policy_compile(g->config, &err);
-	g->gates = calloc(2, sizeof(*g->gates));
+	g->listener_stats_list = calloc(2, sizeof(*g->listener_stats_list));
 	g->slots = calloc(g->config->n_credentials + 1, sizeof(*g->slots));
-	CHECK(g->policy && g->gates && g->slots);
-	g->gates[0] = calloc(1, sizeof(**g->gates));
-	CHECK(g->gates[0]);
+	CHECK(g->policy && g->listener_stats_list && g->slots);
+	g->listener_stats_list[0] = calloc(1, sizeof(**g->listener_stats_list));
+	CHECK(g->listener_stats_list[0]);
 	memcpy(key, glue_key, sizeof(key));
 	const struct kh_credential_ref want = { GLUE_CREDENTIAL, KH_NO_TENANT, { "", 0 } };
 	struct kh_secret *secret = kh_secret_new(key, sizeof(key) - 1, &err);
@@ -430,7 +430,7 @@ static void glue_make_world(void)
 	kh_log_set_level(KH_LOG_ERROR);
 	kh_secret_prepare();
 	glue_make_generation();
-	w->channel.fd = -1;
+	w->channel.fd = w->taken_fd = -1;
 	w->current = glue.gen;
 	w->leaves = kh_leaves_new(&err);
 	w->roots = kh_roots_new();
@@ -438,10 +438,11 @@ static void glue_make_world(void)
 	CHECK(w->leaves && w->roots && kh_leaf_requests_init(w, &err)); /* which nobody answers */
 	glue.loop = kh_loop_new(w, 0, &glue_loop_ops, KH_SLICE(""), KH_SLICE(""), &err);
 	CHECK(glue.loop);
-	glue.door = (struct kh_acceptor){ .loop = glue.loop,
-					  .listener_stats = glue.gen->gates[0],
-					  .config = &glue.gen->config->listeners[0] };
-	kh_list_init(&glue.door.sessions);
+	glue.acceptor = (struct kh_acceptor){ .loop = glue.loop,
+					      .gen = glue.gen,
+					      .listener_stats = glue.gen->listener_stats_list[0],
+					      .config = &glue.gen->config->listeners[0] };
+	kh_list_init(&glue.acceptor.sessions);
 }
 
 /* ---- one run ---- */
@@ -462,8 +463,8 @@ static void glue_begin(bool hostile_far)
 	glue.hostile_far = hostile_far;
 	glue.n_fars = 0;
 	glue_end_init(&glue.down);
-	CHECK(kh_acceptor_take_place(&glue.door));
-	glue.session = kh_session_new_over(&glue.door, &glue_ops, &glue.down, &peer);
+	CHECK(kh_acceptor_take_place(&glue.acceptor));
+	glue.session = kh_session_new_over(&glue.acceptor, &glue_ops, &glue.down, &peer);
 	CHECK(glue.session);
 	glue.down.stream = glue.session->leg.stream;
 	kh_session_turn(glue.session);
@@ -575,8 +576,8 @@ static void glue_finish(void)
 	CHECK(kh_list_is_empty(&loop->ups->made) && kh_list_is_empty(&loop->ups->shared));
 	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++)
 		CHECK(kh_list_is_empty(&loop->calls[when]));
-	CHECK(kh_list_is_empty(&loop->graves));
-	CHECK(atomic_load(&glue.door.listener_stats->connections) == 0);
+	CHECK(kh_list_is_empty(&loop->deferred_frees));
+	CHECK(atomic_load(&glue.acceptor.listener_stats->connections) == 0);
 	CHECK(loop->batch.count == 0 && !glue.down.stream);
 	for (size_t i = 0; i < glue.n_fars; i++) {
 		CHECK(!glue.fars[i].end.stream);

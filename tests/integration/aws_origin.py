@@ -17,7 +17,7 @@ import h2.config
 import h2.connection
 import h2.events
 import sigv4
-from common import shut, standin_module
+from common import shut, mock_module
 
 
 class Seen:
@@ -34,8 +34,8 @@ class AwsOrigin:
     def __init__(self, folder, names, keys, alpn=("h2", "http/1.1"), clock=0):
         os.makedirs(folder, exist_ok=True)
         self.keys, self.seen, self.clock, self.received = keys, [], clock, 0
-        ca = standin_module.make_ca(folder)
-        cert, key = standin_module.make_leaf(folder, ca, list(names))
+        ca = mock_module.make_ca(folder)
+        cert, key = mock_module.make_leaf(folder, ca, list(names))
         self.ca, self.names = ca[0], names
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(cert, key)

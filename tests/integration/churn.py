@@ -130,15 +130,15 @@ class Churn:
     # --- the world
 
     def add(self):
-        name = f"guest{self.random.randrange(4)}"
+        name = f"dynamic{self.random.randrange(4)}"
         if name not in self.paths:
             status, answer = call(self.daemon, "POST", "/v1/sandboxes", {"tenant": "acme", "id": name})
             if status == 201:
                 self.paths[name] = answer["listener"]
 
     def remove(self):
-        if guests := sorted(name for name in self.paths if name.startswith("guest")):
-            name = self.random.choice(guests)
+        if names := sorted(name for name in self.paths if name.startswith("dynamic")):
+            name = self.random.choice(names)
             del self.paths[name]
             call(self.daemon, "DELETE", "/v1/sandboxes/acme/" + name)
 

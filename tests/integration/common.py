@@ -2,21 +2,24 @@
 
 import contextlib
 import os
+import resource
 import secrets
 import socket
 import subprocess
 import sys
 import time
 
+import pytest
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 KEYHOLE = os.path.abspath(os.environ.get("KEYHOLE") or os.path.join(ROOT, "build", "keyhole"))
 sys.path[:0] = [HERE, os.path.join(ROOT, "deploy", "demo")]
-import standin as standin_module  # noqa: E402
+import mock_upstream as mock_module  # noqa: E402
 
 PATIENCE = 20
 SECRET = "sk-ant-api03-" + secrets.token_urlsafe(60)
-FINGERPRINT = standin_module.fingerprint(SECRET.encode())
+FINGERPRINT = mock_module.fingerprint(SECRET.encode())
 PLACEHOLDER = "sk-ant-api03-PLACEHOLDER" + "x" * (len(SECRET) - 24)
 
 
@@ -34,6 +37,13 @@ def until(what, condition, seconds=PATIENCE, pause=0.005):
             raise AssertionError(f"waited {seconds} s in vain for: {what}")
         time.sleep(pause)
     return value
+
+
+def may_have(descriptors):
+    """Skips where a daemon can't be given so many."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard < descriptors:
+        pytest.skip(f"needs a hard limit of {descriptors} descriptors: here it is {hard}")
 
 
 def finish(process, seconds=PATIENCE):

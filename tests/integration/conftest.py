@@ -32,15 +32,15 @@ def pytest_runtest_makereport(item, call):
 
 
 @pytest.fixture(scope="session")
-def standin(tmp_path_factory):
+def mock(tmp_path_factory):
     """The TLS upstream that every name of NAMES is pinned to."""
-    upstream = Upstream(str(tmp_path_factory.mktemp("standin")), NAMES)
+    upstream = Upstream(str(tmp_path_factory.mktemp("mock")), NAMES)
     yield upstream
     upstream.stop()
 
 
 @pytest.fixture(scope="session")
-def plain_standin(tmp_path_factory):
+def plain_mock(tmp_path_factory):
     """The same without TLS, for http:// rules."""
     upstream = Upstream(str(tmp_path_factory.mktemp("plain")), plain=True)
     yield upstream
@@ -55,23 +55,23 @@ def origin_nginx(tmp_path_factory):
 
 
 @pytest.fixture
-def daemon(standin):
+def daemon(mock):
     """daemon(overrides, rules=…): starts one of your own."""
-    with Daemons([standin]) as daemons:
+    with Daemons([mock]) as daemons:
         yield daemons
 
 
 @pytest.fixture(scope="module")
-def module_daemon(standin):
-    with Daemons([standin]) as daemons:
+def module_daemon(mock):
+    with Daemons([mock]) as daemons:
         yield daemons()
 
 
 @pytest.fixture
-def shared(module_daemon, standin):
+def shared(module_daemon, mock):
     """A daemon with the base configuration, one for the module; looked after as any other."""
     yield module_daemon
-    module_daemon.settle([standin])
+    module_daemon.settle([mock])
 
 
 @pytest.fixture
@@ -121,13 +121,13 @@ def fake_dns():
 
 
 @pytest.fixture
-def upgradable(standin):
+def upgradable(mock):
     """upgradable(overrides): a daemon whose binary is replaced under it."""
     made = []
     become_subreaper(True)
 
     def make(overrides=None, start=True, **options):
-        one = Upgradable(merge(base_config(standin), overrides or {}), start=False, **options)
+        one = Upgradable(merge(base_config(mock), overrides or {}), start=False, **options)
         made.append(one)
         if start:
             one.start()

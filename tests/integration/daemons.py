@@ -8,15 +8,15 @@ NAMES = ["api.test", "open.test", "auth.test", "a.wild.test", "b.a.wild.test", "
          "api.anthropic.com", "other.test", "127.0.0.1"]  # fmt: skip
 
 
-def base_config(standin):
+def base_config(mock):
     """A tenant with a rule of each kind; tests override the parts that they are about."""
     return {
         "version": 1,
         "authority": {"certificate": "ca.pem", "key": "ca.key"},
         "listen": [{"unix": "d/s", "tenant": "acme", "mode": "0660"}],
         "upstream": {
-            "ca_file": standin.ca,
-            "resolve": {name: standin.address for name in NAMES if name != "127.0.0.1"},
+            "ca_file": mock.ca,
+            "resolve": {name: mock.address for name in NAMES if name != "127.0.0.1"},
         },
         "audit": {"file": "audit.jsonl"},
         "credentials": {

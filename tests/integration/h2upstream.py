@@ -47,7 +47,7 @@ import hpack
 import hyperframe.frame as frames
 import pytest
 from clients import Tunnel
-from common import FINGERPRINT, SECRET, shut, standin_module
+from common import FINGERPRINT, SECRET, shut, mock_module
 from daemons import NAMES, Daemons, base_config, merge
 from h2client import h2_tunnel
 from upstream import SPELLED
@@ -361,8 +361,8 @@ class H2Upstream:
 
     def __init__(self, folder, names, alpn=("h2",), max_streams=100, window=65535):
         os.makedirs(folder, exist_ok=True)
-        authority = standin_module.make_ca(folder)
-        cert, key = standin_module.make_leaf(folder, authority, names)
+        authority = mock_module.make_ca(folder)
+        cert, key = mock_module.make_leaf(folder, authority, names)
         self.ca = authority[0]
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(cert, key)

@@ -66,17 +66,17 @@ def accepts(pid):
     """Does the process wait at a Unix socket for connections? (It may hold one that it no longer waits at.)"""
     with open("/proc/net/unix", encoding="ascii", errors="replace") as file:
         listening = {f"socket:[{words[6]}]" for words in map(str.split, file) if words[3] == "00010000"}
-    doors, waited_at = set(), set()
+    listeners, waited_at = set(), set()
     with contextlib.suppress(FileNotFoundError):
         for number in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(FileNotFoundError):
                 link = os.readlink(f"/proc/{pid}/fd/{number}")
                 if link in listening:
-                    doors.add(number)
+                    listeners.add(number)
                 if "eventpoll" in link:
                     with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as file:
                         waited_at.update(re.findall(r"^tfd:\s+(\d+)", file.read(), re.M))
-    return bool(doors & waited_at)
+    return bool(listeners & waited_at)
 
 
 class Upgradable(Daemon):

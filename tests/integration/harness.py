@@ -19,7 +19,7 @@ import tempfile
 
 from clients import Closed, Refused, Relay, Response, Tunnel, Wire, client_context
 from common import (
-    FINGERPRINT, HERE, KEYHOLE, PATIENCE, PLACEHOLDER, ROOT, SECRET, finish, standin_module, until,
+    FINGERPRINT, HERE, KEYHOLE, PATIENCE, PLACEHOLDER, ROOT, SECRET, finish, mock_module, until,
 )  # fmt: skip
 
 # What tests take from here.
@@ -34,13 +34,13 @@ __all__ = [
 
 
 class Upstream:
-    """The stand-in as a process, and its log."""
+    """The mock as a process, and its log."""
 
     running = []  # of this test process
 
     def __init__(self, folder, names=("localhost",), secret=SECRET, script="upstream.py", **options):
         os.makedirs(folder, exist_ok=True)
-        self.log_path = os.path.join(folder, "standin.log")
+        self.log_path = os.path.join(folder, "mock.log")
         self.forbidden = set()
         args = ["--dir", folder, "--log", self.log_path, "--until-eof", "--names", ",".join(names)]
         for name, value in options.items():
@@ -49,10 +49,10 @@ class Upstream:
             ["/usr/bin/python3", os.path.join(HERE, script), *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], "STANDIN_KEY": secret},
+            env={"PATH": os.environ["PATH"], "MOCK_KEY": secret},
         )
         line = self.process.stdout.readline()
-        assert line, "the stand-in did not start"
+        assert line, "the mock did not start"
         ready = json.loads(line)
         self.port, self.ca = ready["port"], ready["ca"]
         self.running.append(self)
@@ -131,8 +131,8 @@ class Nginx:
         os.makedirs(os.path.join(folder, "www"), exist_ok=True)
         self.port = port
         self.folder = folder
-        ca = standin_module.make_ca(folder)
-        cert, key = standin_module.make_leaf(folder, ca, names)
+        ca = mock_module.make_ca(folder)
+        cert, key = mock_module.make_leaf(folder, ca, names)
         self.ca = ca[0]
         conf = os.path.join(folder, "nginx.conf")
         with open(conf, "w", encoding="ascii") as file:
@@ -366,7 +366,7 @@ class Daemon:
 
     def settle(self, upstreams=()):
         """Nothing is open that it did not begin with, once no upstream keeps a connection: those named here, and
-        every stand-in."""
+        every mock."""
         assert self.process.poll() is None, "the daemon ended by itself\n" + self.stderr()
         # A state that can't follow (include/keyhole/base/machine.h).
         assert "fault in keyhole" not in self.stderr(), self.stderr()

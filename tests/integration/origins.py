@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 
-from common import HERE, PATIENCE, finish, standin_module, until
+from common import HERE, PATIENCE, finish, mock_module, until
 from harness import free_port
 
 NGINX = """
@@ -57,8 +57,8 @@ class Origin:
         self.log_path = os.path.join(folder, "requests.log")
         with open(self.log_path, "wb"):
             pass
-        ca = standin_module.make_ca(folder)
-        self.cert, self.key = standin_module.make_leaf(folder, ca, names)
+        ca = mock_module.make_ca(folder)
+        self.cert, self.key = mock_module.make_leaf(folder, ca, names)
         self.ca = ca[0]
         self.start()
 

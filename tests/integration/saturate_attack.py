@@ -54,18 +54,36 @@ def descriptors(paths):
     hold(paths, lambda: b"", 900)
 
 
-def lookups(paths):
-    def ask():
-        host = b"n%d.evil.test" % next(NAMES)
-        return b"GET http://%s/ HTTP/1.1\r\nHost: %s\r\n\r\n" % (host, host)
+STREAMS = 256  # as many as one connection of HTTP/2 may have
 
-    hold(paths, ask, 900)
+
+def asked_at_once():
+    """The preface, SETTINGS, and a GET for a new name on each stream; no field is put into a table."""
+    parts = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", bytes(3), b"\4", bytes(5)]
+    for stream in range(1, 2 * STREAMS, 2):
+        host = b"n%d.evil.test" % next(NAMES)
+        head = b"\x82\x86\x84\x01" + bytes([len(host)]) + host  # GET, http, /, :authority
+        parts += [len(head).to_bytes(3, "big"), b"\1\5", stream.to_bytes(4, "big"), head]
+    return b"".join(parts)
+
+
+def lookups(paths):
+    """More than the resolver takes, all of them without an answer."""
+    socks = []
+    for path in itertools.cycle(paths):
+        socks.append(connect(path))
+        socks[-1].setblocking(False)
+        with contextlib.suppress(OSError):
+            socks[-1].send(asked_at_once())
+        if len(socks) > 60:
+            socks.pop(0).close()
+            time.sleep(0.2)
 
 
 def streams(paths):
     """Answers that nobody reads."""
     ask = b"GET http://loot.test/test/bytes?n=5000000 HTTP/1.1\r\nHost: loot.test\r\n\r\n"
-    hold(paths, lambda: ask, 300)
+    hold(paths, lambda: ask, 900)
 
 
 def signatures(paths):

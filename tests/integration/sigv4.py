@@ -245,7 +245,7 @@ def read_trailer(signed, rest, before, is_signed):
 
 
 class Signer:
-    """The other side, for clients of the tests: signs with whatever key it is told (a stand-in)."""
+    """The other side, for clients of the tests: signs with whatever key it is told (a placeholder)."""
 
     def __init__(self, key_id, secret, region, service, token=""):
         self.id, self.secret, self.token = key_id, secret, token

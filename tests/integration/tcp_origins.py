@@ -55,7 +55,7 @@ def echo(origin, sock):
 
 def greeter(origin, sock):
     """Says who it is before it is asked, as SSH, SMTP and databases do."""
-    sock.sendall(b"SSH-2.0-standin\r\n")
+    sock.sendall(b"SSH-2.0-mock\r\n")
     echo(origin, sock)
 
 

@@ -217,6 +217,48 @@ def test_a_thousand_connections_leave_room_for_the_sandboxes_and_for_root(daemon
     until("the port answers again", lambda: answers(one, port))
 
 
+HOLD = """
+import socket, sys
+held = []
+for _ in range(int(sys.argv[2])):
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(sys.argv[1])
+    sock.sendall(sys.argv[3].encode() + b" HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n" if len(sys.argv) > 3 else b"")
+    if len(sys.argv) > 3:
+        assert b" 200 " in sock.recv(100)
+    held.append(sock)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def holding(one, uid, count, *request):
+    """That many connections of another user's."""
+    os.chmod(one.folder, 0o755)
+    with subprocess.Popen(["/usr/bin/python3", "-I", "-c", HOLD, os.path.join(one.folder, "adm", "s"), str(count), *request], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, user=uid, group=uid, extra_groups=[], cwd="/") as process:  # fmt: skip
+        try:
+            assert process.stdout.readline() == b"held\n"
+            yield
+        finally:
+            process.stdin.close()
+            process.wait(20)
+
+
+@AS_ROOT
+@pytest.mark.parametrize(("count", "asked"), [(300, ()), (256, ("GET /healthz",)), (8, ("GET /v1/events",))])
+def test_no_user_shuts_another_out_of_the_admin_socket(daemon, count, asked):
+    other = GRANTED + 7
+    one = daemon({**TWO_TENANTS, **admin(allow=[{"user": GRANTED, "tenants": ["acme"]}, {"user": other, "tenants": ["dev"]}])})
+    with holding(one, GRANTED, count, *asked):
+        for _ in range(3):
+            assert ask_as(one, other, "/v1/status")[0] == 200
+        with holding(one, other, 1, "GET /v1/events"):
+            pass
+    assert serves(one)
+
+
 def test_two_hundred_launchers_may_ask_at_once(daemon):
     one = daemon(admin())
     with contextlib.ExitStack() as stack:

@@ -15,7 +15,7 @@ TABLE = {(int(status), reason) for status, reasons, *_ in ROWS for reason in re.
 
 
 def source():
-    with open(os.path.join(ROOT, "include", "keyhole", "err.h"), encoding="utf-8") as header:
+    with open(os.path.join(ROOT, "include", "keyhole", "base", "err.h"), encoding="utf-8") as header:
         rows = re.findall(r'^\tX\(\w+, (\d+), "\w*", "(\w+)"\)', header.read(), re.M)
     assert len(rows) > 50
     return {(int(status), reason) for status, reason in rows} - {(0, "none")}

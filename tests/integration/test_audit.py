@@ -379,3 +379,127 @@ def test_a_hashed_line_that_is_not_json_does_not_verify(tmp_path):
     path.write_bytes(text + b',"hash":"%s"}\n' % hashlib.sha256(text).hexdigest().encode())
     status, report = verdict(path)
     assert status == 1 and "not JSON" in report["problem"], report
+
+
+TIME = "2026-11-23T00:00:00.000Z"
+
+
+class Chain:
+    """A journal as somebody may write it who can append to it."""
+
+    def __init__(self, seq=0, head="0" * 64):
+        self.seq, self.head, self.bytes = seq, head, b""
+
+    def line(self, body, seq=None, prev=None, says=None):
+        record = {"event": body.pop("event"), "time": TIME, **body, "seq": seq or self.seq + 1, "prev": prev or self.head}
+        text = json.dumps(record, separators=(",", ":"))[:-1].encode()
+        said = says or hashlib.sha256(text).hexdigest()
+        return text + b',"hash":"%s"}' % said.encode(), said
+
+    def add(self, event, **fields):
+        line, self.head = self.line({"event": event, **fields})
+        self.seq += 1
+        self.bytes += line + b"\n"
+
+    def tear(self, event, seq, prev, says, **fields):
+        """A line that is not of the chain, and the record that explains it."""
+        line, _ = self.line({"event": event, **fields}, seq, prev, says)
+        offset = len(self.bytes)
+        self.bytes += line + b"\n"
+        self.add("recovered", offset=offset, bytes=len(line), sha256=hashlib.sha256(line).hexdigest())
+
+    def exchange(self, number, host):
+        name = f"x{number:016x}"
+        self.add("open", id=name, **{"url.scheme": "https", "server.address": host})
+        self.add("close", id=name)
+
+
+def test_torn_lines_hide_no_record_from_show(tmp_path):
+    """A torn line begins a fork, and another one goes on with it: neither is the journal."""
+    chain, path = Chain(), tmp_path / "audit.jsonl"
+    chain.add("start", format=1)
+    fork = chain.seq + 1
+    chain.tear("open", fork, chain.head, "a" * 64, id="x00000000000000ff")
+    for number in range(1, 4):
+        chain.exchange(number, f"honest-{number}.test")
+    chain.tear("recovered", fork + 1, "a" * 64, "b" * 64, offset=1, bytes=1, sha256="0" * 64)
+    chain.exchange(4, "honest-4.test")
+    path.write_bytes(chain.bytes)
+    status, report = verdict(path)
+    assert (status, report["opens"], report["recovered"]) == (0, 4, 2), report
+    done = keyhole("show", "--json", path)
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    hosts = [one["server.address"] for one in shown if one["event"] == "exchange"]
+    assert hosts == [f"honest-{number}.test" for number in range(1, 5)]
+    assert [one["event"] for one in shown].count("recovered") == 2
+    assert "2 records are left out" in done.stderr
+
+
+def test_show_says_where_a_journal_is_broken(journal):
+    lines = lines_of(journal)
+    journal.write_bytes(b"".join(line + b"\n" for line in lines[:8] + lines[9:]))
+    done = keyhole("show", journal)
+    assert "from line 9 on are shown though they do not continue the chain" in done.stderr
+    assert len(done.stdout.splitlines()) > 90
+
+
+@pytest.mark.parametrize("kind", ["unknown", "twice", "count"])
+def test_no_made_up_end_hides_an_open_exchange(tmp_path, kind):
+    chain, path = Chain(), tmp_path / "audit.jsonl"
+    chain.add("start", format=1)
+    chain.add("open", id="x0000000000000001")
+    chain.exchange(2, "other.test")
+    if kind == "unknown":
+        chain.add("close", id="x0000000000000003")
+    elif kind == "twice":
+        chain.add("close", id="x0000000000000002")
+    else:
+        chain.add("aborted", count=1000)
+    path.write_bytes(chain.bytes)
+    status, report = verdict(path)
+    assert report["unclosed"] == 1, report
+    assert (status, report["unmatched"]) == ((0, 0) if kind == "count" else (1, 1)), report
+    if kind != "count":
+        assert report["bad_line"] == 5 and "not open" in report["problem"], report
+
+
+def test_verify_warns_of_an_event_that_it_does_not_know(tmp_path):
+    chain, path = Chain(), tmp_path / "audit.jsonl"
+    chain.add("start", format=1)
+    chain.add("novelty")
+    path.write_bytes(chain.bytes)
+    done = keyhole("verify", "--json", path)
+    assert (done.returncode, json.loads(done.stdout)["unknown_events"]) == (0, 1)
+    assert '"novelty" in line 2' in done.stderr
+
+
+@pytest.mark.parametrize("name", ["audit.jsonl", "audit.202611231200"])
+def test_a_segment_is_found_whatever_the_name_of_the_journal(tmp_path, name):
+    first = Chain()
+    first.add("start", format=1)
+    second = Chain(first.seq, first.head)
+    second.add("start", format=1, continues=first.seq)
+    third = Chain(second.seq, second.head)
+    third.add("start", format=1, continues=second.seq, set_aside=True)
+    (tmp_path / f"{name}.{first.seq:012}").write_bytes(first.bytes)
+    (tmp_path / f"{name}.{second.seq:012}").write_bytes(second.bytes)
+    (tmp_path / f"{name}.{second.seq:012}.2").write_bytes(second.bytes)
+    (tmp_path / name).write_bytes(third.bytes)
+    done = keyhole("verify", tmp_path / name)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count(": ok: ") == 3
+    # Also from a segment that was set aside under another name.
+    done = keyhole("verify", tmp_path / f"{name}.{second.seq:012}.2")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count(": ok: ") == 2
+
+
+@pytest.mark.parametrize("name", ["audit.202611231200", "audit.jsonl.000000000123", "a.000000000123.2"])
+def test_a_journal_is_not_named_like_a_segment(tmp_path, name):
+    config = tmp_path / "keyhole.yaml"
+    config.write_text(f"version: 1\naudit: {{ file: {name} }}\n")
+    done = subprocess.run([KEYHOLE, "check", "-c", config], capture_output=True, text=True, timeout=60,
+                          check=False)  # fmt: skip
+    assert done.returncode == 1
+    assert "ends like the name of an earlier segment" in done.stdout + done.stderr
+    assert "give it another end, such as .jsonl" in done.stdout + done.stderr

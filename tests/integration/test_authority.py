@@ -5,11 +5,11 @@ from harness import Refused, Tunnel, Wire, client_context, until
 
 
 @pytest.fixture
-def nothing_upstream(standin):
+def nothing_upstream(mock):
     """Whatever the test does, no request may reach the upstream."""
-    mark = standin.mark()
+    mark = mock.mark()
     yield
-    assert standin.requests(since=mark) == []
+    assert mock.requests(since=mark) == []
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def test_a_host_in_an_odd_spelling_is_refused(shared, nothing_upstream, host):
         assert tunnel.ask("GET", "/test/echo", host=host).status in (400, 421)
 
 
-def test_absolute_form_in_a_tunnel_must_name_the_tunnel(shared, standin):
-    mark = standin.mark()
+def test_absolute_form_in_a_tunnel_must_name_the_tunnel(shared, mock):
+    mark = mock.mark()
     with Tunnel(shared, "api.test") as tunnel:
         for target in (
             "https://open.test/test/echo",
@@ -89,7 +89,7 @@ def test_absolute_form_in_a_tunnel_must_name_the_tunnel(shared, standin):
         ):
             with Tunnel(shared, "api.test") as one:
                 assert one.ask("GET", target).status in (400, 421), target
-        assert standin.requests(since=mark) == []
+        assert mock.requests(since=mark) == []
         answer = tunnel.ask("GET", "https://api.test/test/echo")
         assert answer.status == 200
         assert answer.json()["line"] == "GET /test/echo HTTP/1.1"
@@ -100,10 +100,10 @@ def test_absolute_form_and_host_must_agree(shared, nothing_upstream):
         assert tunnel.ask("GET", "https://api.test/test/echo", host="open.test").status == 421
 
 
-def test_plain_absolute_form_and_host_must_agree(daemon, plain_standin):
-    names = {"plain.test": plain_standin.address, "evil.test": plain_standin.address}
+def test_plain_absolute_form_and_host_must_agree(daemon, plain_mock):
+    names = {"plain.test": plain_mock.address, "evil.test": plain_mock.address}
     one = daemon({"upstream": {"resolve": names}}, rules=[{"allow": "http://plain.test"}])
-    mark = plain_standin.mark()
+    mark = plain_mock.mark()
     for target, host in (
         ("http://plain.test/test/echo", "evil.test"),
         ("http://evil.test/test/echo", "plain.test"),
@@ -112,7 +112,7 @@ def test_plain_absolute_form_and_host_must_agree(daemon, plain_standin):
     ):
         with Wire(one.socket_path) as wire:
             assert wire.ask("GET", target, host=host).status in (400, 403, 421), (target, host)
-    assert plain_standin.requests(since=mark) == []
+    assert plain_mock.requests(since=mark) == []
 
 
 def test_the_host_field_of_connect_must_agree(shared, nothing_upstream):
@@ -159,13 +159,13 @@ def test_the_leaf_is_for_the_tunnel_whatever_sni_says(shared):
         assert names == ["api.test"]
 
 
-def test_a_tunnel_stays_what_it_was(shared, standin, still_serving):
+def test_a_tunnel_stays_what_it_was(shared, mock, still_serving):
     """The second request of a connection is checked like the first."""
-    mark = standin.mark()
+    mark = mock.mark()
     with Tunnel(shared, "api.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo").status == 200
         assert tunnel.ask("GET", "/test/echo/evil", host="open.test").status == 421
-    assert [e["target"] for e in standin.requests(since=mark)] == ["/test/echo"]
+    assert [e["target"] for e in mock.requests(since=mark)] == ["/test/echo"]
 
 
 def test_connect_inside_a_tunnel_is_refused(shared, nothing_upstream):

@@ -43,7 +43,7 @@ ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 
 @ways
-def test_it_is_that_request(shared, standin, way):
+def test_it_is_that_request(shared, mock, way):
     target = "/test/echo/a%2Fb//%41;p=1?q=%20x&r=%C3%A9&&s"
     answer = way(shared, "/to/api.test" + target, [("x-api-key", PLACEHOLDER), ("X-Test-Id", way.__name__)])
     assert answer.status == 200, answer
@@ -73,18 +73,18 @@ def test_http2_on_the_socket_too(shared):
 
 
 @ways
-def test_the_same_rules_hold(shared, standin, way):
+def test_the_same_rules_hold(shared, mock, way):
     answer = way(shared, "/to/other.test/test/echo", [("X-Test-Id", "base-1")])
     assert answer.status == 403 and answer.json()["keyhole"]["reason"] == "no_rule"
     assert "https://other.test/test/echo" in answer.text()
     answer = way(shared, "/to/open.test/test/echo", [("X-Test-Id", "base-1"), ("Authorization", "Bearer mine")])
     assert answer.status == 403 and answer.json()["keyhole"]["reason"] == "client_auth"
-    standin.never("base-1")
+    mock.never("base-1")
     record = shared.journal(event="deny", via="base_url")[-1]
     assert record["server.address"] == "open.test"
 
 
-def test_a_port_is_that_port(daemon, standin):
+def test_a_port_is_that_port(daemon, mock):
     one = daemon(rules=[{"allow": "https://api.test:8443", "credential": "main"}])
     assert origin_form(one, "/to/api.test:8443/test/echo").status == 200
     assert origin_form(one, "/to/api.test/test/echo").status == 403
@@ -107,20 +107,20 @@ def test_no_path_is_the_root(shared):
      "/to/api.test#@open.test/x", "/to/api.test,open.test/x", "/to/keyhole.internal/to/api.test/x", "/to/KEYHOLE.internal/x"],
 )  # fmt: skip
 @pytest.mark.parametrize("way", [origin_form, absolute_form], ids=lambda way: way.__name__)
-def test_an_ambiguous_spelling_is_refused(shared, standin, way, path):
-    mark = standin.mark()
+def test_an_ambiguous_spelling_is_refused(shared, mock, way, path):
+    mark = mock.mark()
     assert way(shared, path).status == 400
-    assert standin.requests(since=mark) == []
+    assert mock.requests(since=mark) == []
 
 
 @pytest.mark.parametrize("path", ["/status", "/to", "/To/api.test/x", "/%74o/api.test/x", "/t%6F/api.test/x", "/x/to/api.test/x",
                                   "//to/api.test/x", "/status?x=1"])  # fmt: skip
-def test_elsewhere_there_is_nothing(shared, standin, path):
-    mark = standin.mark()
+def test_elsewhere_there_is_nothing(shared, mock, path):
+    mark = mock.mark()
     answer = origin_form(shared, path, [("Accept", "application/json")])
     assert answer.status == 404 and answer.json()["keyhole"]["reason"] == "no_page"
     assert "/to/HOST" in answer.text()
-    assert standin.requests(since=mark) == []
+    assert mock.requests(since=mark) == []
 
 
 def test_the_name_is_never_looked_up_or_dialled(daemon, fake_dns):
@@ -146,22 +146,22 @@ def test_another_name_is_another_host(shared, host):
     assert answer.status in (400, 404)
 
 
-def test_the_host_field_must_agree(shared, standin):
+def test_the_host_field_must_agree(shared, mock):
     with Wire(shared.socket_path) as wire:
         wire.start("GET", f"http://{OWN}/to/api.test/test/echo", [("X-Test-Id", "base-2")], host="api.test")
         assert wire.response().status == 400
     assert in_a_tunnel(shared, "/to/api.test/test/echo", [("X-Test-Id", "base-2")], host="api.test").status == 421
-    standin.never("base-2")
+    mock.never("base-2")
 
 
-def test_a_tunnel_to_another_host_knows_no_base_url(shared, standin):
+def test_a_tunnel_to_another_host_knows_no_base_url(shared, mock):
     with Tunnel(shared, "open.test") as tunnel:
         answer = tunnel.ask("GET", "/to/api.test/test/echo", [("X-Test-Id", "base-3")])
-    assert "/to/api.test/" in str(standin.requests("base-3")[0]), "it is a path like any other"
+    assert "/to/api.test/" in str(mock.requests("base-3")[0]), "it is a path like any other"
     assert answer.status != 200 or FINGERPRINT not in answer.text()
 
 
-def test_redirects_are_left_alone(shared, standin):
+def test_redirects_are_left_alone(shared, mock):
     answer = origin_form(shared, "/to/open.test/test/status?code=302")
     assert answer.status == 302 and answer.get("location") is None
 

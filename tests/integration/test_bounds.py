@@ -14,17 +14,17 @@ GET = "GET http://plain.test/test/echo?n=%d HTTP/1.1\r\nHost: plain.test\r\n\r\n
 
 
 @pytest.fixture
-def plain(daemon, plain_standin):
-    return daemon({"upstream": {"resolve": {"plain.test": plain_standin.address}}},
+def plain(daemon, plain_mock):
+    return daemon({"upstream": {"resolve": {"plain.test": plain_mock.address}}},
                   rules=[{"allow": "http://plain.test/test/**"}, {"allow": "https://api.test"}])  # fmt: skip
 
 
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def test_a_reader_at_1_kib_a_second_behind_a_huge_download(shared, standin):
+def test_a_reader_at_1_kib_a_second_behind_a_huge_download(shared, mock):
     target = f"/test/bytes?n={4 * GIB}"
-    mark = standin.mark()
+    mark = mock.mark()
     with Tunnel(shared, "api.test") as tunnel:
         tunnel.ask("GET", "/test/echo")
         with Rss(shared) as rss:
@@ -33,9 +33,9 @@ def test_a_reader_at_1_kib_a_second_behind_a_huge_download(shared, standin):
             for _ in range(16):
                 tunnel.take(256)
                 time.sleep(0.25)
-            assert not standin.events("done", mark, target=target)
+            assert not mock.events("done", mark, target=target)
     assert rss.growth_mib < 4, f"the worker grew by {rss.growth_mib:.1f} MiB"
-    until("the upstream is let go at once", lambda: standin.events("end", mark), 2)
+    until("the upstream is let go at once", lambda: mock.events("end", mark), 2)
 
 
 class SlowServer:
@@ -168,31 +168,31 @@ def test_content_before_a_half_close_is_taken(plain):
 @pytest.mark.parametrize("cut", [GET[:20], GET[:-2], "POST http://plain.test/test/echo HTTP/1.1\r\n"
                                  "Host: plain.test\r\nContent-Length: 9\r\n\r\nshort"],
                          ids=["line", "head", "content"])  # fmt: skip
-def test_a_request_that_a_half_close_cuts_off_is_none(plain, plain_standin, cut):
-    mark = plain_standin.mark()
+def test_a_request_that_a_half_close_cuts_off_is_none(plain, plain_mock, cut):
+    mark = plain_mock.mark()
     with Wire(plain.socket_path) as wire:
         wire.send(GET % 1 + cut)
         wire.shutdown()
         assert "n=1" in wire.response().json()["line"]
         assert wire.is_closed()
-    until("the first is done", lambda: plain_standin.events("done", mark))
-    assert len(plain_standin.events("done", mark)) == 1
+    until("the first is done", lambda: plain_mock.events("done", mark))
+    assert len(plain_mock.events("done", mark)) == 1
 
 
 @pytest.mark.parametrize("how", ["at once", "behind another request", "after a half-close"])
-def test_a_client_that_closes_outright_cancels_what_it_asked_for(plain, plain_standin, how):
+def test_a_client_that_closes_outright_cancels_what_it_asked_for(plain, plain_mock, how):
     """A half-close says "that was all"; who is shut both ways waits for nothing."""
-    mark = plain_standin.mark()
+    mark = plain_mock.mark()
     with Wire(plain.socket_path) as wire:
         wire.send("GET http://plain.test/test/hold HTTP/1.1\r\nHost: plain.test\r\n\r\n")
-        until("the request", lambda: plain_standin.events("request", mark))
+        until("the request", lambda: plain_mock.events("request", mark))
         if how == "behind another request":
             wire.send(GET % 1)
         elif how == "after a half-close":
             wire.shutdown()
             time.sleep(1)
-            assert not plain_standin.events("end", mark), "it may still read the answer"
-    until("the upstream is let go", lambda: plain_standin.events("end", mark), 5)
+            assert not plain_mock.events("end", mark), "it may still read the answer"
+    until("the upstream is let go", lambda: plain_mock.events("end", mark), 5)
     closed = until("the record", lambda: plain.journal(event="close"))
     assert [r["reason"] for r in closed] == ["sandbox_closed"]
 

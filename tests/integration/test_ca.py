@@ -230,7 +230,7 @@ def test_a_lock_that_others_could_hold_is_refused(pair, spoil):
     assert not (folder / "elsewhere").exists()
 
 
-def test_sandboxes_trust_both_while_it_is_changed(daemon, standin):
+def test_sandboxes_trust_both_while_it_is_changed(daemon, mock):
     """One that has both certificates talks on, whichever signs; and its placeholders are known."""
     one = daemon({"credentials": {"main": {"placeholder": {"env": "MAIN_KEY"}, "require_placeholder": True}}})
     files = ["-c", one.config_path]

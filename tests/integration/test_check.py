@@ -761,6 +761,20 @@ def test_a_rule_whose_credential_opens_no_websocket_is_named(tmp_path):
     assert rules == ["GET https://a.example/a", "https://a.example/b"]
 
 
+@pytest.mark.parametrize("preset, url, opens", [
+    ("openai", "https://api.openai.com/v1/responses", True), ("openai", "https://api.openai.com/v1/responses/r", False),
+    ("openai", "https://api.openai.com/v1/models", False), ("codex", "https://chatgpt.com/backend-api/codex/responses", True),
+    ("codex", "https://chatgpt.com/backend-api/codex/models", False),
+])  # fmt: skip
+def test_the_presets_of_openai_open_a_websocket_for_responses_alone(tmp_path, preset, url, opens):
+    path = tmp_path / "k.yaml"
+    path.write_text(f"version: 1\ntenants: {{ t: {{ rules: [ {{ use: {preset} }} ] }} }}\n")
+    asked = ["explain", "-c", str(path), "--json", "-H", "upgrade: websocket", "-H", "connection: upgrade", url]
+    done = subprocess.run([KEYHOLE, *asked], capture_output=True, text=True, timeout=20, check=False)
+    said = json.loads(done.stdout)
+    assert (said["decision"], said.get("reason")) == (("allow", "none") if opens else ("deny", "upgrade_unsupported")), said
+
+
 def with_hosts(hosts, more=""):
     return with_credential("{ value: { env: C }, header: { x: \"{}\" }, hosts: [ %s ]%s }" % (hosts, more))
 

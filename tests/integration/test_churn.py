@@ -31,9 +31,9 @@ def sanitized():
 
 
 @pytest.fixture
-def watched(standin, sanitized):
+def watched(mock, sanitized):
     """watched(overrides, …): a daemon that is built for the sanitizers, and has met no fault at the end."""
-    with Daemons([standin]) as daemons:
+    with Daemons([mock]) as daemons:
 
         def start(*args, **options):
             one = daemons(*args, start=False, **options)

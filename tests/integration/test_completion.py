@@ -118,7 +118,7 @@ def test_where_nothing_is_known_nothing_is_said(words):
 
 
 class Terminal:
-    """An interactive shell that runs a stand-in of keyhole: it completes, and says what it was called with."""
+    """An interactive shell that runs a mock of keyhole: it completes, and says what it was called with."""
 
     def __init__(self, shell, folder):
         bindir = os.path.join(folder, "bin")

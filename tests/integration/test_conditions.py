@@ -15,8 +15,8 @@ RULES = [
 
 
 @pytest.fixture(scope="module")
-def ruled(standin):
-    with Daemons([standin]) as daemons:
+def ruled(mock):
+    with Daemons([mock]) as daemons:
         yield daemons(rules=RULES)
 
 
@@ -41,22 +41,22 @@ def ruled(standin):
         ("POST", "/echo", [("Content-Length", "0")], True),
     ],
 )  # fmt: skip
-def test_what_is_asked_must_be_there(ruled, standin, method, target, fields, allowed):
+def test_what_is_asked_must_be_there(ruled, mock, method, target, fields, allowed):
     mark = f"{method} {target} {fields}"
     with Tunnel(ruled, "api.test") as tunnel:
         answer = tunnel.ask(method, target, [("X-Test-Id", mark), *fields], host="api.test")
     assert (answer.status != 403) == allowed, answer
-    assert bool(standin.requests(mark)) == allowed
+    assert bool(mock.requests(mark)) == allowed
 
 
-def test_a_body_that_is_announced_too_large_goes_nowhere(ruled, standin):
+def test_a_body_that_is_announced_too_large_goes_nowhere(ruled, mock):
     with Tunnel(ruled, "api.test") as tunnel:
         answer = tunnel.ask("POST", "/echo", [("X-Test-Id", "announced")], b"x" * 1025, host="api.test")
     assert answer.status == 403
-    standin.never("announced")
+    mock.never("announced")
 
 
-def test_a_body_that_turns_out_too_large_is_cut_off(ruled, standin):
+def test_a_body_that_turns_out_too_large_is_cut_off(ruled, mock):
     with Tunnel(ruled, "api.test") as tunnel:
         head = "POST /echo HTTP/1.1\r\nHost: api.test\r\nX-Test-Id: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"
         tunnel.send(head.encode() + b"400\r\n" + b"x" * 1024 + b"\r\n")
@@ -68,7 +68,7 @@ def test_a_body_that_turns_out_too_large_is_cut_off(ruled, standin):
 
 
 @pytest.mark.parametrize("where", ["site", "sandbox"])
-def test_a_ceiling_bounds_what_announces_nothing(daemon, standin, where):
+def test_a_ceiling_bounds_what_announces_nothing(daemon, mock, where):
     one = daemon(rules=[{"allow": "https://api.test", "max_body": "1MiB"}], start=False)
     ceiling = [{"allow": "https://**", "max_body": "1KiB"}]
     if where == "site":
@@ -86,9 +86,9 @@ def test_a_ceiling_bounds_what_announces_nothing(daemon, standin, where):
     assert "the rule 'https://**' lets through (max_body: 1024 bytes)" in answer.text()
 
 
-def test_a_chunked_body_that_fits_goes_up(ruled, standin):
+def test_a_chunked_body_that_fits_goes_up(ruled, mock):
     with Tunnel(ruled, "api.test") as tunnel:
         head = "POST /echo HTTP/1.1\r\nHost: api.test\r\nX-Test-Id: fits\r\nTransfer-Encoding: chunked\r\n\r\n"
         tunnel.send(head.encode() + b"400\r\n" + b"x" * 1024 + b"\r\n0\r\n\r\n")
         answer = tunnel.response("POST")
-    assert answer.get("proxy-status") is None and standin.requests("fits")
+    assert answer.get("proxy-status") is None and mock.requests("fits")

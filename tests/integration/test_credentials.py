@@ -34,7 +34,7 @@ def echo(answer):
     return what
 
 
-def test_the_real_key_reaches_the_upstream_in_place_of_the_placeholder(shared, standin):
+def test_the_real_key_reaches_the_upstream_in_place_of_the_placeholder(shared, mock):
     with Tunnel(shared, "api.test") as tunnel:
         what = echo(tunnel.ask("GET", "/test/echo", [("x-api-key", PLACEHOLDER)]))
     assert [v for n, v in what["fields"] if n.lower() == "x-api-key"] == ["sha256:" + FINGERPRINT]
@@ -72,23 +72,23 @@ def test_a_carrier_in_trailers_does_not_ride_along(shared):
 
 
 @pytest.mark.parametrize("name, value", [c for c in CARRIERS if c[0] != "Proxy-Authorization"])
-def test_without_a_credential_a_carrier_is_refused_by_name(shared, standin, name, value):
+def test_without_a_credential_a_carrier_is_refused_by_name(shared, mock, name, value):
     test_id = "carrier " + name
     with Tunnel(shared, "open.test") as tunnel:
         answer = tunnel.ask("GET", "/test/echo", [(name, value), ("X-Test-Id", test_id)])
     assert answer.status == 403
     assert name.lower() in answer.text().lower(), "it says which field"
     assert value not in answer.text(), "and not its value"
-    standin.never(test_id)
+    mock.never(test_id)
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_without_a_credential_a_query_carrier_is_refused(shared, standin, name):
+def test_without_a_credential_a_query_carrier_is_refused(shared, mock, name):
     with Tunnel(shared, "open.test") as tunnel:
         answer = tunnel.ask("GET", f"/test/echo?{name}=attackers-own", [("X-Test-Id", "q " + name)])
     assert answer.status == 403
     assert "attackers-own" not in answer.text()
-    standin.never("q " + name)
+    mock.never("q " + name)
 
 
 def test_client_auth_pass_lets_the_clients_own_through(shared):
@@ -106,14 +106,14 @@ def test_no_proxy_authorization_ever_goes_upstream(shared):
 
 
 @pytest.mark.parametrize("method", ["TRACE", "trace", "CONNECT"])
-def test_a_method_that_reflects_never_carries_a_credential(shared, standin, method):
+def test_a_method_that_reflects_never_carries_a_credential(shared, mock, method):
     with Tunnel(shared, "api.test") as tunnel:
         answer = tunnel.ask(method, "/test/echo", [("X-Test-Id", "reflect " + method)])
     assert answer.status >= 400
-    standin.never("reflect " + method)
+    mock.never("reflect " + method)
 
 
-def test_a_credential_goes_to_its_hosts_alone_whatever_a_rule_says(daemon, standin):
+def test_a_credential_goes_to_its_hosts_alone_whatever_a_rule_says(daemon, mock):
     """The rule is the mistake; the credential's own binding catches it, at check or at run time."""
     rules = [{"allow": "https://open.test", "credential": "main"}]
     one = daemon(rules=rules, start=False)
@@ -125,10 +125,10 @@ def test_a_credential_goes_to_its_hosts_alone_whatever_a_rule_says(daemon, stand
     one.baseline = one.descriptors()
     with Tunnel(one, "open.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo", [("X-Test-Id", "binding")]).status == 403
-    standin.never("binding")
+    mock.never("binding")
 
 
-def test_a_wildcard_rule_does_not_take_the_credential_along(daemon, standin):
+def test_a_wildcard_rule_does_not_take_the_credential_along(daemon, mock):
     rules = [{"allow": "https://*.test", "credential": "main"}]
     one = daemon(rules=rules, start=False)
     if not one.spawn():
@@ -138,7 +138,7 @@ def test_a_wildcard_rule_does_not_take_the_credential_along(daemon, standin):
     one.baseline = one.descriptors()
     with Tunnel(one, "a.wild.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo", [("X-Test-Id", "wild")]).status == 403
-    standin.never("wild")
+    mock.never("wild")
 
 
 def test_bearer_and_several_fields(daemon):
@@ -165,7 +165,7 @@ def test_a_value_from_the_environment_is_not_in_the_workers(daemon):
             assert b"THE_KEY" not in file.read()
 
 
-def test_a_missing_secret_is_503_and_says_which(daemon, standin):
+def test_a_missing_secret_is_503_and_says_which(daemon, mock):
     one = daemon(secret=None)
     with Tunnel(one, "api.test") as tunnel:
         answer = tunnel.ask("GET", "/test/echo", [("X-Test-Id", "no secret"), ("x-api-key", PLACEHOLDER)])
@@ -174,17 +174,17 @@ def test_a_missing_secret_is_503_and_says_which(daemon, standin):
         assert one.folder not in answer.text(), "no path of the host"
     with Tunnel(one, "open.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo").status == 200, "others go on"
-    standin.never("no secret")
+    mock.never("no secret")
 
 
 @pytest.mark.parametrize("bad", ["line\nbreak: x", "cr\rx", "nul\x00x", "bell\x07"])
-def test_a_secret_that_no_field_can_hold_goes_nowhere_and_is_not_shown(daemon, standin, bad):
+def test_a_secret_that_no_field_can_hold_goes_nowhere_and_is_not_shown(daemon, mock, bad):
     one = daemon(secret="top" + bad + "top")
     with Tunnel(one, "api.test") as tunnel:
         answer = tunnel.ask("GET", "/test/echo", [("X-Test-Id", "bad secret")])
     assert answer.status in (500, 503)
     assert "top" not in answer.text() and "toptop" not in one.stderr()
-    standin.never("bad secret")
+    mock.never("bad secret")
 
 
 def test_the_value_is_in_no_log_no_journal_and_no_error(daemon, curl):
@@ -204,13 +204,13 @@ def test_the_value_is_in_no_log_no_journal_and_no_error(daemon, curl):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="reading another process's memory map needs root")
-def test_the_value_is_in_no_readable_page_of_the_worker(shared, standin):
+def test_the_value_is_in_no_readable_page_of_the_worker(shared, mock):
     """At rest, with a debugger's rights: it lies in pages without access or nowhere; no library, no
     buffer and no stack kept a copy."""
     with Tunnel(shared, "api.test") as tunnel:
         for _ in range(5):
             assert tunnel.ask("POST", "/test/echo", body=b"x" * 1000).status == 200
-    shared.settle([standin])
+    shared.settle([mock])
     assert readable.found(shared.worker_pid(), [SECRET.encode()]) == []
 
 

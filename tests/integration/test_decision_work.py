@@ -32,13 +32,13 @@ def test_a_request_with_many_readings_of_a_long_path_takes_little_of_the_cpu(dae
         assert (seconds_of(one.worker_pid()) - before) / count < 0.04
 
 
-def test_what_would_take_too_many_steps_is_refused_and_the_next_request_is_not(daemon, standin):
+def test_what_would_take_too_many_steps_is_refused_and_the_next_request_is_not(daemon, mock):
     one = daemon(rules=denials(2000))
-    before = len(standin.events("request"))
+    before = len(mock.events("request"))
     with Tunnel(one, "open.test") as tunnel:
         answer = tunnel.ask("GET", PATH, [*FIELDS, ("Accept", "application/json")])
         assert (answer.status, answer.json()["keyhole"]["reason"]) == (403, "request_too_complex"), answer
-        assert len(standin.events("request")) == before
+        assert len(mock.events("request")) == before
         assert tunnel.ask("GET", "/test/echo", FIELDS).status == 200
     record = one.journal(event="deny")[0]
     assert record["reason"] == "request_too_complex" and "rule" not in record

@@ -38,10 +38,10 @@ NARROW = [
 
 
 @pytest.fixture(scope="module")
-def one(standin):
+def one(mock):
     from daemons import Daemons
 
-    with Daemons([standin]) as daemons:
+    with Daemons([mock]) as daemons:
         made = daemons({"site": {"rules": SITE}}, rules=RULES, start=False)
         made.config["listen"][0]["narrow"] = NARROW
         made.write(made.config)

@@ -122,10 +122,10 @@ class Setting:
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory, standin):
+def start(tmp_path_factory, mock):
     """start(origin): its server and a daemon before it; each once."""
     made = {}
-    daemons = Daemons([standin])
+    daemons = Daemons([mock])
 
     def get(name):
         if why := missing(name):

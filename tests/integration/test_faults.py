@@ -23,9 +23,9 @@ def serves(daemon):
         return tunnel.ask("GET", "/test/echo").status == 200
 
 
-def settled(daemon, standin):
+def settled(daemon, mock):
     """The worker's number of descriptors once everything rests."""
-    standin.close_idle()
+    mock.close_idle()
     last = [-1]
 
     def same():
@@ -124,27 +124,27 @@ STAGES = [
 
 @pytest.mark.skipif(os.getuid() != 0, reason="counting the worker's descriptors needs root")
 @pytest.mark.parametrize("stage", STAGES, ids=lambda s: s.__name__)
-def test_a_client_that_vanishes_leaves_no_descriptor(shared, standin, stage):
+def test_a_client_that_vanishes_leaves_no_descriptor(shared, mock, stage):
     stage(shared)
-    before = settled(shared, standin)
+    before = settled(shared, mock)
     for _ in range(20):
         stage(shared)
-    assert settled(shared, standin) <= before
+    assert settled(shared, mock) <= before
     assert serves(shared)
 
 
-def test_the_upstream_learns_that_the_client_went(shared, standin):
-    mark = standin.mark()
+def test_the_upstream_learns_that_the_client_went(shared, mock):
+    mark = mock.mark()
     with Tunnel(shared, "api.test") as tunnel:
         tunnel.start("GET", "/test/hold")
-        seen = until("the request", lambda: standin.events("request", mark, target="/test/hold"))
-    until("its end", lambda: standin.events("end", mark, conn=seen[0]["conn"]), 5)
+        seen = until("the request", lambda: mock.events("request", mark, target="/test/hold"))
+    until("its end", lambda: mock.events("end", mark, conn=seen[0]["conn"]), 5)
 
 
-def test_an_exchange_whose_client_went_is_closed_in_the_journal(shared, standin):
+def test_an_exchange_whose_client_went_is_closed_in_the_journal(shared, mock):
     with Tunnel(shared, "api.test") as tunnel:
         tunnel.start("GET", "/test/hold/vanished")
-        until("the request", lambda: standin.events("request", target="/test/hold/vanished"))
+        until("the request", lambda: mock.events("request", target="/test/hold/vanished"))
     records = until(
         "open and close", lambda: (r := shared.records_of("/test/hold/vanished")) and len(r) == 2 and r
     )
@@ -167,8 +167,8 @@ HELLOS = {
 
 
 @pytest.mark.parametrize("kind", HELLOS)
-def test_a_broken_hello_ends_its_connection_and_no_other(shared, standin, kind):
-    mark = standin.mark()
+def test_a_broken_hello_ends_its_connection_and_no_other(shared, mock, kind):
+    mark = mock.mark()
     with Tunnel(shared, "api.test") as other:
         for _ in range(5):
             with Wire(shared.socket_path) as wire:
@@ -178,7 +178,7 @@ def test_a_broken_hello_ends_its_connection_and_no_other(shared, standin, kind):
                     wire.send(HELLOS[kind])
                     wire.shutdown()
                 wire.rest()
-        assert standin.requests(since=mark) == []
+        assert mock.requests(since=mark) == []
         assert other.ask("GET", "/test/echo").status == 200
 
 
@@ -331,7 +331,7 @@ def tiny_disk():
         os.rmdir(folder)
 
 
-def test_a_full_disk_under_the_journal_stops_everything_and_space_lets_it_go_on(tiny_disk, daemon, standin):
+def test_a_full_disk_under_the_journal_stops_everything_and_space_lets_it_go_on(tiny_disk, daemon, mock):
     one = daemon({"audit": {"file": tiny_disk + "/audit.jsonl"}}, start=False)
     one.journal_path = tiny_disk + "/audit.jsonl"
     one.start()
@@ -346,7 +346,7 @@ def test_a_full_disk_under_the_journal_stops_everything_and_space_lets_it_go_on(
             answer = tunnel.ask("GET", f"/test/echo/full/{n}", [("X-Test-Id", f"full {n}")])
         if answer.status == 503:
             assert "journal" in answer.text()
-            assert not standin.requests(f"full {n}"), "forwarded without a record"
+            assert not mock.requests(f"full {n}"), "forwarded without a record"
             refused += 1
             if refused == 5:
                 break
@@ -360,7 +360,7 @@ def test_a_full_disk_under_the_journal_stops_everything_and_space_lets_it_go_on(
     os.unlink(ballast)
     until("it serves again", lambda: serves(one))
     opened = {r.get("url.path") for r in one.journal()}
-    reached = {e["target"] for e in standin.requests() if e["target"].startswith("/test/echo/full/")}
+    reached = {e["target"] for e in mock.requests() if e["target"].startswith("/test/echo/full/")}
     assert reached <= opened
 
 
@@ -451,9 +451,9 @@ class Load:
 
 
 @pytest.mark.alone
-def test_a_worker_killed_ten_times_under_load_loses_no_record(daemon, standin):
+def test_a_worker_killed_ten_times_under_load_loses_no_record(daemon, mock):
     one = daemon()
-    mark = standin.mark()
+    mark = mock.mark()
     pauses = []
     with Load(one) as load:
         for _ in range(10):
@@ -471,7 +471,7 @@ def test_a_worker_killed_ten_times_under_load_loses_no_record(daemon, standin):
     one.stop()
     one.verify()
     opened = {r["url.path"] for r in one.journal(event="open")}
-    reached = {e["target"] for e in standin.requests(since=mark)}
+    reached = {e["target"] for e in mock.requests(since=mark)}
     assert len(reached) > 400
     assert reached <= opened, f"unrecorded: {sorted(reached - opened)[:5]}"
     one.checked = False
@@ -483,9 +483,9 @@ def _try(daemon):
     return False
 
 
-def test_a_daemon_killed_outright_is_continued(daemon, standin):
+def test_a_daemon_killed_outright_is_continued(daemon, mock):
     one = daemon()
-    mark = standin.mark()
+    mark = mock.mark()
     with Load(one, 3) as load:
         until("load", lambda: load.served > 50)
         one.process.kill()
@@ -495,7 +495,7 @@ def test_a_daemon_killed_outright_is_continued(daemon, standin):
     one.stop()
     one.verify()
     opened = {r["url.path"] for r in one.journal(event="open")}
-    assert {e["target"] for e in standin.requests(since=mark)} <= opened
+    assert {e["target"] for e in mock.requests(since=mark)} <= opened
     one.checked = False
 
 

@@ -101,26 +101,26 @@ DENYING = [
 
 
 @pytest.mark.parametrize("lists", DENYING, ids=str)
-def test_an_address_that_a_list_denies_is_not_dialled(start, standin, lists):
+def test_an_address_that_a_list_denies_is_not_dialled(start, mock, lists):
     one = start(tenant=lists)
-    mark = standin.mark()
+    mark = mock.mark()
     refused(get(one))
-    assert not standin.events(since=mark)
+    assert not mock.events(since=mark)
     end = end_of(one)
     assert end["reason"] == "geo_prohibited" and HOME in end["detail"]
     assert "network.peer.address" not in end
 
 
 @pytest.mark.parametrize("level", ["site", "tenant", "site's rule", "rule"])
-def test_what_one_level_denies_no_other_allows(start, standin, level):
+def test_what_one_level_denies_no_other_allows(start, mock, level):
     deny, allow = {"deny_countries": [HOME]}, {"allow_countries": [HOME]}
     lists = {name: deny if name == level else allow for name in ["site", "tenant", "site's rule", "rule"]}
     one = start(site=lists["site"], tenant=lists["tenant"],
                 site_rules=[{"allow": "https://**", "geo": lists["site's rule"]}],
                 rules=[{"allow": "https://open.test", "geo": lists["rule"]}])  # fmt: skip
-    mark = standin.mark()
+    mark = mock.mark()
     refused(get(one))
-    assert not standin.events(since=mark)
+    assert not mock.events(since=mark)
     assert level.split("'")[0] in end_of(one)["detail"]
 
 
@@ -194,36 +194,36 @@ class Listener:
         self.sock.close()
 
 
-def test_of_a_names_addresses_only_those_that_may_be_are_dialled(start, fake_dns, standin):
+def test_of_a_names_addresses_only_those_that_may_be_are_dialled(start, fake_dns, mock):
     """The forbidden one comes first, and is there."""
-    trap = Listener("127.2.0.1", standin.port)
+    trap = Listener("127.2.0.1", mock.port)
     fake_dns.names["open.test"] = ["127.2.0.1", "127.0.0.1"]
     one = start(tenant={"deny_countries": [AWAY]},
-                rules=[{"allow": f"https://open.test:{standin.port}"}],
+                rules=[{"allow": f"https://open.test:{mock.port}"}],
                 upstream={"resolve": None, "nameservers": [fake_dns.address],
                           "allow_addresses": ["127.0.0.0/8"]})  # fmt: skip
     try:
-        assert get_at(one, standin.port).status == 200
+        assert get_at(one, mock.port).status == 200
         assert trap.came == 0
         assert end_of(one)["geo.country.iso_code"] == HOME
     finally:
         trap.close()
 
 
-def test_a_name_that_moves_abroad_between_two_answers_is_refused(start, fake_dns, standin):
-    trap = Listener("127.2.0.1", standin.port)
+def test_a_name_that_moves_abroad_between_two_answers_is_refused(start, fake_dns, mock):
+    trap = Listener("127.2.0.1", mock.port)
     fake_dns.names["open.test"] = ["127.0.0.1"]
     one = start(tenant={"allow_countries": [HOME]},
-                rules=[{"allow": f"https://open.test:{standin.port}"}],
+                rules=[{"allow": f"https://open.test:{mock.port}"}],
                 upstream={"resolve": None, "nameservers": [fake_dns.address],
                           "allow_addresses": ["127.0.0.0/8"]})  # fmt: skip
     try:
-        assert get_at(one, standin.port).status == 200
+        assert get_at(one, mock.port).status == 200
         fake_dns.names["open.test"] = ["127.2.0.1"]
 
         def is_refused():
-            standin.close_idle()
-            return get_at(one, standin.port).status == 403
+            mock.close_idle()
+            return get_at(one, mock.port).status == 403
 
         until("the new answer is asked for", is_refused)
         assert trap.came == 0
@@ -232,26 +232,26 @@ def test_a_name_that_moves_abroad_between_two_answers_is_refused(start, fake_dns
 
 
 @pytest.mark.parametrize("alpn", [["http/1.1"], ["h2", "http/1.1"]], ids=["h1", "h2"])
-def test_a_connection_dialled_under_no_lists_is_not_lent_where_some_hold(start, standin, alpn):
+def test_a_connection_dialled_under_no_lists_is_not_lent_where_some_hold(start, mock, alpn):
     """Both rules lead to the same host; only what the second allows has to lie elsewhere."""
     one = start(rules=[{"allow": "https://open.test/test/**"},
                        {"allow": "https://open.test/**", "geo": {"deny_countries": [HOME]}}],
                 upstream={"http2": "h2" in alpn})  # fmt: skip
     with Tunnel(one, "open.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo").status == 200
-        mark = standin.mark()
+        mark = mock.mark()
         refused(tunnel.ask("GET", "/elsewhere"))
-        assert not standin.events("request", since=mark)
+        assert not mock.events("request", since=mark)
         assert tunnel.ask("GET", "/test/echo").status == 200
 
 
-def test_a_tunnel_that_nobody_reads_is_judged_too(start, standin):
+def test_a_tunnel_that_nobody_reads_is_judged_too(start, mock):
     one = start(rules=[{"allow": "tcp://open.test:443", "geo": {"deny_asns": [64500]}}])
-    mark = standin.mark()
+    mark = mock.mark()
     with pytest.raises(Refused) as tunnel:
         get(one)
     refused(tunnel.value.response)
-    assert not standin.events(since=mark)
+    assert not mock.events(since=mark)
 
 
 # --- databases that change ------------------------------------------------------------------------
@@ -365,8 +365,8 @@ def behind(start, proxy, fake_dns, **lists):
                                     "proxy": {"url": proxy.url, "resolve_locally": True}})  # fmt: skip
 
 
-def test_an_address_that_the_proxy_is_told_is_judged_first(start, fake_dns, standin, databases):
-    proxy = ConnectProxy({"*": standin.address})
+def test_an_address_that_the_proxy_is_told_is_judged_first(start, fake_dns, mock, databases):
+    proxy = ConnectProxy({"*": mock.address})
     try:
         one = behind(start, proxy, fake_dns, tenant={"deny_countries": [AWAY]})
         assert get(one).status == 200
@@ -475,15 +475,15 @@ class Ordinary(Daemon):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become somebody else")
-def test_an_ordinary_users_worker_takes_other_databases_too(standin, databases, tmp_path_factory):
+def test_an_ordinary_users_worker_takes_other_databases_too(mock, databases, tmp_path_factory):
     folder = tmp_path_factory.mktemp("ordinary")
     for path in [folder, *folder.parents][:-2]:
         os.chmod(path, 0o755)
     mmdb.write(folder / "c", {"127.0.0.0/16": country(HOME)})
     os.chmod(folder / "c", 0o644)
-    with open(standin.ca, "rb") as file:
+    with open(mock.ca, "rb") as file:
         (folder / "roots").write_bytes(file.read())
-    config = copy.deepcopy(base_config(standin))
+    config = copy.deepcopy(base_config(mock))
     config["upstream"].update(ca_file=str(folder / "roots"), geo={"country_db": str(folder / "c")})
     config["tenants"]["acme"]["geo"] = {"deny_countries": [AWAY]}
     one = Ordinary(config)

@@ -80,58 +80,58 @@ def test_the_refusal_names_the_class_and_not_what_else_is_there(daemon, fake_dns
     assert "metadata" in text or "link-local" in text
 
 
-def test_allow_addresses_opens_exactly_what_it_says(daemon, fake_dns, standin):
+def test_allow_addresses_opens_exactly_what_it_says(daemon, fake_dns, mock):
     overrides, rules = open_rules(fake_dns, allow_addresses=["127.0.0.1/32"])
-    rules = [{"allow": f"https://**:{standin.port}"}]
+    rules = [{"allow": f"https://**:{mock.port}"}]
     one = daemon(overrides, rules=rules)
     fake_dns.names["api.test"] = ["127.0.0.1"]
     fake_dns.names["open.test"] = ["127.0.0.2"]
-    with Tunnel(one, "api.test", standin.port) as tunnel:
-        assert tunnel.ask("GET", "/test/echo", host=f"api.test:{standin.port}").status == 200
-    with Tunnel(one, "open.test", standin.port) as tunnel:
-        assert tunnel.ask("GET", "/test/echo", host=f"open.test:{standin.port}").status == 403
+    with Tunnel(one, "api.test", mock.port) as tunnel:
+        assert tunnel.ask("GET", "/test/echo", host=f"api.test:{mock.port}").status == 200
+    with Tunnel(one, "open.test", mock.port) as tunnel:
+        assert tunnel.ask("GET", "/test/echo", host=f"open.test:{mock.port}").status == 403
 
 
-def test_a_mixed_answer_is_dialled_only_where_it_may_be(daemon, fake_dns, standin):
+def test_a_mixed_answer_is_dialled_only_where_it_may_be(daemon, fake_dns, mock):
     """One good address among bad ones: never the bad ones."""
     overrides, _ = open_rules(fake_dns, allow_addresses=["127.0.0.1/32"])
-    one = daemon(overrides, rules=[{"allow": f"https://**:{standin.port}"}])
+    one = daemon(overrides, rules=[{"allow": f"https://**:{mock.port}"}])
     fake_dns.names["api.test"] = ["127.0.0.3", "10.1.2.3", "::1", "127.0.0.1"]
-    with Tunnel(one, "api.test", standin.port) as tunnel:
-        assert tunnel.ask("GET", "/test/echo", host=f"api.test:{standin.port}").status == 200
+    with Tunnel(one, "api.test", mock.port) as tunnel:
+        assert tunnel.ask("GET", "/test/echo", host=f"api.test:{mock.port}").status == 200
 
 
-def test_a_name_that_changes_its_mind_is_judged_each_time(daemon, fake_dns, standin):
+def test_a_name_that_changes_its_mind_is_judged_each_time(daemon, fake_dns, mock):
     """DNS rebinding: what is checked is what is dialled, not what the name said before."""
     overrides, _ = open_rules(fake_dns, allow_addresses=["127.0.0.1/32"])
-    one = daemon(overrides, rules=[{"allow": f"https://**:{standin.port}"}])
+    one = daemon(overrides, rules=[{"allow": f"https://**:{mock.port}"}])
     turns = iter(["127.0.0.1", "127.0.0.2", "169.254.169.254"] + ["127.0.0.2"] * 50)
     fake_dns.names["api.test"] = lambda: [next(turns)]
     for _ in range(4):
-        with Tunnel(one, "api.test", standin.port) as tunnel:
+        with Tunnel(one, "api.test", mock.port) as tunnel:
             answer = tunnel.ask("GET", "/test/echo", [("Connection", "close")],
-                                host=f"api.test:{standin.port}")  # fmt: skip
+                                host=f"api.test:{mock.port}")  # fmt: skip
         assert answer.status in (200, 403)
         if answer.status == 403:
             assert "destination_ip_prohibited" in answer.get("proxy-status")
 
 
-def test_a_truncated_answer_is_asked_again_over_tcp(daemon, fake_dns, standin):
+def test_a_truncated_answer_is_asked_again_over_tcp(daemon, fake_dns, mock):
     overrides, _ = open_rules(fake_dns, allow_addresses=["127.0.0.1/32"])
-    one = daemon(overrides, rules=[{"allow": f"https://**:{standin.port}"}])
+    one = daemon(overrides, rules=[{"allow": f"https://**:{mock.port}"}])
     fake_dns.names["api.test"] = ("truncated", ["127.0.0.1"])
-    with Tunnel(one, "api.test", standin.port) as tunnel:
-        assert tunnel.ask("GET", "/test/echo", host=f"api.test:{standin.port}").status == 200
+    with Tunnel(one, "api.test", mock.port) as tunnel:
+        assert tunnel.ask("GET", "/test/echo", host=f"api.test:{mock.port}").status == 200
 
 
-def test_a_pin_is_the_operators_word(shared, standin):
+def test_a_pin_is_the_operators_word(shared, mock):
     """upstream.resolve leads to loopback here, and needs no exception of the guard."""
     with Tunnel(shared, "api.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo").status == 200
 
 
-def test_no_pin_reaches_a_neighbour_of_its_name(shared, standin):
-    mark = standin.mark()
+def test_no_pin_reaches_a_neighbour_of_its_name(shared, mock):
+    mark = mock.mark()
     with Tunnel(shared, "sub.api.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo").status == 403
-    assert standin.requests(since=mark) == []
+    assert mock.requests(since=mark) == []

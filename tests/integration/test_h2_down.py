@@ -16,7 +16,7 @@ from harness import FINGERPRINT, PATIENCE, SECRET, Tunnel, until
 from hyperframe.frame import RstStreamFrame, WindowUpdateFrame
 
 
-def test_a_request_goes_up_with_the_credential_and_its_answer_comes_back(shared, standin):
+def test_a_request_goes_up_with_the_credential_and_its_answer_comes_back(shared, mock):
     with h2_tunnel(shared, "api.test") as client:
         answer = client.ask("GET", "/test/echo?case=h2-first", [("x-a", "1")])
     seen = answer.json()
@@ -108,8 +108,8 @@ def test_streams_of_one_connection_run_side_by_side(shared):
         assert client.ask("GET", "/test/status?code=204").status == 204
 
 
-def test_a_refusal_disturbs_no_other_stream(shared, standin):
-    mark = standin.mark()
+def test_a_refusal_disturbs_no_other_stream(shared, mock):
+    mark = mock.mark()
     with h2_tunnel(shared, "open.test") as client:
         slow = client.start("GET", "/test/sse?n=5&ms=30")
         refused = client.start("GET", "/test/echo", [("authorization", "Bearer x")])
@@ -118,13 +118,13 @@ def test_a_refusal_disturbs_no_other_stream(shared, standin):
         assert "keyhole" in answer.get("proxy-status")
         assert client.wait(slow).status == 200
         assert client.ask("GET", "/test/echo").status == 200
-    assert not standin.requests("authorization", since=mark)
+    assert not mock.requests("authorization", since=mark)
 
 
 @pytest.mark.parametrize("authority", ["other.test", "api.test:444", "api.test.", "u@api.test", "a b"])
-def test_each_request_of_a_connection_must_name_the_tunnels_authority(shared, standin, authority):
+def test_each_request_of_a_connection_must_name_the_tunnels_authority(shared, mock, authority):
     """Coalesced hosts: a certificate may cover several, the tunnel leads to one."""
-    mark = standin.mark()
+    mark = mock.mark()
     with h2_tunnel(shared, "open.test") as client:
         stream = client.start("GET", "/test/echo", authority=authority)
         try:
@@ -132,24 +132,24 @@ def test_each_request_of_a_connection_must_name_the_tunnels_authority(shared, st
         except Reset as reset:
             assert reset.code == 1
         assert client.ask("GET", "/test/echo").status == 200, "the others go on"
-    assert len(standin.requests(since=mark)) == 1
+    assert len(mock.requests(since=mark)) == 1
 
 
-def test_every_request_of_one_connection_is_decided(daemon, standin):
+def test_every_request_of_one_connection_is_decided(daemon, mock):
     d = daemon(rules=[{"allow": "GET https://open.test/test/echo"}])
-    mark = standin.mark()
+    mark = mock.mark()
     with h2_tunnel(d, "open.test") as client:
         for _ in range(3):
             assert client.ask("GET", "/test/echo").status == 200
             assert client.ask("POST", "/test/echo", body=b"x").status == 403
             assert client.ask("GET", "/test/bytes?n=1").status == 403
-    assert len(standin.requests(since=mark)) == 3
+    assert len(mock.requests(since=mark)) == 3
     assert len(d.journal(event="deny")) == 6
 
 
-def test_hosts_of_one_connection_are_each_decided(shared, standin):
+def test_hosts_of_one_connection_are_each_decided(shared, mock):
     """Straight on the socket no tunnel binds them: one is allowed, the next is not, whichever came before."""
-    mark = standin.mark()
+    mark = mock.mark()
     keyed = []
     with h2_plain(shared) as client:
         client.scheme = "https"
@@ -160,7 +160,7 @@ def test_hosts_of_one_connection_are_each_decided(shared, standin):
             assert [a.status for a in answers] == [200, 403, 200, 403]
             keyed += [FINGERPRINT in a.text() for a in (answers[0], answers[2])]
     assert keyed == [True, False] * 3, "each has its own credential, or none"
-    assert len(standin.requests(since=mark)) == 6
+    assert len(mock.requests(since=mark)) == 6
 
 
 def test_scheme_must_be_the_tunnels(shared):
@@ -245,7 +245,7 @@ def test_events_leave_as_they_come(shared):
     assert times[-1] - times[0] > 0.2, "not all at once"
 
 
-def test_a_reader_that_opens_no_window_holds_its_upstream_back(shared, standin):
+def test_a_reader_that_opens_no_window_holds_its_upstream_back(shared, mock):
     """64 KiB of window, and what is on the way: not the hundred megabytes."""
     with h2_tunnel(shared, "open.test", window=65535, acknowledge=False) as client:
         pid = shared.worker_pid()
@@ -277,19 +277,19 @@ def test_an_upload_that_nobody_reads_waits(shared):
         assert sent < 16 << 20, "the window was not opened for what nobody takes"
 
 
-def test_a_stream_that_is_given_up_ends_upstream(shared, standin):
-    mark = standin.mark()
+def test_a_stream_that_is_given_up_ends_upstream(shared, mock):
+    mark = mock.mark()
     with h2_tunnel(shared, "open.test") as client:
         stream = client.start("GET", "/test/hold")
-        until("it is upstream", lambda: standin.requests(since=mark))
+        until("it is upstream", lambda: mock.requests(since=mark))
         client.h2.reset_stream(stream, 8)
         client.flush()
-        until("it has ended there", lambda: standin.events("end", since=mark))
+        until("it has ended there", lambda: mock.events("end", since=mark))
         assert client.ask("GET", "/test/echo").status == 200
 
 
-def test_plain_http2_inside_a_tunnel(daemon, plain_standin):
-    config = {"upstream": {"resolve": {"plain.test": plain_standin.address}}}
+def test_plain_http2_inside_a_tunnel(daemon, plain_mock):
+    config = {"upstream": {"resolve": {"plain.test": plain_mock.address}}}
     d = daemon(config, rules=[{"allow": "http://plain.test"}])
     with h2_plain(d) as outer:
         answer = outer.ask("GET", "/test/echo", authority="plain.test")
@@ -361,7 +361,7 @@ def test_a_stream_that_moves_all_the_time_does_not_outlast_timeouts_total(daemon
     until("its close", lambda: "timeouts.total" in str(d.records_of("/test/bytes")))
 
 
-def test_what_waits_for_a_connection_does_not_outlast_timeouts_total(daemon, standin):
+def test_what_waits_for_a_connection_does_not_outlast_timeouts_total(daemon, mock):
     """However long each step may take by its own timeout."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as mute:
         d = daemon({"upstream": {"resolve": {"mute.test": "127.0.0.1:%d" % mute.getsockname()[1]}},
@@ -377,7 +377,7 @@ def test_what_waits_for_a_connection_does_not_outlast_timeouts_total(daemon, sta
         assert time.monotonic() - began < 8
 
 
-def test_what_new_rules_forbid_ends_and_the_rest_goes_on(daemon, standin):
+def test_what_new_rules_forbid_ends_and_the_rest_goes_on(daemon, mock):
     d = daemon(rules=[{"allow": "https://open.test"}])
     with h2_tunnel(d, "open.test") as client:
         hold = client.start("GET", "/test/hold")

@@ -126,19 +126,19 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("kind", MALFORMED)
-def test_what_is_malformed_ends_its_stream_and_goes_nowhere(shared, standin, kind):
+def test_what_is_malformed_ends_its_stream_and_goes_nowhere(shared, mock, kind):
     with h2_tunnel(shared, "open.test") as client:
-        mark = standin.mark()
+        mark = mock.mark()
         number = raw_stream(client, *MALFORMED[kind])
         what, code = outcome(client, number)
         assert (what, code) == ("reset", PROTOCOL_ERROR) or (what == "status" and (400 <= code < 500 or code == 501)), (
             what, code)  # fmt: skip
-        assert len(standin.requests(since=mark)) == 1, "only the good one before it came through"
+        assert len(mock.requests(since=mark)) == 1, "only the good one before it came through"
     assert is_alive(shared)
 
 
 @pytest.mark.parametrize("data, length", [(b"abc", 5), (b"abcdefg", 5), (b"", 5)])
-def test_a_length_that_data_disagrees_with(shared, standin, data, length):
+def test_a_length_that_data_disagrees_with(shared, mock, data, length):
     """Its head may be upstream by then; that it is whole, no upstream is told."""
     path = f"/test/echo/disagrees-{len(data)}-{length}"
     with h2_tunnel(shared, "open.test") as client:
@@ -159,14 +159,14 @@ def test_unknown_frames_and_flags_are_ignored(shared):
         assert client.ask("GET", "/test/echo").status == 200
 
 
-def test_a_head_past_the_cap_is_answered_431(shared, standin):
-    mark = standin.mark()
+def test_a_head_past_the_cap_is_answered_431(shared, mock):
+    mark = mock.mark()
     with h2_tunnel(shared, "open.test") as client:
         fields = [(f"x-{n}", "y" * 1000) for n in range(100)]
         assert client.ask("GET", "/test/echo", fields).status == 431
         assert client.ask("GET", "/test/echo", [(f"x-{n}", "") for n in range(129)]).status == 431
         assert client.ask("GET", "/test/echo").status == 200
-    assert len(standin.requests(since=mark)) == 1
+    assert len(mock.requests(since=mark)) == 1
 
 
 def test_an_hpack_bomb_ends_the_connection(shared):
@@ -220,16 +220,16 @@ FLOODS = {
 
 
 @pytest.mark.parametrize("kind", FLOODS)
-def test_a_flood_ends_the_connection_and_disturbs_nobody(shared, standin, kind):
+def test_a_flood_ends_the_connection_and_disturbs_nobody(shared, mock, kind):
     with h2_tunnel(shared, "open.test") as bystander, h2_tunnel(shared, "open.test") as client:
         client.ask("GET", "/test/echo")
-        mark = standin.mark()
+        mark = mock.mark()
         pid = shared.worker_pid()
         before = shared.resident_kib(pid)
         assert flood(client, FLOODS[kind]) in (ENHANCE_YOUR_CALM, PROTOCOL_ERROR, "closed")
         assert bystander.ask("GET", "/test/echo").status == 200
         assert shared.resident_kib(pid) - before < 8192
-        assert len(standin.requests(since=mark)) < 1000, "what a rapid reset gets through is bounded"
+        assert len(mock.requests(since=mark)) < 1000, "what a rapid reset gets through is bounded"
     assert is_alive(shared)
 
 
@@ -269,7 +269,7 @@ def test_connection_errors_end_in_goaway(shared, kind):
     assert is_alive(shared)
 
 
-def test_more_streams_than_offered_are_refused(shared, standin):
+def test_more_streams_than_offered_are_refused(shared, mock):
     with h2_tunnel(shared, "open.test") as client:
         client.ask("GET", "/test/echo")
         most = client.h2.remote_settings.max_concurrent_streams
@@ -291,19 +291,19 @@ def test_a_preface_that_breaks_off_or_is_another(shared):
     assert is_alive(shared)
 
 
-def test_an_h2c_offer_is_not_passed_on(shared, standin):
+def test_an_h2c_offer_is_not_passed_on(shared, mock):
     """RFC 9113 §3.1 took it out; passed on, it would carry requests that nobody has decided."""
-    mark = standin.mark()
+    mark = mock.mark()
     with Tunnel(shared, "open.test") as tunnel:
         answer = tunnel.ask("GET", "/test/echo", [("Connection", "Upgrade, HTTP2-Settings"),
                                                   ("Upgrade", "h2c"), ("HTTP2-Settings", "AAMAAABk")])  # fmt: skip
         assert answer.status == 200
-    fields = standin.requests(since=mark)[0]["fields"]
+    fields = mock.requests(since=mark)[0]["fields"]
     assert not {"upgrade", "http2-settings", "connection"} & {name.lower() for name in fields}, fields
-    mark = standin.mark()
+    mark = mock.mark()
     with Tunnel(shared, "open.test") as tunnel:  # without the option of Connection
         assert tunnel.ask("GET", "/test/echo", [("HTTP2-Settings", "AAMAAABk")]).status == 200
-    assert "http2-settings" not in {name.lower() for name in standin.requests(since=mark)[0]["fields"]}
+    assert "http2-settings" not in {name.lower() for name in mock.requests(since=mark)[0]["fields"]}
 
 
 def test_no_preface_after_tls_without_alpn(shared):

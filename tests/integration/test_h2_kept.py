@@ -29,9 +29,9 @@ def nowhere():
 
 
 @pytest.fixture
-def one(daemon, nowhere, standin):
+def one(daemon, nowhere, mock):
     return daemon({
-        "upstream": {"resolve": {"full.test": nowhere, "open.test": standin.address}},
+        "upstream": {"resolve": {"full.test": nowhere, "open.test": mock.address}},
         "timeouts": {"connect": "5m"},
     }, rules=[{"allow": "https://full.test"}, {"allow": "https://open.test"}])  # fmt: skip
 
@@ -70,7 +70,7 @@ def pump_all(clients):
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 65535], ids=["exchanges", "content"])
-def test_a_sandbox_that_opens_many_is_bounded_and_nobody_else_suffers(one, standin, content):
+def test_a_sandbox_that_opens_many_is_bounded_and_nobody_else_suffers(one, mock, content):
     pid = one.worker_pid()
     before = one.resident_kib(pid) // 1024
     each_mib = STREAMS * (32 + 4 + (64 if content else 0)) // 1024

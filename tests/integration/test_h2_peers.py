@@ -78,8 +78,8 @@ def test_curl_sends_many_at_a_time(shared, curl):
     assert sorted(done.stdout.split("\n"))[1:] == sorted(f"200 {n * 1000}" for n in range(40))
 
 
-def test_curl_with_prior_knowledge_is_proxied(daemon, plain_standin, relay):
-    d = daemon({"upstream": {"resolve": {"plain.test": plain_standin.address}}},
+def test_curl_with_prior_knowledge_is_proxied(daemon, plain_mock, relay):
+    d = daemon({"upstream": {"resolve": {"plain.test": plain_mock.address}}},
                rules=[{"allow": "http://plain.test"}])  # fmt: skip
     port = relay(d).port
 

@@ -125,13 +125,13 @@ def test_a_tunnel_that_is_not_read_holds_up_no_other(shared):
             assert ask(free, "/test/echo").status == 200
 
 
-def test_the_end_of_the_connection_ends_what_is_inside(shared, standin):
-    mark = standin.mark()
+def test_the_end_of_the_connection_ends_what_is_inside(shared, mock):
+    mark = mock.mark()
     with h2_plain(shared) as client:
         tunnel = https_in(client, shared, "open.test")
         tunnel.send("GET /test/hold HTTP/1.1\r\nHost: open.test\r\n\r\n")
-        until("it is upstream", lambda: standin.requests(since=mark))
-    until("it has ended there", lambda: standin.events("end", since=mark))
+        until("it is upstream", lambda: mock.requests(since=mark))
+    until("it has ended there", lambda: mock.events("end", since=mark))
 
 
 def test_tunnels_count_as_connections_of_the_sandbox(daemon):
@@ -152,7 +152,7 @@ def test_tunnels_count_as_connections_of_the_sandbox(daemon):
         until("its place is free", again)
 
 
-def test_two_thousand_tunnels_on_one_connection(daemon, standin):
+def test_two_thousand_tunnels_on_one_connection(daemon, mock):
     """All open at a time; then each serves a request, in any order."""
     d = daemon()
     with h2_plain(d) as client:

@@ -9,7 +9,7 @@ import struct
 import subprocess
 
 import pytest
-from common import FINGERPRINT, SECRET, finish, standin_module, until
+from common import FINGERPRINT, SECRET, finish, mock_module, until
 from daemons import NAMES, Daemons, base_config
 from h2client import h2_tunnel
 from harness import Tunnel, free_port
@@ -59,12 +59,12 @@ server.listen(Number(port), '127.0.0.1');
 
 
 class Server:
-    """A real server under the stand-in's CA."""
+    """A real server under the mock's CA."""
 
     def __init__(self, folder, command):
         self.port = free_port()
-        authority = standin_module.make_ca(folder)
-        cert, key = standin_module.make_leaf(folder, authority, NAMES)
+        authority = mock_module.make_ca(folder)
+        cert, key = mock_module.make_leaf(folder, authority, NAMES)
         self.ca = authority[0]
         self.address = f"127.0.0.1:{self.port}"
         www = os.path.join(folder, "www")

@@ -98,11 +98,11 @@ def test_the_new_process_runs_the_new_file(upgradable):
 
 @pytest.mark.skipif(not ROOT, reason="starts daemons of two users")
 @pytest.mark.parametrize("who", ["as-root", "as-user"])
-def test_the_worker_is_locked_in_as_before(upgradable, standin, who):
+def test_the_worker_is_locked_in_as_before(upgradable, mock, who):
     if who == "as-root":
         one = upgradable()
     else:
-        config = base_config(standin)
+        config = base_config(mock)
         one = Ordinary(config, start=False)
         upgradable.daemons.append(one)
         shutil.copy(config["upstream"]["ca_file"], os.path.join(one.folder, "extra.pem"))

@@ -16,11 +16,16 @@ from harness import KEYHOLE, PATIENCE, Closed, Tunnel, finish, until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
+# Versions of the handover that there were. Their HELLO has the type that it has now.
+OLD_VERSIONS = [1, 2, 3, 4]
 # What a binary of ours says first, and what it says then; run by the daemon in the place of one.
+# The types are those of src/keeper/handover_messages.h.
 FAKE = """#!/usr/bin/python3
 import os, socket, struct, sys, time
+HELLO, PREPARED, MOVED, FAILED = 32, 33, 34, 36
+OFFER, OFFER_QUOTA_SLOTS, MOVE = 40, 44, 46
 link = socket.socket(fileno=3)
-def say(kind, body=b"", version=4):
+def say(kind, body=b"", version=5):
     link.send(struct.pack(">II", kind, version) + body)
 def hear():
     data, _, _, _ = link.recvmsg(65536, 4096)
@@ -28,28 +33,32 @@ def hear():
 def text(value):
     return struct.pack(">I", len(value)) + value.encode()
 def offers():
-    while hear() != 34:  # one listener, no secret
+    # There are no dynamic sandboxes.
+    while hear() != OFFER_QUOTA_SLOTS:
         pass
 """
 SAYS = {
     "exits at once": "#!/bin/sh\nexit 3\n",
     "is killed": "#!/bin/sh\nkill -SEGV $$\n",
     "is no program": "what is this\n",
-    "has another version": FAKE + "say(32, text('9.9'), 5)\ntime.sleep(60)\n",
+    **{f"speaks version {n}": FAKE + f"say(32, text('0.1'), {n})\ntime.sleep(60)\n" for n in OLD_VERSIONS},
+    "speaks version 6": FAKE + "say(HELLO, text('9.9') + b'and more', 6)\ntime.sleep(60)\n",
     "says nonsense": FAKE + "link.send(b'xx')\ntime.sleep(60)\n",
-    "says what is not due": FAKE + "say(38)\ntime.sleep(60)\n",
-    "speaks a worker's words": FAKE + "say(8)\ntime.sleep(60)\n",
-    "hangs up": FAKE + "say(32, text('1'))\nlink.close()\ntime.sleep(60)\n",
-    "refuses": FAKE + "say(32, text('1'))\noffers()\nsay(41, text('not today'))\ntime.sleep(60)\n",
-    "dies while it is prepared": FAKE + "say(32, text('1'))\noffers()\nsay(36)\nhear()\n",
+    "says what is not due": FAKE + "say(MOVED)\ntime.sleep(60)\n",
+    "speaks a worker's words": FAKE + "say(2)\ntime.sleep(60)\n",
+    "speaks an old keeper's words": FAKE + "say(OFFER)\ntime.sleep(60)\n",
+    "says a hello that is none": FAKE + "say(HELLO, b'xx')\ntime.sleep(60)\n",
+    "hangs up": FAKE + "say(HELLO, text('1'))\nlink.close()\ntime.sleep(60)\n",
+    "refuses": FAKE + "say(HELLO, text('1'))\noffers()\nsay(FAILED, text('not today'))\ntime.sleep(60)\n",
+    "dies while it is prepared": FAKE + "say(HELLO, text('1'))\noffers()\nsay(PREPARED)\nhear()\n",
 }
 MOVES = """
 path = sys.argv[1]
-say(32, text("1"))
+say(HELLO, text("1"))
 offers()
 open(path + ".handover", "w").close()
-say(36)
-assert hear() == 37
+say(PREPARED)
+assert hear() == MOVE
 cut = CUT
 if cut: os.link(path, path + "." + cut)
 if ALL: os.rename(path + ".handover", path)
@@ -85,8 +94,10 @@ def test_a_new_binary_that_is_no_good_changes_nothing(upgradable, what):
     assert "nothing changes, this process goes on" in said
     if what == "exits at once":
         assert "status 3" in said
-    if what == "has another version":
-        assert "version 5" in said
+    if what.startswith("speaks version"):
+        assert f"the new binary {what} of the handover, this one 5 (restart instead)" in said
+    if "words" in what or "none" in what or what == "says nonsense":
+        assert "the new process is not understood (restart instead)" in said
     if what == "refuses":
         assert "not today" in said
     one.install()
@@ -113,7 +124,7 @@ def test_names_that_were_moved_are_put_back(upgradable, moved):
     cut = "%012d" % json.loads(open(one.journal_path).readlines()[-1])["seq"]
     script = MOVES.replace("CUT", repr(cut)).replace("ALL", str(moved == "all"))
     one.install(script=FAKE + script.replace("sys.argv[1]", repr(one.journal_path)))
-    fails(one)
+    assert "ended with status 0" in fails(one)  # it got as far as that
     assert [os.path.basename(p) for p in one.segment_paths()] == ["audit.jsonl"]
     one.install()
     one.hand_over()
@@ -428,23 +439,41 @@ def test_a_segment_that_is_missing_cut_or_changed_is_found(upgradable):
     put_back()
 
 
-def test_handover_by_hand_is_refused(tmp_path):
-    """The option is keyhole's own; what is on descriptor 3 must be a keeper."""
+def handed_over_by_hand(tmp_path, answer=None):
+    """Return: what `proxy --handover` says to the process before (None: there is none), and what it says then."""
     config = tmp_path / "k.yaml"
     config.write_text("version: 1\nlisten: [ { unix: d/s, tenant: a } ]\naudit: { file: a }\n"
                       "authority: { certificate: ca.pem, key: ca.key }\ntenants: { a: { rules: [] } }\n")  # fmt: skip
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    for fds in ([], [theirs.fileno()]):
+    with ours, theirs:
         done = subprocess.Popen(
             [KEYHOLE, "proxy", "--handover", "-c", str(config)], stderr=subprocess.PIPE, text=True,
-            preexec_fn=(lambda: os.dup2(theirs.fileno(), 3)) if fds else None, pass_fds=[3] if fds else [],
+            preexec_fn=(lambda: os.dup2(theirs.fileno(), 3)) if answer else None, pass_fds=[3] if answer else [],
         )  # fmt: skip
-        if fds:
-            assert struct.unpack(">II", ours.recv(4096)[:8]) == (32, 4)
-            ours.send(struct.pack(">II", 33, 1) + b"nonsense")
+        hello = ours.recv(4096) if answer else None
+        if answer:
+            ours.send(answer)
         _, said = done.communicate(timeout=PATIENCE)
-        assert done.returncode == 1
-        assert re.search("send SIGUSR2|not understood", said), said
-    ours.close()
-    theirs.close()
+    assert done.returncode == 1
     assert not os.path.exists(tmp_path / "a")
+    return hello, said
+
+
+def test_handover_by_hand_is_refused(tmp_path):
+    """The option is keyhole's own; what is on descriptor 3 must be a keeper."""
+    assert "send SIGUSR2" in handed_over_by_hand(tmp_path)[1]
+    assert "not understood" in handed_over_by_hand(tmp_path, struct.pack(">II", 40, 5) + b"nonsense")[1]
+
+
+def test_a_daemon_of_any_version_understands_our_hello(tmp_path):
+    """Those of versions 1 to 4 compare its type with 32, then its ref with their own version, and say that the new
+    binary speaks another one. They would not offer anything; were they to, it is not taken."""
+    version = subprocess.run([KEYHOLE, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    for n in OLD_VERSIONS:
+        hello, said = handed_over_by_hand(tmp_path, struct.pack(">II", 33, n))
+        assert hello == struct.pack(">III", 32, 5, len(version)) + version.encode()
+        assert "the offer is not understood (restart instead)" in said
+    _, said = handed_over_by_hand(tmp_path, struct.pack(">II", 40, 6))
+    assert "the process before speaks version 6 of the handover, this one 5 (restart instead)" in said
+    with open(os.path.join(HERE, "../../docs/upgrade.md"), encoding="utf-8") as page:
+        assert "has a version, which is 5 in this binary" in page.read()

@@ -105,12 +105,12 @@ def test_content_that_nothing_is_said_of_streams(start):
     assert what["body_bytes"] == 300_000
 
 
-def test_content_that_is_too_large_to_hold_is_413(start, standin):
+def test_content_that_is_too_large_to_hold_is_413(start, mock):
     one = start("webhook", limits={"held_content": "64KiB"})
     with Tunnel(one, "api.test") as tunnel:
         answer = tunnel.ask("POST", "/test/echo", [("X-Test-Id", "hmac large")], b"x" * 65537)
     assert answer.status == 413
-    standin.never("hmac large")
+    mock.never("hmac large")
 
 
 def test_nothing_of_the_clients_own_stays(start):
@@ -123,13 +123,13 @@ def test_nothing_of_the_clients_own_stays(start):
     assert found["cb-access-key"] == "my-key-id"
 
 
-def test_a_value_that_is_no_such_key_lets_nothing_out(start, standin):
+def test_a_value_that_is_no_such_key_lets_nothing_out(start, mock):
     one = start("exchange", value="#no base64 at all#")
     with Tunnel(one, "api.test") as tunnel:
         answer = tunnel.ask("GET", "/test/echo", [("X-Test-Id", "hmac key")])
     assert answer.status == 503 and "base64" in answer.text()
     assert "#no" not in answer.text() + one.stderr()
-    standin.never("hmac key")
+    mock.never("hmac key")
 
 
 def test_two_requests_have_two_nonces(start):

@@ -251,7 +251,7 @@ def test_what_a_refused_request_held_is_not_written_down(shared, request_text):
     assert "hunter2secret" not in shared.stderr()
 
 
-def test_trailers_bring_no_authentication(daemon, standin):
+def test_trailers_bring_no_authentication(daemon, mock):
     strange = daemon({"credentials": {"main": {"header": {"x-strange": "{}"}}}})
     with Tunnel(strange, "api.test") as tunnel:
         tunnel.start("POST", "/test/echo", [("Transfer-Encoding", "chunked")])
@@ -261,7 +261,7 @@ def test_trailers_bring_no_authentication(daemon, standin):
     assert answer.json()["trailers"] == [["X-Sum", "7"]]
 
 
-def test_a_flood_of_refusals_takes_no_record_from_anybody(daemon, standin):
+def test_a_flood_of_refusals_takes_no_record_from_anybody(daemon, mock):
     busy = daemon({"worker": {"threads": 1}})
     path = "/" + "q" * 1000
     query = "&".join(f"n{i:02}{'x' * 20}=" for i in range(30))

@@ -55,6 +55,28 @@ def test_the_worker_holds_the_journal_for_appending_and_for_reading_apart(daemon
     assert flags == sorted([os.O_RDONLY, os.O_WRONLY | os.O_APPEND])
 
 
+def test_what_a_worker_set_at_its_descriptors_of_the_journal_is_not_the_next_ones(daemon):
+    """Each opens the file anew: with flags that were shared, the next worker would write over its beginning."""
+    one = daemon()
+    assert ask(one) == 200
+    pid, folder = one.worker_pid(), f"/proc/{one.worker_pid()}/fd"
+    for fd in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(f"{folder}/{fd}") == one.journal_path:
+                copy = stolen(pid, int(fd))
+                # The lock-in refuses both; the keeper does not rely on it.
+                fcntl.fcntl(copy, fcntl.F_SETFL, 0)
+                os.lseek(copy, 0, os.SEEK_SET)
+                os.close(copy)
+    assert all(not f & os.O_APPEND for f in journal_descriptors(one))
+    checkpointed(one)
+    kill_worker(one)
+    flags = sorted(f & (os.O_ACCMODE | os.O_APPEND) for f in journal_descriptors(one))
+    assert flags == sorted([os.O_RDONLY, os.O_WRONLY | os.O_APPEND])
+    assert segments(one) == []
+    assert verify(one.journal_path)[0] == 0
+
+
 def checkpointed(one):
     """Long enough that the keeper was told of every record that is there."""
     size = os.path.getsize(one.journal_path)
@@ -192,9 +214,12 @@ def stolen(pid, fd):
         os.close(process)
 
 
+CHECKPOINT = 9  # include/keyhole/base/worker_messages.h
+
+
 def say_checkpoint(one, seq, end, head=b"\x11" * 32):
     with socket.socket(fileno=stolen(one.worker_pid(), 3)) as channel:
-        channel.send(struct.pack("!IIQI", 16, 0, seq, len(head)) + head + struct.pack("!Q", end))
+        channel.send(struct.pack("!IIQI", CHECKPOINT, 0, seq, len(head)) + head + struct.pack("!Q", end))
 
 
 def append(one, data):
@@ -216,9 +241,47 @@ def records(path):
         return [json.loads(line) for line in file if line.startswith('{"event":')]
 
 
-def sealed(event, seq, prev):
-    body = f'{{"event":"{event}","time":"2026-01-01T00:00:00.000Z","seq":{seq},"prev":"{prev}"'
+def sealed(event, seq, prev, detail=None):
+    more = f',"detail":"{detail}"' if detail else ""
+    body = f'{{"event":"{event}","time":"2026-01-01T00:00:00.000Z"{more},"seq":{seq},"prev":"{prev}"'
     return f'{body},"hash":"{hashlib.sha256(body.encode()).hexdigest()}"}}\n'.encode()
+
+
+def proc(pid, name, field):
+    with open(f"/proc/{pid}/{name}", encoding="ascii") as file:
+        return int(re.search(rf"^{field}:\s*(\d+)", file.read(), re.M).group(1))
+
+
+def test_a_worker_reads_the_journal_before_it_only_when_it_is_locked_in(daemon):
+    """Bytes that a worker which was taken over chose meet a parser; it has no more power than that one had."""
+    one = daemon()
+    assert ask(one) == 200
+    checkpointed(one)
+    old = one.worker_pid()
+    os.kill(old, signal.SIGSTOP)  # from here on the test is the worker
+    last, lines = records(one.journal_path)[-1], []
+    seq, head = last["seq"], last["hash"]
+    for _ in range(5000):
+        seq += 1
+        lines.append(sealed("drain", seq, head, "x" * 7000))
+        head = hashlib.sha256(lines[-1][: lines[-1].index(b',"hash"')]).hexdigest()
+    before = os.path.getsize(one.journal_path)
+    append(one, b"".join(lines))
+    os.kill(old, signal.SIGKILL)
+    seen = {0: 0, 2: 0}  # by the mode of seccomp: the most that had been read
+    end = time.monotonic() + PATIENCE
+    while max(seen.values()) < 30 << 20 and time.monotonic() < end:
+        with open(f"/proc/{one.process.pid}/task/{one.process.pid}/children", encoding="ascii") as file:
+            for pid in set(map(int, file.read().split())) - {old}:
+                with contextlib.suppress(OSError, AttributeError):
+                    was = proc(pid, "io", "rchar")  # read before the mode is
+                    mode = proc(pid, "status", "Seccomp")
+                    seen[mode] = max(seen[mode], was)
+    assert seen[2] >= 30 << 20, f"it was not seen reading: {seen}, {os.path.getsize(one.journal_path) - before}"
+    assert seen[0] < 1 << 20, seen
+    until("another worker serves", lambda: one.worker_pid() not in (None, old) and ask(one) == 200)
+    assert segments(one) == []
+    one.checked = False  # no daemon writes such records
 
 
 def restart(one):

@@ -15,7 +15,7 @@ import termios
 import threading
 
 import pytest
-from common import shut, standin_module, until
+from common import shut, mock_module, until
 from daemons import NAMES
 from harness import Tunnel
 
@@ -38,10 +38,10 @@ class Server:
 
     def __init__(self, folder):
         os.makedirs(folder, exist_ok=True)
-        authority = standin_module.make_ca(folder)
+        authority = mock_module.make_ca(folder)
         self.ca = authority[0]
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.load_cert_chain(*standin_module.make_leaf(folder, authority, NAMES))
+        self.context.load_cert_chain(*mock_module.make_leaf(folder, authority, NAMES))
         self.conns = []
         self.served = []  # (connection, content)
         self.listener = socket.create_server(("127.0.0.1", 0))

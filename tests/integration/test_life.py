@@ -1,4 +1,4 @@
-"""test_life.py - keeper and worker: start, cage, death, replacement, end.
+"""test_life.py - keeper and worker: start, lock-in, death, replacement, end.
 
 What looks into another process needs root; run by an ordinary user those tests say that they are
 skipped. What must also hold for a daemon of an ordinary user is run as one too.
@@ -57,10 +57,10 @@ class UserDaemon(Daemon):
 
 
 @pytest.fixture(params=BOTH)
-def each(request, daemon, standin):
+def each(request, daemon, mock):
     """A daemon with the base configuration, of root and of an ordinary user."""
     if request.param == "as-user" and ROOT:
-        config = base_config(standin)
+        config = base_config(mock)
         one = UserDaemon(config, start=False)
         shutil.copy(config["upstream"]["ca_file"], os.path.join(one.folder, "extra.pem"))
         config["upstream"]["ca_file"] = "extra.pem"
@@ -242,9 +242,9 @@ def test_a_journal_that_was_changed_is_not_continued(daemon):
     (64, True, ["16 KiB of hidden pages are all that RLIMIT_MEMLOCK allows", "can be swapped out"]),
     (4096, True, []),
 ])  # fmt: skip
-def test_what_can_not_be_locked_into_memory_is_said(standin, kib, serves, words):
+def test_what_can_not_be_locked_into_memory_is_said(mock, kib, serves, words):
     """By a user's daemon: root may lock what it likes."""
-    config = base_config(standin)
+    config = base_config(mock)
     one = (UserDaemon if ROOT else Daemon)(config, start=False)
     shutil.copy(config["upstream"]["ca_file"], os.path.join(one.folder, "extra.pem"))
     config["upstream"]["ca_file"] = "extra.pem"
@@ -283,7 +283,7 @@ def test_a_secret_in_the_environment_is_gone_from_it(daemon):
         assert b"OTHER=stays" in environment
 
 
-# --- the cage -------------------------------------------------------------------------------------
+# --- the lock-in -------------------------------------------------------------------------------------
 
 
 def test_the_worker_keeps_no_power(each):
@@ -301,7 +301,19 @@ def test_the_worker_keeps_no_power(each):
         assert int(status["CapBnd"], 16) == 0
 
 
-def test_every_thread_of_the_worker_is_caged(each):
+def test_the_worker_goes_before_the_keeper_and_takes_no_more_than_its_tasks(each):
+    def of(pid, name):
+        with open(f"/proc/{pid}/{name}", encoding="ascii") as file:
+            return file.read()
+
+    if not ROOT or isinstance(each, UserDaemon):
+        pytest.skip("an ordinary user's daemon has the limits of that user")
+    assert int(of(each.worker_pid(), "oom_score_adj")) > int(of(each.process.pid, "oom_score_adj"))
+    tasks = next(line.split()[2:4] for line in of(each.worker_pid(), "limits").splitlines() if line.startswith("Max processes"))
+    assert tasks == ["4096", "4096"]
+
+
+def test_every_thread_of_the_worker_is_locked_in(each):
     pid = each.worker_pid()
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/status", encoding="ascii") as file:
@@ -310,9 +322,10 @@ def test_every_thread_of_the_worker_is_caged(each):
 
 
 @needs_root
-def test_the_workers_environment_is_empty(each):
+def test_the_workers_environment_holds_nothing_of_the_keepers(each):
     with open(f"/proc/{each.worker_pid()}/environ", "rb") as file:
-        assert file.read() == b""
+        # With it, nothing is bound late, by code that would save a secret on the stack.
+        assert file.read() == b"LD_BIND_NOW=1\0"
     with open(f"/proc/{each.worker_pid()}/cmdline", "rb") as file:
         assert file.read() == b"keyhole\0worker\0"
 

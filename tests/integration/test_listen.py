@@ -80,7 +80,7 @@ def denials(daemon, **match):
 # --- TCP ------------------------------------------------------------------------------------------
 
 
-def test_every_spelling_of_the_token_opens_a_tunnel(tcp, standin):
+def test_every_spelling_of_the_token_opens_a_tunnel(tcp, mock):
     for field in GOOD:
         with TcpWire(tcp) as wire:
             assert wire.connect("api.test:443", field).status == 200, field
@@ -92,7 +92,7 @@ def test_every_spelling_of_the_token_opens_a_tunnel(tcp, standin):
     assert "peer.pid" not in record
 
 
-def test_without_it_407_and_the_connection_stays(tcp, standin):
+def test_without_it_407_and_the_connection_stays(tcp, mock):
     with TcpWire(tcp) as wire:
         for field in [None, *BAD, None]:
             answer = wire.connect("api.test:443", *([field] if field else []))
@@ -107,8 +107,8 @@ def test_without_it_407_and_the_connection_stays(tcp, standin):
     assert TOKEN not in open(tcp.journal_path).read() + tcp.stderr()
 
 
-def test_every_whole_url_shows_it(daemon, tmp_path, plain_standin):
-    one = start(daemon, "127.0.0.1", tmp_path, upstream={"resolve": {"plain.test": plain_standin.address}},
+def test_every_whole_url_shows_it(daemon, tmp_path, plain_mock):
+    one = start(daemon, "127.0.0.1", tmp_path, upstream={"resolve": {"plain.test": plain_mock.address}},
                 tenants={"acme": {"rules": [{"allow": "http://plain.test"}]}})  # fmt: skip
     name, value = GOOD[0].split(": ")
     with TcpWire(one) as wire:
@@ -118,7 +118,7 @@ def test_every_whole_url_shows_it(daemon, tmp_path, plain_standin):
             if field:
                 assert "proxy-authorization" not in {n.lower() for n, _ in answer.json()["fields"]}
                 assert TOKEN not in answer.text() and value not in answer.text()
-    assert all("proxy-authorization" not in e["fields"] for e in plain_standin.requests())
+    assert all("proxy-authorization" not in e["fields"] for e in plain_mock.requests())
 
 
 def test_base_url_mode_shows_it_too(tcp):

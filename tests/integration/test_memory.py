@@ -10,11 +10,11 @@ CEILING_MIB = 12
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="the worker is not dumpable: its PSS can be read by root only")
-def test_idle_memory_of_keeper_and_worker(daemon, standin, capsys):
+def test_idle_memory_of_keeper_and_worker(daemon, mock, capsys):
     one = daemon()
     with Tunnel(one, "api.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo").status == 200
-    one.settle([standin])
+    one.settle([mock])
     keeper, worker = (one.memory_kib(pid) / 1024 for pid in (one.process.pid, one.worker_pid()))
     with capsys.disabled():
         print(f"\n  idle: keeper {keeper:.1f} MiB + worker {worker:.1f} MiB = {keeper + worker:.1f} MiB PSS")
@@ -22,7 +22,7 @@ def test_idle_memory_of_keeper_and_worker(daemon, standin, capsys):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="the worker is not dumpable: its PSS can be read by root only")
-def test_idle_memory_of_a_tunnel_in_each_version(daemon, standin, capsys):
+def test_idle_memory_of_a_tunnel_in_each_version(daemon, mock, capsys):
     """After a request, with TLS: HTTP/2 keeps its tables and streams, which have to stay small."""
     cost = {}
     for version, ceiling in (("http/1.1", 48), ("h2", 64)):

@@ -67,12 +67,12 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("what", UNREADABLE)
-def test_content_that_another_reader_may_read_otherwise_is_refused(daemon, limits, standin, what):
+def test_content_that_another_reader_may_read_otherwise_is_refused(daemon, limits, mock, what):
     one = daemon(limits, rules=RULES + [{"allow": "POST https://open.test/**"}])
-    mark = standin.mark()
+    mark = mock.mark()
     answer = ask(one, UNREADABLE[what])
     assert reason(answer) == "model_unreadable"
-    assert not standin.events("request", since=mark)
+    assert not mock.events("request", since=mark)
 
 
 HEADS = {
@@ -215,22 +215,35 @@ GEMINI = "/v1beta/models/gemini-pro:generateContent"
 @pytest.mark.parametrize("path", [GEMINI.replace("/", "//", 1), GEMINI + "/", GEMINI.replace("models", "Models"),
                                   GEMINI.replace("models/", "models%2F"), GEMINI.replace("models", "models;x"),
                                   "/proxy" + GEMINI, "//openai/deployments/big/chat", "//model/big/invoke"])  # fmt: skip
-def test_content_does_not_speak_for_a_path_that_may_name_another_model(daemon, standin, path):
+def test_content_does_not_speak_for_a_path_that_may_name_another_model(daemon, mock, path):
     one = daemon(rules=[{"allow": "https://open.test/**", "models": "claude-haiku-*"}])
-    mark = standin.mark()
+    mark = mock.mark()
     assert reason(ask(one, GOOD, path=path)) == "model_unreadable"
-    assert not standin.events("request", since=mark)
+    assert not mock.events("request", since=mark)
     assert ask(one, GOOD).status == 200
 
 
-def test_a_path_that_a_field_names_may_name_any_model(daemon, standin):
+@pytest.mark.parametrize("path", ["/v1/projects/p/locations/l/endpoints/99:generateContent", "/async-invoke",
+                                  "/v1/engines/big/completions", "/v1/models/owner/big/predictions",
+                                  "/deployments/big/chat/completions"])  # fmt: skip
+def test_content_does_not_speak_for_a_path_that_names_a_model_in_an_unknown_form(daemon, mock, path):
+    one = daemon(rules=[{"allow": "https://open.test/**", "models": "claude-haiku-*"}])
+    mark = mock.mark()
+    assert reason(ask(one, GOOD, path=path)) == "model_unreadable"
+    assert not mock.events("request", since=mark)
+    with_id = b'{"modelId":"big",' + GOOD.lstrip()[1:]
+    assert reason(ask(one, with_id)) == "model_unreadable"
+    assert ask(one, GOOD).status == 200
+
+
+def test_a_path_that_a_field_names_may_name_any_model(daemon, mock):
     one = daemon(rules=[{"deny": "https://auth.test", "models": "*pro"}, {"allow": "https://auth.test"},
                         {"allow": "https://open.test/**", "models": "claude-haiku-*"}])  # fmt: skip
-    mark = standin.mark()
+    mark = mock.mark()
     fields = [*JSON, ("X-Original-URL", GEMINI)]
     assert reason(ask(one, GOOD, fields=fields)) == "no_rule"
     assert reason(ask(one, GOOD, fields=fields, host="auth.test")) == "denied_by_rule"
-    assert not standin.events("request", since=mark)
+    assert not mock.events("request", since=mark)
 
 
 def test_a_reload_takes_the_question_away_while_content_is_held(daemon, limits):

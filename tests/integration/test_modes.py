@@ -11,10 +11,10 @@ RULES = [
 
 
 @pytest.fixture(scope="module")
-def observed(standin):
-    with Daemons([standin]) as daemons:
+def observed(mock):
+    with Daemons([mock]) as daemons:
         yield daemons({"tenants": {"acme": {"mode": "observe"}},
-                       "upstream": {"resolve": {"other.test": standin.address}}}, rules=RULES)  # fmt: skip
+                       "upstream": {"resolve": {"other.test": mock.address}}}, rules=RULES)  # fmt: skip
 
 
 def ask(daemon, method, target, fields=(), host="api.test"):
@@ -31,22 +31,22 @@ def ask(daemon, method, target, fields=(), host="api.test"):
         ("GET", "/bad", "denied_by_rule"),
     ],
 )
-def test_what_would_be_denied_goes_through_and_is_marked(observed, standin, method, target, would):
+def test_what_would_be_denied_goes_through_and_is_marked(observed, mock, method, target, would):
     answer = ask(observed, method, target)
     assert answer.get("proxy-status") is None, answer
-    assert standin.requests(f"{method} {target}")
+    assert mock.requests(f"{method} {target}")
     record = [r for r in observed.records_of(target.partition("?")[0]) if r["event"] == "open"][-1]
     assert record.get("would_deny") == would
     assert ("credential" in record) == (would is None)
 
 
-def test_no_credential_goes_where_only_the_mode_lets_a_request_through(observed, standin):
+def test_no_credential_goes_where_only_the_mode_lets_a_request_through(observed, mock):
     ask(observed, "GET", "/v2/none")
-    (seen,) = standin.requests("GET /v2/none")
+    (seen,) = mock.requests("GET /v2/none")
     assert SECRET not in str(seen) and "x-api-key" not in str(seen).lower()
 
 
-def test_the_clients_own_authentication_passes_and_is_marked(observed, standin):
+def test_the_clients_own_authentication_passes_and_is_marked(observed, mock):
     answer = ask(observed, "GET", "/own/auth", [("Authorization", "Bearer mine")])
     assert answer.get("proxy-status") is None, answer
 

@@ -29,11 +29,11 @@ def ask(one, method, path, host="api.test"):
         return tunnel.ask(method, path, host=host)
 
 
-def test_both_lists_must_allow_and_the_tenants_brings_the_credential(daemon, standin):
+def test_both_lists_must_allow_and_the_tenants_brings_the_credential(daemon, mock):
     one = narrowed(daemon, NARROW)
     answer = ask(one, "GET", "/test/echo")
     assert answer.status == 200
-    assert "x-api-key" in standin.events("request")[-1]["fields"]
+    assert "x-api-key" in mock.events("request")[-1]["fields"]
     for method, path, reason in [
         ("POST", "/test/echo", "no_rule"),
         ("GET", "/v1/admin/x", "denied_by_rule"),

@@ -18,8 +18,8 @@ RULES = [
 
 
 @pytest.fixture(scope="module")
-def one(standin):
-    with Daemons([standin]) as daemons:
+def one(mock):
+    with Daemons([mock]) as daemons:
         yield daemons(rules=RULES)
 
 
@@ -45,13 +45,13 @@ def one(standin):
         ("open.test", "/v1/x", [("X-Original-URL", "/admin")], 404),
     ],
 )
-def test_what_a_field_asks_for_is_decided_too(one, standin, host, target, fields, status):
-    before = len(standin.events("request"))
+def test_what_a_field_asks_for_is_decided_too(one, mock, host, target, fields, status):
+    before = len(mock.events("request"))
     with Tunnel(one, host) as tunnel:
         answer = tunnel.ask("POST", target, fields, host=host)
     assert (answer.status == 403) == (status == 403), answer
     assert (answer.get("proxy-status") is None) == (status != 403)
-    assert len(standin.events("request")) == before + (status != 403)
+    assert len(mock.events("request")) == before + (status != 403)
     if status == 403 and host == "api.test":
         assert b"that a field" in answer.body, answer.body
 

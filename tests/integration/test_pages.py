@@ -89,14 +89,14 @@ def test_limits_that_are_left(one):
     assert "requests 600/h of tenant" in origin_form(one, "/").text()
 
 
-def test_nothing_of_others_no_address_and_no_secret(one, standin):
+def test_nothing_of_others_no_address_and_no_secret(one, mock):
     with Tunnel(one, "api.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo", [("x-api-key", PLACEHOLDER)]).status == 200
     for path in ["/", "/why?url=https://theirs.test/", "/why?url=https://ceiling.test/", "/why?url=https://api.test/x"]:
         for fields in ([], JSON):
             text = origin_form(one, path, fields).text()
             assert "other-people" not in text and ("theirs" not in text or "url=" in path), text
-            for secret in (SECRET, PLACEHOLDER, "127.0.0.1", one.folder, standin.address):
+            for secret in (SECRET, PLACEHOLDER, "127.0.0.1", one.folder, mock.address):
                 assert secret not in text, secret
     assert "theirs.test/**" not in origin_form(one, "/why?url=https://theirs.test/").text()
     assert "ceiling" not in origin_form(one, "/").text(), "the site's rules are not listed"
@@ -114,7 +114,7 @@ def test_why(one):
     assert not what["allow"] and what["nearby"], "the tenant's own rules are what it is told of"
 
 
-def test_why_agrees_with_what_happens(one, standin):
+def test_why_agrees_with_what_happens(one, mock):
     for method, url in [("GET", "https://api.test/test/echo"), ("PUT", "https://api.test/test/echo"),
                         ("GET", "https://api.test/admin/x"), ("GET", "https://open.test/test/echo"),
                         ("GET", "https://ceiling.test/x")]:  # fmt: skip

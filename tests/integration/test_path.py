@@ -34,7 +34,7 @@ def echoed(response):
 # --- messages as they are -------------------------------------------------------------------------
 
 
-def test_a_request_arrives_as_it_was_written(tunnel, standin):
+def test_a_request_arrives_as_it_was_written(tunnel, mock):
     target = "/test/echo/a%2Fb/%41;p=1//x?q=%20a+b&r=%C3%A9&&s"
     what = echoed(tunnel.ask("GET", target, [("X-One", "1"), ("x-TWO", "a,  b"), ("X-One", "again")]))
     assert what["line"] == f"GET {target} HTTP/1.1"
@@ -190,8 +190,8 @@ def test_expect_that_the_upstream_refuses_costs_no_content(shared):
 
 
 @pytest.mark.parametrize("waits", [True, False], ids=["waits", "sends"])
-def test_expect_that_is_denied_leaves_no_doubt_about_what_follows(shared, standin, waits):
-    mark = standin.mark()
+def test_expect_that_is_denied_leaves_no_doubt_about_what_follows(shared, mock, waits):
+    mark = mock.mark()
     with Tunnel(shared, "nowhere.test") as tunnel:
         head = "POST / HTTP/1.1\r\nHost: nowhere.test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
         tunnel.send(head + ("" if waits else "hello"))
@@ -199,7 +199,7 @@ def test_expect_that_is_denied_leaves_no_doubt_about_what_follows(shared, standi
         assert answer.status == 403 and not answer.interim
         assert answer.get("connection") == ("close" if waits else None)
         assert tunnel.is_closed() if waits else tunnel.ask("GET", "/").status == 403
-    assert standin.requests(since=mark) == []
+    assert mock.requests(since=mark) == []
 
 
 def test_an_early_answer_reaches_a_client_that_is_still_sending(shared):
@@ -251,7 +251,7 @@ def test_the_messages_api_streams_through(tunnel):
     assert answer.status == 200
     kinds = [line[7:] for line in answer.text().splitlines() if line.startswith("event: ")]
     assert kinds[0] == "message_start" and kinds[-1] == "message_stop"
-    assert answer.get("x-standin-key") == FINGERPRINT
+    assert answer.get("x-mock-key") == FINGERPRINT
 
 
 class Rss:
@@ -308,16 +308,16 @@ def test_64_mib_up_in_bounded_memory(tunnel, shared, chunked):
     assert rss.growth_mib < 4, f"the worker grew by {rss.growth_mib:.1f} MiB"
 
 
-def test_a_slow_reader_holds_the_upstream_back(shared, standin):
+def test_a_slow_reader_holds_the_upstream_back(shared, mock):
     """Back-pressure: nobody reads, so the upstream can't get rid of its 64 MiB."""
-    mark = standin.mark()
+    mark = mock.mark()
     with Tunnel(shared, "api.test") as tunnel:
         tunnel.ask("GET", "/test/echo")
         with Rss(shared) as rss:
             tunnel.start("GET", f"/test/bytes?n={64 * MIB}")
             tunnel.read_head()
             time.sleep(1)
-            assert not standin.events("done", mark, target=f"/test/bytes?n={64 * MIB}")
+            assert not mock.events("done", mark, target=f"/test/bytes?n={64 * MIB}")
         assert rss.growth_mib < 4
         with Tunnel(shared, "api.test") as other:
             assert other.ask("GET", "/test/echo").status == 200, "others are not held back"
@@ -356,12 +356,12 @@ def test_a_connection_that_carried_a_credential_is_not_used_without_it(daemon):
     assert "x-api-key" in one["names"] and "x-api-key" not in two["names"]
 
 
-def test_a_pooled_connection_that_the_upstream_closed_is_not_used(daemon, standin):
+def test_a_pooled_connection_that_the_upstream_closed_is_not_used(daemon, mock):
     one_thread = daemon({"worker": {"threads": 1}})
     with Tunnel(one_thread, "api.test") as tunnel:
         first = echoed(tunnel.ask("GET", "/test/echo"))["conn"]
-        standin.close_idle()
-        until("the upstream's end", lambda: standin.events("end", conn=first))
+        mock.close_idle()
+        until("the upstream's end", lambda: mock.events("end", conn=first))
         again = echoed(tunnel.ask("POST", "/test/echo", body=b"once"))
         assert again["conn"] != first and again["body"] == "once"
 
@@ -443,9 +443,9 @@ def test_two_thousand_connections_at_a_time(shared):
 
 
 @pytest.fixture
-def plain(daemon, plain_standin):
+def plain(daemon, plain_mock):
     return daemon(
-        {"upstream": {"resolve": {"plain.test": plain_standin.address}}},
+        {"upstream": {"resolve": {"plain.test": plain_mock.address}}},
         rules=[{"allow": "http://plain.test/test/**"}, {"allow": "https://api.test"}],
     )
 

@@ -141,7 +141,7 @@ def test_curl_in_parallel(shared, curl):
     assert done.returncode == 0 and len(done.stdout) == sum(n * 1000 for n in range(40))
 
 
-def test_curl_retries_what_keyhole_calls_a_passing_fault(daemon, curl, standin):
+def test_curl_retries_what_keyhole_calls_a_passing_fault(daemon, curl, mock):
     """502 for a dead port: curl asks again as often as it is told to, each time with an answer."""
     one = daemon({"upstream": {"resolve": {"dead.test": "127.0.0.1:1"}}},
                  rules=[{"allow": "https://dead.test"}])  # fmt: skip

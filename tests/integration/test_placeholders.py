@@ -22,9 +22,9 @@ OTHER = "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"  # a real one's shape; from G
 
 
 @pytest.fixture(scope="module")
-def two(standin):
+def two(mock):
     """Two sandboxes: `one` and `two` of a daemon."""
-    config = base_config(standin)
+    config = base_config(mock)
     config["listen"] = [
         {"unix": "d/s", "tenant": "acme", "sandbox": "one"},
         {"unix": "e/s", "tenant": "acme", "sandbox": "two"},
@@ -43,7 +43,7 @@ def two(standin):
         {"allow": "https://other.test", "credential": "other"},
         {"allow": "https://a.wild.test", "placeholder": "refuse"},
     ]
-    with Daemons([standin]) as daemons:
+    with Daemons([mock]) as daemons:
         daemon = daemons(config=config, start=False)
         with open(daemon.folder + "/other", "w", encoding="ascii") as file:
             file.write(OTHER + "\n")
@@ -52,9 +52,9 @@ def two(standin):
 
 
 @pytest.fixture
-def one(two, standin):
+def one(two, mock):
     yield two
-    two.settle([standin])
+    two.settle([mock])
 
 
 def sandbox_two(daemon):
@@ -139,11 +139,11 @@ def test_in_its_place_it_is_replaced(one):
 @pytest.mark.parametrize("how", SPELLINGS)
 @pytest.mark.parametrize("host", ["api.test", "open.test", "auth.test"])
 @pytest.mark.parametrize("where", ["field", "path", "query"])
-def test_elsewhere_it_is_refused_and_marked(one, standin, host, where, how):
+def test_elsewhere_it_is_refused_and_marked(one, mock, host, where, how):
     """With a credential that goes in, without one, and where the client's own passes."""
     text = spellings(env_of(one)["MAIN_KEY"])[how]
     quoted = urllib.parse.quote(text, safe="%")  # what a target can't hold
-    since, seen = len(one.journal()), standin.mark()
+    since, seen = len(one.journal()), mock.mark()
     with Tunnel(one, host) as tunnel:
         path = {"field": "/test/echo", "path": "/test/echo/" + quoted.replace("/", "%2F"),
                 "query": "/test/echo?note=" + quoted}[where]  # fmt: skip
@@ -152,7 +152,7 @@ def test_elsewhere_it_is_refused_and_marked(one, standin, host, where, how):
     assert answer.status == 403, answer
     assert "placeholder of main" in answer.text()
     assert denied(one, since)["reason"] == "exfiltration"
-    assert not standin.requests(since=seen)
+    assert not mock.requests(since=seen)
 
 
 @pytest.mark.parametrize("name", ["x-api-key", "authorization", "x-note"])
@@ -176,29 +176,29 @@ def test_its_own_in_a_field_that_is_taken_out_does_no_harm(one):
 @pytest.mark.parametrize("how", SPELLINGS)
 @pytest.mark.parametrize("host", ["api.test", "open.test", "auth.test", "nobody.test"])
 @pytest.mark.parametrize("where", ["x-api-key", "x-note", "path", "query"])
-def test_a_real_credential_never_leaves(one, standin, host, where, how):
+def test_a_real_credential_never_leaves(one, mock, host, where, how):
     """To its own host, to others, to one that no rule allows; even where it would be taken out."""
     text = spellings(SECRET)[how]
     quoted = urllib.parse.quote(text, safe="%").replace("/", "%2F")
     path = {"path": "/test/echo/" + quoted, "query": "/test/echo?note=" + quoted}.get(where, "/test/echo")
-    since, seen = len(one.journal()), standin.mark()
+    since, seen = len(one.journal()), mock.mark()
     with Tunnel(any_sandbox(one), host) as tunnel:
         answer = tunnel.ask("GET", path, [] if path != "/test/echo" else [(where, text)])
     assert answer.status == 403
     shown = answer.text() + json.dumps(denied(one, since)) + one.stderr()
     assert SECRET not in shown and text not in shown and quoted not in shown
-    assert not standin.requests(since=seen)
+    assert not mock.requests(since=seen)
 
 
 @pytest.mark.parametrize("host", ["api.test", "open.test", "auth.test"])
 @pytest.mark.parametrize("where", ["method", "name", "within a name"])
 @pytest.mark.parametrize("whose", ["real", "placeholder"])
-def test_names_and_methods_are_texts_too(one, standin, host, where, whose):
+def test_names_and_methods_are_texts_too(one, mock, host, where, whose):
     """Any token is one (RFC 9110 §9.1, §5.1), and a key often is a token."""
     text = SECRET if whose == "real" else env_of(one)["MAIN_KEY"]
     method = text if where == "method" else "GET"
     fields = [] if where == "method" else [(text if where == "name" else f"x-{text}-y", "z")]
-    since, seen = len(one.journal()), standin.mark()
+    since, seen = len(one.journal()), mock.mark()
     with Tunnel(any_sandbox(one) if whose == "real" else one, host) as tunnel:
         answer = tunnel.ask(method, "/test/echo", fields)
     # Under a rule without methods no credential goes with such a method, whatever it says.
@@ -207,7 +207,7 @@ def test_names_and_methods_are_texts_too(one, standin, host, where, whose):
     reason = "no_rule" if unknown_method and whose == "placeholder" else "exfiltration"
     shown = json.dumps(denied(one, since, reason)) + one.stderr() + answer.text()
     assert whose != "real" or SECRET not in shown
-    assert not standin.requests(since=seen)
+    assert not mock.requests(since=seen)
 
 
 @pytest.mark.parametrize("line", [b"X-Note: %s", b"%s: x"])
@@ -276,7 +276,7 @@ def test_where_the_rule_says_so_content_with_one_is_refused(one, kind, chunk):
     assert denied(one, since)["http.request.body.size"] < len(body), "not all of it has gone"
 
 
-def test_without_its_placeholder_no_credential_goes_in_where_one_is_required(one, standin):
+def test_without_its_placeholder_no_credential_goes_in_where_one_is_required(one, mock):
     mine, theirs = env_of(one)["OTHER_TOKEN"], env_of(sandbox_two(one))["OTHER_TOKEN"]
     with Tunnel(one, "other.test") as tunnel:
         for fields, reason in [
@@ -297,8 +297,8 @@ def test_without_its_placeholder_no_credential_goes_in_where_one_is_required(one
         assert answer.status == 200
 
 
-def test_a_new_daemon_knows_the_placeholders_of_the_one_before(daemon, standin):
-    config = base_config(standin)
+def test_a_new_daemon_knows_the_placeholders_of_the_one_before(daemon, mock):
+    config = base_config(mock)
     config["credentials"]["main"].update(placeholder={"env": "MAIN_KEY"}, require_placeholder=True)
     first = daemon(config=config)
     before = env_of(first)
@@ -309,7 +309,7 @@ def test_a_new_daemon_knows_the_placeholders_of_the_one_before(daemon, standin):
         assert tunnel.ask("GET", "/test/echo", [("x-api-key", before["MAIN_KEY"])]).status == 200
 
 
-def test_a_new_value_is_known_after_a_reload(daemon, standin):
+def test_a_new_value_is_known_after_a_reload(daemon, mock):
     first = daemon()
     value = "another-secret-value-Kq7xW2mR9vTz4LbN"
     with Tunnel(first, "open.test") as tunnel:
@@ -321,8 +321,8 @@ def test_a_new_value_is_known_after_a_reload(daemon, standin):
               lambda: tunnel.ask("GET", "/test/echo", [("x-note", value)]).status == 403)  # fmt: skip
 
 
-def test_who_only_observes_is_told_and_a_real_one_is_refused_all_the_same(daemon, standin):
-    config = base_config(standin)
+def test_who_only_observes_is_told_and_a_real_one_is_refused_all_the_same(daemon, mock):
+    config = base_config(mock)
     config["credentials"]["main"]["placeholder"] = {"env": "MAIN_KEY"}
     config["tenants"]["acme"]["mode"] = "observe"
     first = daemon(config=config)
@@ -350,8 +350,8 @@ def test_what_a_websocket_says_is_content_too(start, origin):  # noqa: F811
     assert closed(ours, "/echo")["placeholders"] == "main"
 
 
-def test_beside_a_value_that_goes_into_the_content_no_other_is_let_through(daemon, standin):
-    config = base_config(standin)
+def test_beside_a_value_that_goes_into_the_content_no_other_is_let_through(daemon, mock):
+    config = base_config(mock)
     config["credentials"]["main"] = {
         "value": {"file": "secret"}, "body": {"json": "/key"}, "hosts": ["api.test"], "placeholder": {"env": "MAIN_KEY"},
     }  # fmt: skip

@@ -60,9 +60,9 @@ def at_rest(daemon, n=1):
 
 
 @pytest.fixture(scope="module", params=["to-h1", "to-h2"])
-def up(request, standin, tmp_path_factory):
+def up(request, mock, tmp_path_factory):
     if request.param == "to-h1":
-        yield standin
+        yield mock
         return
     upstream = H2Upstream(str(tmp_path_factory.mktemp("h2up")), NAMES)
     yield upstream
@@ -152,9 +152,9 @@ def test_a_query_credential_is_in_no_log_journal_page_or_refusal(start, ask, up)
 
 @both
 @pytest.mark.parametrize("value", [PLAIN, "a b/c+d&e=f"])
-def test_fields_behind_the_content_do_not_bring_the_key_back(standin, ask, value):
-    with Daemons([standin]) as daemons:
-        config = base_config(standin)
+def test_fields_behind_the_content_do_not_bring_the_key_back(mock, ask, value):
+    with Daemons([mock]) as daemons:
+        config = base_config(mock)
         config["credentials"]["main"].pop("header")
         config["credentials"]["main"]["query"] = "key"
         d = daemons(config=config, secret=value)
@@ -168,10 +168,10 @@ def test_fields_behind_the_content_do_not_bring_the_key_back(standin, ask, value
 
 @both
 @pytest.mark.parametrize("value", [PLAIN, "a b/c+d&e=f"])
-def test_a_reason_phrase_and_a_fields_name_do_not_bring_the_key_back(standin, ask, value):
+def test_a_reason_phrase_and_a_fields_name_do_not_bring_the_key_back(mock, ask, value):
     """A server of HTTP/1.1 has both to itself."""
-    with Daemons([standin]) as daemons:
-        config = base_config(standin)
+    with Daemons([mock]) as daemons:
+        config = base_config(mock)
         config["credentials"]["main"].pop("header")
         config["credentials"]["main"]["query"] = "key"
         answer = ask(daemons(config=config, secret=value), "/test/mirror?a=1", host="api.test")

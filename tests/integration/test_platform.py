@@ -47,7 +47,7 @@ class Host:
         text = re.sub(r"keyhole ctl", f"keyhole ctl --socket {self.folder}/run/admin/s", text)
         text = text.replace("sudo make install", f"sudo make -s install DESTDIR={self.folder}/root")
         text = re.sub(r"^make$", "true # it is built", text, flags=re.M)
-        # The internet is not there: a stand-in takes its place.
+        # The internet is not there: a mock takes its place.
         return text.replace("version: 1\n", f"version: 1\nupstream: {{ ca_file: {self.upstream.ca}, resolve: "
                             f"{{ api.anthropic.com: \"{self.upstream.address}\" }}, allow_addresses: [ 127.0.0.1/32 ] }}\n")  # fmt: skip
 
@@ -107,7 +107,7 @@ def test_the_page_holds_command_by_command(host):
 
     said = host.run(agents)
     assert "tenant: acme" in said and "requests 600/min" in said
-    assert '"type": "message"' in said, "what the stand-in answers to acme's key, and to no other"
+    assert '"type": "message"' in said, "what the mock answers to acme's key, and to no other"
     assert "GET https://registry.npmjs.org/left-pad is not allowed: no rule allows it" in said
     assert said.count("registry.npmjs.org/left-pad") >= 2 and "globex" not in said.split("tenant: acme")[1].split("Why")[0]
     assert ACME not in said and GLOBEX not in said

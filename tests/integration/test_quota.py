@@ -44,7 +44,7 @@ def limits(**of):
 
 
 @pytest.mark.parametrize("owner, name", [("site", ""), ("tenant", "acme"), ("sandbox", "one")])
-def test_requests_are_counted_and_the_next_one_is_told_when_to_come_back(daemon, standin, owner, name):
+def test_requests_are_counted_and_the_next_one_is_told_when_to_come_back(daemon, mock, owner, name):
     one = daemon(limits(**{owner: {"requests": "3/min"}}))
     assert [ask(one).status for _ in range(3)] == [204] * 3
     answer = ask(one, "/test/echo", fields=[("Accept", "application/json"), ("X-Test-Id", f"over-{owner}")])
@@ -58,7 +58,7 @@ def test_requests_are_counted_and_the_next_one_is_told_when_to_come_back(daemon,
     assert limit["of"] == owner and limit["name"] == name
     assert limit["limit"] == "requests 3/min" and limit["used"] == limit["most"] == 3
     assert 58000 <= limit["reset_ms"] <= 60000 and limit["retry_after_ms"] <= 20000
-    standin.never(f"over-{owner}")
+    mock.never(f"over-{owner}")
     (record,) = [r for r in one.records_of("/test/echo") if r["event"] == "deny"]
     assert record["reason"] == "limit" and record["http.response.status_code"] == 429
     assert record["limit"] == f"{owner} {name}: requests 3/min".replace(" :", ":")
@@ -188,9 +188,9 @@ def test_a_refused_request_gives_back_what_it_took(daemon):
 # --- connections ----------------------------------------------------------------------------------
 
 
-def test_a_connection_too_many_is_told_so_in_its_protocol(daemon, plain_standin):
+def test_a_connection_too_many_is_told_so_in_its_protocol(daemon, plain_mock):
     config = limits(tenant={"connections": 2})
-    config["upstream"] = {"resolve": {"plain.test": plain_standin.address}}
+    config["upstream"] = {"resolve": {"plain.test": plain_mock.address}}
     one = daemon(config, rules=[{"allow": "https://open.test"}, {"allow": "http://plain.test"}])
     with Tunnel(one, "open.test") as a, Tunnel(one, "open.test") as b:
         assert a.ask("GET", "/test/status?code=204", host="open.test").status == 204
@@ -214,9 +214,9 @@ def test_a_connection_too_many_is_told_so_in_its_protocol(daemon, plain_standin)
         until("there is room", lambda: is_served(one))
 
 
-def test_who_waits_becomes_a_connection_when_there_is_room(daemon, plain_standin):
+def test_who_waits_becomes_a_connection_when_there_is_room(daemon, plain_mock):
     config = limits(sandbox={"connections": 1})
-    config["upstream"] = {"resolve": {"plain.test": plain_standin.address}}
+    config["upstream"] = {"resolve": {"plain.test": plain_mock.address}}
     one = daemon(config, rules=[{"allow": "http://plain.test"}])
     with Wire(one.socket_path) as first:
         assert first.ask("GET", "http://plain.test/test/echo", host="plain.test").status == 200
@@ -270,7 +270,7 @@ def test_an_upload_needs_its_bytes_and_a_request_without_content_does_not(daemon
     assert ask(one, "/test/echo", "POST", body=b"x" * 200).status == 200
 
 
-def test_chunked_content_is_counted_as_it_flows(daemon, standin):
+def test_chunked_content_is_counted_as_it_flows(daemon, mock):
     one = daemon(limits(tenant={"bytes_up": "10KiB/day"}))
     with Tunnel(one, "open.test") as tunnel:
         tunnel.send(b"POST /test/echo HTTP/1.1\r\nHost: open.test\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -283,7 +283,7 @@ def test_chunked_content_is_counted_as_it_flows(daemon, standin):
 
 
 @pytest.mark.parametrize("announced", [True, False])
-def test_content_above_max_body_is_413(daemon, standin, announced):
+def test_content_above_max_body_is_413(daemon, mock, announced):
     one = daemon(limits(tenant={"max_body": "1KiB"}))
     assert ask(one, "/test/echo", "POST", body=b"x" * 1024).status == 200
     with Tunnel(one, "open.test") as tunnel:

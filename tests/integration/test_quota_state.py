@@ -225,7 +225,7 @@ def test_what_a_worker_wrote_into_the_ledger_locks_nobody_out(daemon, limit, num
     one = daemon(limits(tenant=limit))
     assert is_served(one)
     # The same pages that the worker has for writing.
-    fd = descriptors.named(one.process.pid, "memfd:keyhole-ledger")
+    fd = descriptors.named(one.process.pid, "memfd:keyhole-quota-ledger")
     with mmap.mmap(fd, 4096) as ledger:
         struct.pack_into("=504Q", ledger, 64, *[number] * 504)
     os.close(fd)

@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from common import KEYHOLE, SECRET, until
+from common import FINGERPRINT, KEYHOLE, SECRET, until
 from daemons import Daemons
 from h2client import Reset, h2_tunnel
 from harness import Tunnel
@@ -12,6 +12,7 @@ from harness import Tunnel
 RULES = [
     {"deny": "DELETE https://open.test"},
     {"deny": "https://open.test/test/admin/**"},
+    {"deny": "https://open.test/test/echo/secret"},
     {"deny": "https://open.test", "query": {"action": "delete"}},
     {"deny": "https://open.test", "headers": {"x-beta": "*"}},
     {"allow": "https://open.test"},
@@ -23,8 +24,8 @@ CREDENTIAL = {"main": {"value": {"file": "secret"}, "header": {"x-api-key": "{}"
 
 
 @pytest.fixture(scope="module")
-def one(standin):
-    with Daemons([standin]) as daemons:
+def one(mock):
+    with Daemons([mock]) as daemons:
         yield daemons({"credentials": CREDENTIAL}, rules=RULES)
 
 
@@ -43,14 +44,14 @@ both = pytest.mark.parametrize("ask", [ask_h1, ask_h2])
 
 @both
 @pytest.mark.parametrize("name, value", [("content_length", "3"), ("transfer_encoding", "chunked"), ("content.length", "0")])
-def test_a_disguised_framing_field_is_refused_by_both_versions(one, standin, ask, name, value):
-    before = len(standin.events("request"))
+def test_a_disguised_framing_field_is_refused_by_both_versions(one, mock, ask, name, value):
+    before = len(mock.events("request"))
     if ask is ask_h1:
         assert ask(one, "open.test", "POST", "/test/echo", [(name, value)]).status == 400
     else:
         with pytest.raises(Reset):
             ask(one, "open.test", "POST", "/test/echo", [(name, value)])
-    assert len(standin.events("request")) == before
+    assert len(mock.events("request")) == before
 
 
 DENIED = [
@@ -64,16 +65,19 @@ DENIED = [
     ("GET", "/test/%2561dmin/x", [], "path"),
     ("GET", "/test/admin%252Fx", [], "path"),
     ("GET", "/test/%EF%BD%81dmin/x", [], "path"),
+    ("GET", "/test/echo/secret%3Fx", [], "path"),
+    ("GET", "/test/echo%3Faction=delete", [], "path"),
+    ("GET", "/test/echo%EF%BC%9Faction%3Ddelete", [], "path"),
 ]
 
 
 @both
 @pytest.mark.parametrize("method, target, fields, reading", DENIED)
-def test_no_spelling_evades_a_denial(one, standin, ask, method, target, fields, reading):
-    before = len(standin.events("request"))
+def test_no_spelling_evades_a_denial(one, mock, ask, method, target, fields, reading):
+    before = len(mock.events("request"))
     answer = ask(one, "open.test", method, target, fields)
     assert answer.status == 403 and b"denied_by_rule" in answer.body
-    assert len(standin.events("request")) == before
+    assert len(mock.events("request")) == before
     words = [word for name, value in fields for word in ("-H", f"{name}: {value}")]
     done = subprocess.run([KEYHOLE, "explain", "-c", one.config_path, "--json", *words, method, "https://open.test" + target],
                           capture_output=True, text=True, timeout=20, check=False)  # fmt: skip
@@ -112,11 +116,11 @@ HOSTS = [
 
 @both
 @pytest.mark.parametrize("name, value, passes", HOSTS)
-def test_a_host_that_a_field_names_is_decided_as_an_override(one, standin, ask, name, value, passes):
-    before = len(standin.events("request"))
+def test_a_host_that_a_field_names_is_decided_as_an_override(one, mock, ask, name, value, passes):
+    before = len(mock.events("request"))
     answer = ask(one, "a.wild.test", "GET", "/test/echo", [(name, value)])
     assert (answer.status == 200) == passes, answer
-    assert len(standin.events("request")) == before + passes
+    assert len(mock.events("request")) == before + passes
 
 
 @both
@@ -136,21 +140,34 @@ def test_googles_system_parameters_are_overrides(one, ask, query, passes):
 
 
 @both
+@pytest.mark.parametrize("host", ["a.wild.test", "open.test"])  # with a credential, and without
+def test_authentication_after_an_escaped_mark_in_the_path_is_refused(one, mock, ask, host):
+    before = len(mock.events("request"))
+    answer = ask(one, host, "GET", "/test/echo%3Faccess_token=mine", [])
+    assert answer.status == 403 and b"client_auth" in answer.body, answer
+    assert len(mock.events("request")) == before
+    assert ask(one, host, "GET", "/test/echo%3Fpage=1", []).status in (200, 404)
+
+
+@both
 @pytest.mark.parametrize("method", ["TRACK", "DEBUG", "PROPFIND", "get", "QUERY"])
-def test_a_credential_goes_with_common_methods_unless_the_rule_names_others(one, standin, ask, method):
-    before = len(standin.events("request"))
+def test_a_credential_goes_with_common_methods_unless_the_rule_names_others(one, mock, ask, method):
+    before = len(mock.events("request"))
     assert ask(one, "a.wild.test", method, "/test/echo", []).status == 403
-    assert len(standin.events("request")) == before
+    assert len(mock.events("request")) == before
     # Without a credential, and where the rule names it, it goes.
     assert ask(one, "open.test", method, "/test/echo", []).status == 200
     assert (ask(one, "wild.test", method, "/test/echo", []).status == 200) == (method == "PROPFIND")
 
 
 @both
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_the_common_methods_get_the_credential(one, ask, method):
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_the_common_methods_get_the_credential(one, mock, ask, method):
+    before = mock.mark()
     answer = ask(one, "a.wild.test", method, "/test/echo", [])
     assert answer.status == 200 and SECRET.encode() not in answer.body
+    assert "x-api-key" in {name.lower() for name in mock.requests(since=before)[0]["fields"]}
+    assert method == "HEAD" or FINGERPRINT in answer.text()
 
 
 RESOLVED = [
@@ -165,15 +182,15 @@ RESOLVED = [
 
 
 @both
-def test_a_rule_by_address_denies_names_that_resolve_into_it(daemon, standin, ask):
+def test_a_rule_by_address_denies_names_that_resolve_into_it(daemon, mock, ask):
     one = daemon(rules=RESOLVED)  # open.test is pinned to loopback
     assert ask(one, "open.test", "GET", "/test/echo", []).status == 200
     assert ask(one, "open.test", "GET", "/test/first/admin", []).status == 404  # allowed above the denial
-    before = len(standin.events("request"))
+    before = len(mock.events("request"))
     for target in ("/test/admin/x", "/test/ADMIN/x", "/test/%2561dmin/x"):  # also on the connection that is there
         answer = ask(one, "open.test", "GET", target, [])
         assert answer.status == 403 and b"an address that its host resolves into" in answer.body, answer
-    assert len(standin.events("request")) == before
+    assert len(mock.events("request")) == before
     record = until("it is written", lambda: one.journal(event="close", reason="denied_by_rule"))[-1]
     assert record["reason"] == "denied_by_rule" and RESOLVED[1]["deny"] in record["detail"], record
     assert ask(one, "open.test", "GET", "/test/echo", []).status == 200
@@ -227,9 +244,9 @@ FORM = [("Content-Type", "application/x-www-form-urlencoded")]
 
 @pytest.mark.parametrize("name", ["access_token", "Access-Token", "access%5ftoken", "%2561ccess_token", "+access_token", "access_token[]"])
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_token_in_a_form_does_not_go_beside_ours(one, standin, name, chunked):
+def test_a_token_in_a_form_does_not_go_beside_ours(one, mock, name, chunked):
     body = f"a=1&{name}=mine&b=2".encode()
-    before = len(standin.events("request"))
+    before = len(mock.events("request"))
     with Tunnel(one, "a.wild.test") as tunnel:
         if chunked:
             tunnel.send("POST /test/echo HTTP/1.1\r\nHost: a.wild.test\r\nTransfer-Encoding: chunked\r\n"
@@ -238,7 +255,7 @@ def test_a_token_in_a_form_does_not_go_beside_ours(one, standin, name, chunked):
         else:
             answer = tunnel.ask("POST", "/test/echo", FORM, body, host="a.wild.test")
             assert answer.status == 403 and b"client_auth" in answer.body
-            assert len(standin.events("request")) == before
+            assert len(mock.events("request")) == before
     with Tunnel(one, "a.wild.test") as tunnel:
         fine = tunnel.ask("POST", "/test/echo", FORM, b"a=1&b=access_token&token_type=x", host="a.wild.test")
     assert fine.status == 200

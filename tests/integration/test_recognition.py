@@ -2,9 +2,12 @@
 
 import base64
 import copy
+import hashlib
 import json
 import os
 import re
+import secrets
+import signal
 import statistics
 import subprocess
 import time
@@ -30,9 +33,9 @@ PEM = "-----BEGIN PRIVATE KEY-----\n" + "\n".join(LINES) + "\n-----END PRIVATE K
 
 
 @pytest.fixture(scope="module")
-def many(standin):
+def many(mock):
     """A daemon with credentials of many kinds, and a sandbox for each few tests."""
-    config = base_config(standin)
+    config = base_config(mock)
     config["listen"] = [{"unix": f"s{n}/s", "tenant": "acme", "sandbox": f"box{n}"} for n in range(40)]
     hosts = ["other.test"]
     config["credentials"].update({
@@ -49,7 +52,7 @@ def many(standin):
         "aws": json.dumps({"AccessKeyId": KEY_ID, "SecretAccessKey": KEY, "SessionToken": TOKEN}),
         "signed": base64.b64encode(HMAC_KEY).decode(), "pem": PEM.replace("\n", "\\n"),
     }  # fmt: skip
-    with Daemons([standin]) as daemons:
+    with Daemons([mock]) as daemons:
         daemon = daemons(config=config, start=False)
         for name, value in files.items():
             with open(os.path.join(daemon.folder, name), "w", encoding="ascii") as file:
@@ -143,7 +146,24 @@ def test_a_refusal_takes_as_long_with_a_right_value_as_with_a_wrong_one(many):
     assert abs(right - wrong) < max(0.25 * wrong, 60e-6), (right, wrong)
 
 
-def test_a_sandbox_may_show_so_many_real_values_and_then_nothing_of_it_leaves(many, standin):
+@pytest.mark.alone
+def test_a_refusal_takes_as_long_with_many_that_nearly_are_the_value(many):
+    """Who saw by time which of his texts agree with a fingerprint in its first bytes could read it bit by bit."""
+    near = [SECRET[:-1] + ("A" if SECRET[-1] != "A" else "B"), ("A" if SECRET[0] != "A" else "B") + SECRET[1:]]
+    far = [text[:20] + text[20:-2][::-1] + text[-2:] for text in near]
+    texts = {"none": far * 30, "one": far * 29 + [near[0], far[1]], "many": near * 30}
+    took = {how: [] for how in texts}
+    with Tunnel(box(many, 28), "nobody.test") as tunnel:
+        for n in range(600):
+            how = list(texts)[n % 3]
+            begin = time.perf_counter()
+            assert tunnel.ask("GET", "/", [("X-Note", " ".join(texts[how]) + "%25252525")]).status == 403
+            took[how].append(time.perf_counter() - begin)
+    medians = {how: statistics.median(times) for how, times in took.items()}
+    assert max(medians.values()) - min(medians.values()) < max(0.1 * medians["none"], 60e-6), medians
+
+
+def test_a_sandbox_may_show_so_many_real_values_and_then_nothing_of_it_leaves(many, mock):
     one, other = box(many, 22), box(many, 23)
     with Tunnel(one, "nobody.test") as tunnel:
         for _ in range(80):  # what is refused anyway counts for nothing: nobody saw it
@@ -153,11 +173,11 @@ def test_a_sandbox_may_show_so_many_real_values_and_then_nothing_of_it_leaves(ma
         for _ in range(32):
             answer = tunnel.ask("GET", "/test/echo", [("X-Note", SECRET)])
             assert answer.status == 403 and "real credential" in answer.text()
-        begin, before = time.monotonic(), standin.mark()
+        begin, before = time.monotonic(), mock.mark()
         wrong, right = (seen(tunnel.ask("GET", "/test/echo", [("X-Note", value)])) for value in (WRONG, SECRET))
         if time.monotonic() - begin < 3:
             assert right == wrong and right[0] == 403 and "sandbox_held" in right[3]
-            assert not standin.requests(since=before)
+            assert not mock.requests(since=before)
         with Tunnel(other, "open.test") as others:
             assert others.ask("GET", "/test/echo").status == 200
         until("something leaves again", lambda: tunnel.ask("GET", "/test/echo").status == 200, 15)
@@ -184,12 +204,12 @@ PARTS = {
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_a_part_of_a_value_is_known_as_the_whole_is(many, standin, name):
-    before = standin.mark()
+def test_a_part_of_a_value_is_known_as_the_whole_is(many, mock, name):
+    before = mock.mark()
     with Tunnel(box(many, 25), "open.test") as tunnel:
         answer = tunnel.ask("GET", "/test/echo", [("X-Note", "a " + PARTS[name] + " b")])
         assert answer.status == 403 and "real credential" in answer.text()
-    assert not standin.requests(since=before)
+    assert not mock.requests(since=before)
 
 
 HMAC_TEXTS = {
@@ -229,30 +249,40 @@ def test_hex_base32_and_utf16_are_looked_into(many, how, where):
 
 HOSTED = "Tok-9fQ2xZ7Lk0aWm8RtQ3vB"
 OTHER = "Tok-9fQ2xZ7Lk0aWm8RtQ3vC"
+# Easy to guess in lower case, and not as it is: a host in lower case is not searched for it.
+MIXED = "aAbBaAbBcCdDaAbB"
 
 
 @pytest.fixture(scope="module")
-def hosted(standin):
+def hosted(mock):
     """A value that a name can hold, and names of which any goes on."""
-    config = base_config(standin)
-    config["credentials"]["hosted"] = {"value": {"file": "hosted"}, "bearer": True, "hosts": ["other.test"]}
+    config = base_config(mock)
+    values = {"hosted": HOSTED, "mixed": MIXED}
+    for name in values:
+        config["credentials"][name] = {"value": {"file": name}, "bearer": True, "hosts": ["other.test"]}
     config["tenants"]["acme"]["rules"] = [
         {"allow": "https://*.passed.test", "tls": "passthrough"},
         {"allow": "tcp://*.raw.test:443"},
         {"allow": "https://*.open.test"},
         {"allow": "POST https://open.test", "models": ["good"]},
     ]
-    with Daemons([standin]) as daemons:
+    with Daemons([mock]) as daemons:
         daemon = daemons(config=config, start=False)
-        path = os.path.join(daemon.folder, "hosted")
-        with open(path, "w", encoding="ascii") as file:
-            file.write(HOSTED)
-        os.chmod(path, 0o600)
+        for name, value in values.items():
+            path = os.path.join(daemon.folder, name)
+            with open(path, "w", encoding="ascii") as file:
+                file.write(value)
+            os.chmod(path, 0o600)
         daemon.start()
         yield daemon
 
 
 def spelled(value, how):
+    if how == "base64":
+        return base64.urlsafe_b64encode(value.encode()).decode().rstrip("=")
+    if how == "base64 split":
+        encoded = spelled(value, "base64")
+        return f"{encoded[:13]}.{encoded[13:]}".lower()
     return {"large": value.upper(), "split": f"{value[:9]}.{value[9:]}"}.get(how, value.lower())
 
 
@@ -301,24 +331,45 @@ WAYS_OF_HOSTS = [("plain", "nobody.test"), ("base url", "nobody.test"), ("connec
                  ("inside", "open.test"), ("inside, sni", "open.test")]  # fmt: skip
 
 
-@pytest.mark.parametrize("how", ["small", "large", "split"])
+@pytest.mark.parametrize("how", ["small", "large", "split", "base64", "base64 split"])
 @pytest.mark.parametrize("way, parent", WAYS_OF_HOSTS)
 def test_a_value_in_a_host_goes_nowhere_and_is_in_no_record(hosted, way, parent, how):
     if way == "sni" and how == "large":
         how = "small"
+    sent = spelled(HOSTED, how)
     before = len(hosted.journal())
-    answer = reach(hosted, way, spelled(HOSTED, how) + "." + parent)
+    answer = reach(hosted, way, sent + "." + parent)
     records = until("it is in the journal", lambda: hosted.journal()[before:])
     assert [r["event"] for r in records] == ["deny"], records
     assert records[0]["reason"] == "exfiltration", records
     text = json.dumps(hosted.journal()) + hosted.stderr()
-    for held in (HOSTED, spelled(HOSTED, "split")):
+    for held in (HOSTED, spelled(HOSTED, "split"), sent):
         assert held.lower() not in text.lower()
     if parent == "nobody.test":  # refused anyway: it tells nothing
         other = reach(hosted, way, spelled(OTHER, how) + "." + parent)
         until("its record too", lambda: len(hosted.journal()) == before + 2)
         shown = [re.sub(f"(?i){spelled(v, how)}", "V", repr(a)) for v, a in ((HOSTED, answer), (OTHER, other))]
         assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("way, parent", [("plain", "nobody.test"), ("base url", "nobody.test"), ("inside", "open.test")])
+def test_a_host_is_hidden_where_only_what_it_was_made_of_holds_a_value(hosted, way, parent):
+    before = len(hosted.journal())
+    reach(hosted, way, f"{MIXED}.{parent}")
+    record = until("it is in the journal", lambda: hosted.journal()[before:])[0]
+    assert (record["event"], record["reason"], record["server.address"]) == ("deny", "exfiltration", "(hidden)"), record
+    assert MIXED.lower() not in (json.dumps(hosted.journal()[before:]) + hosted.stderr()).lower()
+
+
+def test_a_value_in_a_path_does_not_hide_the_host(hosted):
+    before = len(hosted.journal())
+    for way in ("plain", "base url"):
+        with Wire(hosted.socket_path) as wire:
+            target = f"http://nobody.test/{HOSTED}" if way == "plain" else f"/to/nobody.test/{HOSTED}"
+            wire.ask("GET", target, host="nobody.test" if way == "plain" else "keyhole.internal")
+    records = until("they are in the journal", lambda: len(hosted.journal()) == before + 2 and hosted.journal()[before:])
+    for record in records:
+        assert (record["server.address"], record["url.path"]) == ("nobody.test", "/(hidden)"), record
 
 
 def test_a_value_in_a_model_is_in_no_record(hosted):
@@ -329,3 +380,77 @@ def test_a_value_in_a_model_is_in_no_record(hosted):
             assert tunnel.ask("POST", "/test/echo", [("Content-Type", "application/json")], body).status == 403
         record = until("it is in the journal", lambda since=before: hosted.journal()[since:])[0]
         assert record["gen_ai.request.model"] == shown, record
+
+
+# --- what else keyhole keeps ----------------------------------------------------------------------
+
+KEPT = {name: secrets.token_urlsafe(30) for name in ("printed", "vault", "client", "grant", "today", "first", "second", "third")}
+
+
+@pytest.fixture
+def keeping(mock, tmp_path):
+    """A daemon with one secret of each kind."""
+
+    def put(name, value):
+        (tmp_path / name).write_text(value)
+        os.chmod(tmp_path / name, 0o600)
+        return {"file": str(tmp_path / name)}
+
+    config = base_config(mock)
+    put("state", state_of(KEPT["today"]))
+    hosts = ["other.test"]
+    config["credentials"].update({
+        "command": {"value": {"exec": ["printf", "%s", KEPT["printed"]], "environment": ["VAULT_TOKEN"]}, "bearer": True, "hosts": hosts},
+        "rotated": {"value": put("rotated", KEPT["first"]), "bearer": True, "hosts": hosts},
+        "granted": {"value": put("granted", KEPT["grant"]), "hosts": hosts,
+                    "oauth2": {"grant": "refresh_token", "token_url": "https://login.test/token", "client_id": "c",
+                               "client_secret": put("client", KEPT["client"]), "state": str(tmp_path / "state")}},
+    })  # fmt: skip
+    with Daemons([mock]) as daemons:
+        daemon = daemons(config=config, env={"VAULT_TOKEN": KEPT["vault"]})
+        daemon.put = put
+        yield daemon
+
+
+def state_of(refresh_token):
+    return f"{hashlib.sha256(KEPT['grant'].encode()).hexdigest()}\n{refresh_token}\n"
+
+
+def leaves(daemon, value):
+    with Tunnel(daemon, "open.test") as tunnel:
+        return tunnel.ask("GET", "/test/echo", [("X-Note", value)]).status == 200
+
+
+def rotate(daemon, value):
+    had = daemon.stderr().count("rotated has another value now")
+    daemon.put("rotated", value)
+    until("it is read", lambda: daemon.stderr().count("rotated has another value now") > had)
+    until("the worker knows it", lambda: not leaves(daemon, value))
+
+
+@pytest.mark.parametrize("name", ["printed", "vault", "client", "grant", "today", "first"])
+def test_every_kind_of_secret_that_is_kept_is_known(keeping, name):
+    until("the command has run", lambda: not leaves(keeping, KEPT["printed"]))
+    assert not leaves(keeping, KEPT[name])
+    assert leaves(keeping, KEPT["second"])  # nobody's
+
+
+def test_a_refresh_token_that_replaced_another_is_known_and_so_is_that(keeping):
+    assert not leaves(keeping, KEPT["today"])
+    keeping.put("state", state_of(KEPT["third"]))
+    rotate(keeping, KEPT["second"])  # the state is read whenever a value has changed
+    assert not leaves(keeping, KEPT["third"])
+    assert not leaves(keeping, KEPT["today"])
+
+
+def test_a_former_value_is_known_also_after_a_reload_without_its_credential(keeping):
+    rotate(keeping, KEPT["second"])
+    assert not leaves(keeping, KEPT["first"])
+    config = copy.deepcopy(keeping.config)
+    del config["credentials"]["rotated"]
+    keeping.write(config)
+    keeping.process.send_signal(signal.SIGHUP)
+    until("it is in force", lambda: "the new configuration is in force" in keeping.stderr())
+    for name in ("first", "second", "today", "vault", "client"):
+        assert not leaves(keeping, KEPT[name]), name
+    assert leaves(keeping, KEPT["third"])

@@ -57,9 +57,9 @@ def records(stream):
 
 
 @pytest.fixture
-def recorded(daemon, standin, tmp_path):
-    """A daemon between two recorders. Return: a stand-in for it towards clients, and both."""
-    host, port = standin.address.rsplit(":", 1)
+def recorded(daemon, mock, tmp_path):
+    """A daemon between two recorders. Return: a mock of it towards clients, and both."""
+    host, port = mock.address.rsplit(":", 1)
     up = Recorder(socket.create_server(("127.0.0.1", 0)), lambda: socket.create_connection((host, int(port))))
     running = daemon({"upstream": {"resolve": {"api.test": f"127.0.0.1:{up.listener.getsockname()[1]}"}}})
     listener = socket.socket(socket.AF_UNIX)
@@ -86,8 +86,8 @@ def post(tunnel, size):
 
 @pytest.mark.parametrize("size", [0, 1, 1024, 6000])
 def test_head_and_content_leave_as_one_record(recorded, size):
-    door, down, up = recorded
-    with Tunnel(door, "api.test") as tunnel:
+    acceptor, down, up = recorded
+    with Tunnel(acceptor, "api.test") as tunnel:
         assert tunnel.ask("POST", "/test/echo", body=b"warm").status == 200
         before = [records(stream) for stream in (up.there, up.back, down.back)]
         assert post(tunnel, size).status == 200
@@ -98,8 +98,8 @@ def test_head_and_content_leave_as_one_record(recorded, size):
 
 
 def test_an_answer_of_our_own_is_one_record(recorded):
-    door, down, _ = recorded
-    with Tunnel(door, "api.test") as tunnel:
+    acceptor, down, _ = recorded
+    with Tunnel(acceptor, "api.test") as tunnel:
         assert tunnel.ask("POST", "/test/echo", body=b"warm").status == 200
         before = len(records(down.back))
         assert tunnel.ask("GET", "/test/../echo").status == 400

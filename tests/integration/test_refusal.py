@@ -100,11 +100,11 @@ def test_the_connection_goes_on_after_a_refusal(picky):
             assert tunnel.ask("GET", "/v1/models").status == 200
 
 
-def test_a_refused_upload_is_answered_and_not_taken_upstream(picky, standin):
+def test_a_refused_upload_is_answered_and_not_taken_upstream(picky, mock):
     with Tunnel(picky, "api.test") as tunnel:
         answer = tunnel.ask("POST", "/other", [("X-Test-Id", "refused upload")], b"x" * 300_000)
         assert answer.status == 403
-    standin.never("refused upload")
+    mock.never("refused upload")
 
 
 def test_a_refused_expect_is_not_told_to_continue(picky):
@@ -128,26 +128,26 @@ def test_plain_http_is_refused_the_same_way(picky):
     assert "http_request_denied" in answer.get("proxy-status")
 
 
-def test_an_upgrade_is_426_on_which_clients_fall_back(picky, standin):
+def test_an_upgrade_is_426_on_which_clients_fall_back(picky, mock):
     fields = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13"),
               ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="), ("X-Test-Id", "upgrade")]  # fmt: skip
     with Tunnel(picky, "api.test") as tunnel:
         answer = tunnel.ask("GET", "/v1/models", fields)
     assert answer.status == 426
-    standin.never("upgrade")
+    mock.never("upgrade")
 
 
 @pytest.mark.parametrize("upgrade", ["h2c", "TLS/1.0"])
-def test_no_upgrade_is_a_way_out_of_http(picky, standin, upgrade):
+def test_no_upgrade_is_a_way_out_of_http(picky, mock, upgrade):
     fields = [("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", upgrade),
               ("HTTP2-Settings", "AAMAAABkAARAAAAAAAIAAAAA"), ("X-Test-Id", "up " + upgrade)]  # fmt: skip
     with Tunnel(picky, "api.test") as tunnel:
         answer = tunnel.ask("GET", "/v1/models", fields)
     assert answer.status != 101
     if answer.status == 200:
-        assert "upgrade" not in standin.requests("up " + upgrade)[0]["fields"]
+        assert "upgrade" not in mock.requests("up " + upgrade)[0]["fields"]
     else:
-        standin.never("up " + upgrade)
+        mock.never("up " + upgrade)
 
 
 def test_curl_shows_the_reason(picky, curl):

@@ -19,8 +19,8 @@ RULES = [
 
 
 @pytest.fixture(scope="module")
-def ruled(standin):
-    with Daemons([standin]) as daemons:
+def ruled(mock):
+    with Daemons([mock]) as daemons:
         yield daemons(rules=RULES)
 
 
@@ -32,8 +32,8 @@ def ask(daemon, method, url, **kind):
                           host=host + (":" + port if port else ""))  # fmt: skip
 
 
-def passed(standin, method, url, answer):
-    reached = bool(standin.requests(f"{method} {url}"))
+def passed(mock, method, url, answer):
+    reached = bool(mock.requests(f"{method} {url}"))
     refused = answer.get("proxy-status") is not None
     assert reached != refused, f"either it is refused or it reaches the upstream: {answer!r}"
     return reached
@@ -64,10 +64,10 @@ def passed(standin, method, url, answer):
         ("GET", "open.test/a%20b/c"),
     ],
 )
-def test_allowed(ruled, standin, method, url):
+def test_allowed(ruled, mock, method, url):
     answer = ask(ruled, method, url)
-    assert passed(standin, method, url, answer), answer
-    assert standin.requests(f"{method} {url}")[0]["target"] == "/" + url.partition("/")[2], (
+    assert passed(mock, method, url, answer), answer
+    assert mock.requests(f"{method} {url}")[0]["target"] == "/" + url.partition("/")[2], (
         "sent byte for byte as it came"
     )
 
@@ -119,12 +119,12 @@ def test_allowed(ruled, standin, method, url):
         ("GET", "a.wild.test:8443/"),
     ],
 )
-def test_denied(ruled, standin, method, url):
+def test_denied(ruled, mock, method, url):
     answer = ask(ruled, method, url)
     assert answer.status == 403
     assert "http_request_denied" in answer.get("proxy-status")
-    assert not passed(standin, method, url, answer)
-    standin.never(f"{method} {url}")
+    assert not passed(mock, method, url, answer)
+    mock.never(f"{method} {url}")
 
 
 @pytest.mark.parametrize(
@@ -135,19 +135,19 @@ def test_denied(ruled, standin, method, url):
      "v1/mo<dels", 'v1/mo"dels', "v1/mo|dels", "v1/mo^dels", "v1/mo`dels", "v1/{models}", "v1/mod\xe4ls",
      "v1/mod\x01els", "v1/models?a=\x80", "v1/models?a=%zz"],
 )  # fmt: skip
-def test_a_path_that_could_be_read_in_two_ways_is_400(ruled, standin, path):
+def test_a_path_that_could_be_read_in_two_ways_is_400(ruled, mock, path):
     with Tunnel(ruled, "api.test") as tunnel:
         answer = tunnel.ask("GET", "/" + path, [("X-Test-Id", "odd " + path.encode("latin-1").hex())])
     assert answer.status == 400, answer
-    standin.never("odd " + path.encode("latin-1").hex())
+    mock.never("odd " + path.encode("latin-1").hex())
 
 
-def test_a_rule_for_another_port_opens_that_port_alone(ruled, standin):
+def test_a_rule_for_another_port_opens_that_port_alone(ruled, mock):
     assert ask(ruled, "GET", "open.test:8443/x").get("proxy-status") is None
     assert ask(ruled, "GET", "open.test/x").status == 403
 
 
-def test_the_site_is_a_ceiling(daemon, standin):
+def test_the_site_is_a_ceiling(daemon, mock):
     one = daemon(
         {"site": {"rules": [{"deny": "* https://api.test/v1/secret"}, {"allow": "https://api.test/v1/**"}]}},
         rules=[{"allow": "https://api.test"}, {"allow": "https://open.test"}],
@@ -158,12 +158,12 @@ def test_the_site_is_a_ceiling(daemon, standin):
     assert ask(one, "GET", "open.test/").status == 403
 
 
-def test_a_tenant_without_rules_may_nothing(daemon, standin):
+def test_a_tenant_without_rules_may_nothing(daemon, mock):
     one = daemon(rules=[])
     assert ask(one, "GET", "api.test/v1/models").status == 403
 
 
-def test_two_tenants_on_two_sockets_have_their_own_rules(daemon, standin):
+def test_two_tenants_on_two_sockets_have_their_own_rules(daemon, mock):
     one = daemon(
         {
             "listen": [{"unix": "d/s", "tenant": "acme"}, {"unix": "e/s", "tenant": "beta"}],

@@ -152,7 +152,7 @@ def test_the_pages_inside_speak_of_the_sandbox_alone(daemon):
     clear(one)
 
 
-def test_no_upstream_connection_is_shared_where_a_client_brings_its_own_authentication(daemon, standin):
+def test_no_upstream_connection_is_shared_where_a_client_brings_its_own_authentication(daemon, mock):
     one = daemon({**admin(), "tenants": DEV})
 
     def connection(sandbox, host):
@@ -189,7 +189,7 @@ def test_a_tenants_limits_hold_for_its_sandboxes_together_and_for_no_others(daem
     clear(one)
 
 
-def test_stand_ins_differ_and_nothing_makes_a_series(daemon):
+def test_placeholders_differ_and_nothing_makes_a_series(daemon):
     one = daemon({**admin(), "credentials": {"main": {"placeholder": {"env": "MAIN_KEY"}}}, "tenants": DEV})
     made = [add(one, id, tenant) for id, tenant in (("one", "acme"), ("two", "acme"), ("three", "dev"))]
     keys = [answer["env"].get("MAIN_KEY") for answer in made]

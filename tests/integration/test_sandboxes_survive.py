@@ -252,6 +252,7 @@ def test_a_tenant_that_goes_with_a_handover_takes_its_sandboxes(upgradable):
     assert asks(one, stays) == 200
     assert refuses(goes["listener"])
     assert files_below(base(one)) == ["acme", "acme/stays", "acme/stays/s"]
+    assert "a new one is started" not in one.stderr(), "the worker knew what it was told"
     clear(one)
 
 

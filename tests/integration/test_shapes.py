@@ -16,16 +16,16 @@ SHAPES = ["anthropic", "anthropic-oauth", "openai", "openai-project", "google", 
 
 
 @pytest.fixture(scope="module")
-def placeholders(standin):
+def placeholders(mock):
     """{shape: placeholder}, as a sandbox gets them."""
-    config = base_config(standin)
+    config = base_config(mock)
     for n, shape in enumerate(SHAPES):
         config["credentials"][shape] = {
             "value": {"file": "secret"}, "bearer": True, "hosts": ["other.test"],
             "placeholder": {"env": f"SHAPE_{n}", "shape": shape},
         }  # fmt: skip
         config["tenants"]["acme"]["rules"].append({"allow": f"GET https://other.test/{shape}", "credential": shape})
-    with Daemons([standin]) as daemons:
+    with Daemons([mock]) as daemons:
         told = origin_form(daemons(config=config), "/env", [("Accept", "application/json")]).json()
     return {shape: told[f"SHAPE_{n}"] for n, shape in enumerate(SHAPES)}
 

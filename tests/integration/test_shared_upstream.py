@@ -125,12 +125,12 @@ def test_a_sandbox_that_reads_gets_wider_windows(pair, watched):
     assert widest > 65536, "it is granted more than at first"
 
 
-def test_kept_connections_of_one_sandbox_leave_those_of_others(standin, plain_standin):
+def test_kept_connections_of_one_sandbox_leave_those_of_others(mock, plain_mock):
     names = [f"n{i}.test" for i in range(300)]
-    config = merge(base_config(standin), {**TWO, "worker": {"threads": 1}})
-    config["upstream"]["resolve"] |= dict.fromkeys(["mine.test", *names], plain_standin.address)
+    config = merge(base_config(mock), {**TWO, "worker": {"threads": 1}})
+    config["upstream"]["resolve"] |= dict.fromkeys(["mine.test", *names], plain_mock.address)
     config["tenants"]["acme"]["rules"] = [{"allow": f"http://{name}"} for name in ["mine.test", *names]]
-    with Daemons([standin]) as daemons:
+    with Daemons([mock]) as daemons:
         one = daemons(config=config)
 
         def connection_of(path, name):
@@ -143,24 +143,24 @@ def test_kept_connections_of_one_sandbox_leave_those_of_others(standin, plain_st
             for name in names:
                 assert wire.ask("GET", f"http://{name}/test/echo", host=name).status == 200
         assert connection_of(two, "mine.test") == kept
-        plain_standin.close_idle()
+        plain_mock.close_idle()
 
 
-def test_a_tenant_with_many_sandboxes_leaves_another_tenants_kept_connections(standin, plain_standin):
+def test_a_tenant_with_many_sandboxes_leaves_another_tenants_kept_connections(mock, plain_mock):
     """Each of the many keeps fewer than the other tenant's one sandbox does."""
     many, mine = 40, [f"mine{i}.test" for i in range(12)]
     names = [f"n{i}.test" for i in range(300)]
     rules = {tenant: {"rules": [{"allow": f"http://{name}"} for name in hosts]}
              for tenant, hosts in (("acme", names), ("dev", mine))}  # fmt: skip
-    config = merge(base_config(standin), {"worker": {"threads": 1}, "tenants": rules, "credentials": {}})
-    config["upstream"]["resolve"] |= dict.fromkeys([*mine, *names], plain_standin.address)
+    config = merge(base_config(mock), {"worker": {"threads": 1}, "tenants": rules, "credentials": {}})
+    config["upstream"]["resolve"] |= dict.fromkeys([*mine, *names], plain_mock.address)
     config["listen"] = [{"unix": f"d{n}/s", "tenant": "acme", "sandbox": f"a{n}"} for n in range(many)]
     config["listen"].append({"unix": "e/s", "tenant": "dev", "sandbox": "one"})
-    with Daemons([standin]) as daemons:
+    with Daemons([mock]) as daemons:
         one = daemons(config=config)
 
-        def ask(door, hosts):
-            with Wire(os.path.join(one.folder, door, "s")) as wire:
+        def ask(acceptor, hosts):
+            with Wire(os.path.join(one.folder, acceptor, "s")) as wire:
                 answers = [wire.ask("GET", f"http://{name}/test/echo", host=name) for name in hosts]
             return [answer.json()["conn"] for answer in answers]
 
@@ -168,7 +168,7 @@ def test_a_tenant_with_many_sandboxes_leaves_another_tenants_kept_connections(st
         for n in range(many):
             ask(f"d{n}", names[n::many])
         assert ask("e", mine) == kept
-        plain_standin.close_idle()
+        plain_mock.close_idle()
 
 
 def test_connections_that_one_sandbox_holds_cost_others_one_handshake(pair, watched):

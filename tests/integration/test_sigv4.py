@@ -1,4 +1,4 @@
-"""A request that its client signed with a stand-in reaches AWS well signed, or not at all.
+"""A request that its client signed with a placeholder reaches AWS well signed, or not at all.
 
 Every request that arrives upstream is judged by sigv4.py, which is written from the specification.
 """
@@ -522,6 +522,19 @@ def test_the_journal_names_what_was_taken_out_and_not_what_stays(daemon):
     stripped = daemon.records_of(path)[0]["stripped"].lower().split(",")
     assert "x-amz-meta-colour" not in stripped and "response-content-type" not in stripped
     assert {"x-amz-signature", "x-amz-credential", "x-amz-date"} <= set(stripped)
+
+
+@pytest.mark.parametrize("name", ["x-amz-copy-source", "X-Amz-Copy-Source", "x%2Damz-copy-source", "x-amz-rename-source"])
+def test_a_source_in_a_presigned_query_is_decided_as_a_read_of_it(daemons, origin, name):
+    rules = [{"deny": f"https://{S3}/secret/**"}, {"allow": f"GET,PUT https://{S3}", "credential": "aws"}]
+    one = daemons(config=config(origin, tenants={"acme": {"rules": rules}}), secret=value())
+    before = len(origin.seen)
+    for source in ("%2Fbucket%2Fsecret%2Fk", "%2Fbucket%2F%2573ecret%2Fk", "%2Fother-bucket%2Fk", "arn%3Aaws%3As3"):
+        answer = ask(one, S3, "PUT", signer("s3").query("PUT", S3, f"/out/k?{name}={source}"), [])
+        assert answer.status == 403 and "a field or parameter" in answer.text(), answer.text()
+    assert len(origin.seen) == before
+    if name == "x-amz-copy-source":
+        good(ask(one, S3, "PUT", signer("s3").query("PUT", S3, f"/out/k?{name}=%2Fbucket%2Fopen%2Fk"), []))
 
 
 def test_a_placeholder_in_a_parameter_that_stays_is_exfiltration(daemons, origin):

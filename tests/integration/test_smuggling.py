@@ -138,8 +138,8 @@ def push(wire, data):
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
-def test_a_malformed_request_is_400_and_ends_the_connection(shared, standin, kind):
-    mark = standin.mark()
+def test_a_malformed_request_is_400_and_ends_the_connection(shared, mock, kind):
+    mark = mock.mark()
     with Tunnel(shared, "api.test") as tunnel:
         push(tunnel, REQUESTS[kind])
         push(tunnel, SMUGGLED)
@@ -150,43 +150,43 @@ def test_a_malformed_request_is_400_and_ends_the_connection(shared, standin, kin
         assert answer.status in expected, answer
         assert "http_request_error" in answer.get("proxy-status")
         assert tunnel.is_closed(), "nothing behind it is read any more"
-    assert standin.requests(since=mark) == []
+    assert mock.requests(since=mark) == []
 
 
 @pytest.mark.parametrize("kind", BODIES)
-def test_a_malformed_body_ends_the_exchange_and_smuggles_nothing(shared, standin, kind):
-    mark = standin.mark()
+def test_a_malformed_body_ends_the_exchange_and_smuggles_nothing(shared, mock, kind):
+    mark = mock.mark()
     with Tunnel(shared, "api.test") as tunnel:
         push(tunnel, BODIES[kind])
         push(tunnel, SMUGGLED)
         answer = tunnel.response()
         assert answer.status == (431 if kind == "trailer-huge" else 400), answer
         assert tunnel.is_closed()
-    assert [e["target"] for e in standin.requests(since=mark)] in ([], ["/test/echo"])
-    assert not standin.events("done", mark, target="/test/echo"), "it was never a whole request"
+    assert [e["target"] for e in mock.requests(since=mark)] in ([], ["/test/echo"])
+    assert not mock.events("done", mark, target="/test/echo"), "it was never a whole request"
 
 
 @pytest.mark.parametrize("kind", TOO_LARGE)
-def test_what_is_too_large_is_refused_by_its_own_status(shared, standin, kind):
+def test_what_is_too_large_is_refused_by_its_own_status(shared, mock, kind):
     data, expected = TOO_LARGE[kind]
-    mark = standin.mark()
+    mark = mock.mark()
     with Tunnel(shared, "api.test") as tunnel:
         push(tunnel, data)
         assert tunnel.response().status in expected
         assert tunnel.is_closed()
-    assert standin.requests(since=mark) == []
+    assert mock.requests(since=mark) == []
 
 
 @pytest.mark.parametrize(
     "kind", ["bare-lf", "two-hosts", "version-2.0", "obs-fold", "cl-te", "blank-before-colon"]
 )
-def test_the_plain_side_is_as_strict(shared, standin, kind):
-    mark = standin.mark()
+def test_the_plain_side_is_as_strict(shared, mock, kind):
+    mark = mock.mark()
     with Wire(shared.socket_path) as wire:
         push(wire, REQUESTS[kind].replace("/test/echo", "http://api.test/test/echo"))
         assert wire.response().status in (400, 505)
         assert wire.is_closed()
-    assert standin.requests(since=mark) == []
+    assert mock.requests(since=mark) == []
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,8 @@ def test_a_malformed_connect_opens_no_tunnel(shared, connect):
         assert wire.response().status >= 400
 
 
-def test_a_body_of_a_refused_request_is_not_read_as_a_request(shared, standin):
-    mark = standin.mark()
+def test_a_body_of_a_refused_request_is_not_read_as_a_request(shared, mock):
+    mark = mock.mark()
     with Tunnel(shared, "api.test") as tunnel:
         push(tunnel, f"POST /test/echo HTTP/1.1\r\nHost: open.test\r\nContent-Length: {len(SMUGGLED)}\r\n\r\n")
         push(tunnel, SMUGGLED)
@@ -219,7 +219,7 @@ def test_a_body_of_a_refused_request_is_not_read_as_a_request(shared, standin):
             assert tunnel.response().json()["line"].startswith("GET /test/echo/next")
         except Closed:
             pass
-    assert "/smuggled" not in [e["target"] for e in standin.requests(since=mark)]
+    assert "/smuggled" not in [e["target"] for e in mock.requests(since=mark)]
 
 
 @pytest.mark.parametrize("kind", MALFORMED)

@@ -18,12 +18,12 @@ def deny_records(daemon, **match):
 # --- it works -------------------------------------------------------------------------------------
 
 
-def test_a_name_is_a_tunnel_like_any_other(shared, standin):
+def test_a_name_is_a_tunnel_like_any_other(shared, mock):
     with Socks(shared, "api.test").tls() as tunnel:
         what = tunnel.ask("GET", "/test/echo?socks", [("X-Test-Id", "socks-1")]).json()
         assert ["x-api-key", "sha256:" + FINGERPRINT] in what["fields"]
         assert tunnel.ask("GET", "/test/bytes?n=100000").body
-    assert standin.requests("socks-1")
+    assert mock.requests("socks-1")
     opened = [r for r in shared.journal(event="open", via="socks5") if r["url.path"] == "/test/echo"]
     assert opened[0]["server.address"] == "api.test" and opened[0]["credential"] == "main"
 
@@ -33,9 +33,9 @@ def test_capitals_are_the_same_name(shared):
         assert tunnel.ask("GET", "/test/echo", host="api.test").status == 200
 
 
-def test_plain_http_is_read_inside(daemon, plain_standin):
+def test_plain_http_is_read_inside(daemon, plain_mock):
     one = daemon(
-        {"upstream": {"resolve": {"plain.test": plain_standin.address}}},
+        {"upstream": {"resolve": {"plain.test": plain_mock.address}}},
         rules=[{"allow": "http://plain.test:8080"}],
     )
     with Socks(one, "plain.test", 8080) as tunnel:
@@ -44,15 +44,15 @@ def test_plain_http_is_read_inside(daemon, plain_standin):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_addresses_are_hosts_and_the_guard_judges_them(daemon, standin, address):
+def test_addresses_are_hosts_and_the_guard_judges_them(daemon, mock, address):
     shown = f"[{address}]" if ":" in address else address
-    one = daemon(rules=[{"allow": f"https://{shown}:{standin.port}"}])
-    with Socks(one, address, standin.port).tls() as tunnel:
-        answer = tunnel.ask("GET", "/test/echo", host=f"{shown}:{standin.port}")
+    one = daemon(rules=[{"allow": f"https://{shown}:{mock.port}"}])
+    with Socks(one, address, mock.port).tls() as tunnel:
+        answer = tunnel.ask("GET", "/test/echo", host=f"{shown}:{mock.port}")
         assert answer.status == 403 and "loopback" in answer.text()
 
 
-def test_an_address_as_a_name_is_that_address(daemon, standin):
+def test_an_address_as_a_name_is_that_address(daemon, mock):
     """One reading: what a rule says of the address holds for its text too."""
     one = daemon(rules=[{"deny": "https://127.0.0.1"}, {"allow": "https://**"}])
     wire = Wire(one.socket_path)
@@ -66,7 +66,7 @@ def test_an_address_as_a_name_is_that_address(daemon, standin):
         assert answer.status == 403 and "denies it" in answer.text()
 
 
-def test_all_may_come_at_once(shared, standin):
+def test_all_may_come_at_once(shared, mock):
     """Greeting, request and the first bytes of the tunnel in one piece."""
     with Wire(shared.socket_path) as wire:
         wire.send(b"\x05\x01\x00\x05\x01\x00\x03\x08api.test\x00\x50GET /x HTTP/1.1\r\nHost: api.test\r\n\r\n")
@@ -87,20 +87,20 @@ def test_byte_by_byte(shared):
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def test_a_refusal_is_read_inside(shared, standin):
+def test_a_refusal_is_read_inside(shared, mock):
     with Socks(shared, "other.test").tls() as tunnel:
         answer = tunnel.ask("GET", "/test/echo", [("X-Test-Id", "socks-2")])
         assert answer.status == 403 and answer.json()["keyhole"]["reason"] == "no_rule"
-    standin.never("socks-2")
+    mock.never("socks-2")
 
 
-def test_another_sni_or_host_than_the_request_names_is_421(shared, standin):
+def test_another_sni_or_host_than_the_request_names_is_421(shared, mock):
     lax = client_context(shared.ca, check=False)
     with Socks(shared, "api.test").tls("open.test", context=lax) as tunnel:
         assert tunnel.ask("GET", "/test/echo").status == 421
     with Socks(shared, "api.test").tls() as tunnel:
         assert tunnel.ask("GET", "/test/echo", [("X-Test-Id", "socks-3")], host="open.test").status == 421
-    standin.never("socks-3")
+    mock.never("socks-3")
 
 
 def test_a_tcp_rule_that_denies_is_answered_at_once(daemon):
@@ -136,8 +136,8 @@ def test_a_tcp_rule_that_denies_is_answered_at_once(daemon):
         (b"\x05\x01\x00\x03\xfe" + b".".join([b"a" * 50] * 5)[:254] + b"\x01\xbb", FAILURE),
     ],
 )
-def test_what_is_no_request_gets_its_code_and_the_end(shared, standin, request_bytes, code):
-    mark = standin.mark()
+def test_what_is_no_request_gets_its_code_and_the_end(shared, mock, request_bytes, code):
+    mark = mock.mark()
     seen = len(deny_records(shared))
     with Wire(shared.socket_path) as wire:
         wire.send(b"\x05\x01\x00")
@@ -146,10 +146,10 @@ def test_what_is_no_request_gets_its_code_and_the_end(shared, standin, request_b
         assert wire.take(10) == bytes([5, code, 0, 1]) + bytes(6)
         assert wire.is_closed()
     assert len(deny_records(shared)) == seen + 1
-    assert standin.requests(since=mark) == []
+    assert mock.requests(since=mark) == []
 
 
-def test_a_name_of_300_bytes_is_the_44_that_its_length_says(shared, standin):
+def test_a_name_of_300_bytes_is_the_44_that_its_length_says(shared, mock):
     """The length is one byte: what stands behind is the tunnel's, and no part of the name."""
     name = b"a" * 300
     with Wire(shared.socket_path) as wire:
@@ -222,15 +222,15 @@ def run_curl(daemon, *args):
     return done
 
 
-def test_curl_over_the_unix_socket(shared, standin):
+def test_curl_over_the_unix_socket(shared, mock):
     done = run_curl(shared, "--proxy", f"socks5h://localhost{shared.socket_path}",
                     "-H", "X-Test-Id: socks-curl", "https://api.test/test/echo")  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert FINGERPRINT in done.stdout
-    assert standin.requests("socks-curl")
+    assert mock.requests("socks-curl")
 
 
-def test_curl_over_tcp(shared, relay, standin):
+def test_curl_over_tcp(shared, relay, mock):
     port = relay(shared).port
     done = run_curl(shared, "--socks5-hostname", f"127.0.0.1:{port}", "-d", "x=1", "https://api.test/test/echo")
     assert done.returncode == 0, done.stderr

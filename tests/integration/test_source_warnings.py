@@ -96,7 +96,7 @@ def test_without_its_client_secret_no_client_asks(serve, endpoint, tmp_path, sou
     assert len(endpoint.asked) == 1
 
 
-def test_each_bad_source_is_told_of_with_what_to_do_and_nothing_goes_out(daemon, standin, tmp_path):
+def test_each_bad_source_is_told_of_with_what_to_do_and_nothing_goes_out(daemon, mock, tmp_path):
     """All in one daemon: what one source is like is nothing to the others."""
     put(tmp_path / "plain", "x")
     put(tmp_path / "big", SECRET * 4000)
@@ -129,7 +129,7 @@ def test_each_bad_source_is_told_of_with_what_to_do_and_nothing_goes_out(daemon,
         "c-interpreter": ({"exec": [str(tmp_path / "no-interpreter")]}, "it names an interpreter that is not there"),
         "c-mode": ({"exec": [str(tmp_path / "not-executable")]}, "chmod +x it?"),
     }  # fmt: skip
-    mark = standin.mark()
+    mark = mock.mark()
     one = daemon(
         {"credentials": {"main": None, **{name: {"value": value, **COMMON} for name, (value, _) in sources.items()}}},
         rules=[{"allow": f"https://api.test/{name}", "credential": name} for name in sources],
@@ -142,4 +142,4 @@ def test_each_bad_source_is_told_of_with_what_to_do_and_nothing_goes_out(daemon,
         lines = [line for line in one.stderr().splitlines() if f"credential {name}: " in line and MODE not in line]
         assert len(lines) == 1 and words in lines[0], (name, lines)
     assert SECRET not in one.stderr()
-    assert not standin.requests(since=mark), "no request went out"
+    assert not mock.requests(since=mark), "no request went out"

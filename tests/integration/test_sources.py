@@ -210,9 +210,9 @@ FAILURES = [
 
 
 @pytest.mark.parametrize("text, more, words", FAILURES)
-def test_a_command_that_fails_is_named_and_its_value_is_not(daemon, standin, tmp_path, text, more, words):
+def test_a_command_that_fails_is_named_and_its_value_is_not(daemon, mock, tmp_path, text, more, words):
     command = script(tmp_path, text.replace("VALUE", SECRET))
-    mark = standin.mark()
+    mark = mock.mark()
     one = daemon(by_command([command], **more))
     status, answer = told(one)
     assert status == 503 and "credential main" in answer
@@ -220,7 +220,7 @@ def test_a_command_that_fails_is_named_and_its_value_is_not(daemon, standin, tmp
     until("it is logged", lambda: words in one.stderr())
     assert "credential main: " in one.stderr()
     assert SECRET not in one.stderr()
-    assert not standin.requests(since=mark), "no request went out"
+    assert not mock.requests(since=mark), "no request went out"
 
 
 def test_there_is_no_such_program(daemon):

@@ -120,14 +120,14 @@ PLAIN = ("[::ffff:7f00:1]", "[0:0:0:0:0:0:0:1]", "[64:ff9b::7f00:1]")
 
 @pytest.mark.parametrize("host", ["127.1", "0x7f.1", "2130706433", "0177.0.0.1", "[::ffff:7f00:1]", "[0:0:0:0:0:0:0:1]",
                                   "127.0.0.1.", "[::1%25lo]", "[64:ff9b::7f00:1]"])  # fmt: skip
-def test_no_spelling_gets_to_a_server_on_loopback(daemon, standin, host):
+def test_no_spelling_gets_to_a_server_on_loopback(daemon, mock, host):
     """On the wire, by CONNECT: nothing arrives at the one that listens there."""
-    one = daemon({"upstream": {"resolve": None}}, rules=[{"allow": f"https://**:{standin.port}"}])
-    mark = standin.mark()
+    one = daemon({"upstream": {"resolve": None}}, rules=[{"allow": f"https://**:{mock.port}"}])
+    mark = mock.mark()
     try:
-        with Tunnel(one, host, standin.port, sni="", context=client_context(one.ca, check=False)) as tunnel:
-            status = tunnel.ask("GET", "/test/echo", host=f"{host}:{standin.port}").status
+        with Tunnel(one, host, mock.port, sni="", context=client_context(one.ca, check=False)) as tunnel:
+            status = tunnel.ask("GET", "/test/echo", host=f"{host}:{mock.port}").status
     except Refused as refused:
         status = refused.response.status
     assert status == (403 if host in PLAIN else 400)
-    assert standin.events(since=mark) == []
+    assert mock.events(since=mark) == []

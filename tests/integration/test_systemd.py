@@ -70,7 +70,7 @@ def activated(one, path, request, answer):
         assert os.path.exists(path), "the name is systemd's"
 
 
-def test_a_socket_that_systemd_holds_is_used_and_left_where_it_is(daemon, standin):
+def test_a_socket_that_systemd_holds_is_used_and_left_where_it_is(daemon, mock):
     one = daemon(start=False)
     request = b"GET http://open.test/ HTTP/1.1\r\nHost: open.test\r\n\r\n"
     with activated(one, one.socket_path, request, b"HTTP/1.1 403 "), Tunnel(one, "open.test") as tunnel:

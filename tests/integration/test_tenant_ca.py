@@ -17,8 +17,8 @@ from test_ca_rotation import As
 RULES = {"rules": [{"allow": "https://api.test"}, {"allow": "https://open.test"}]}
 
 
-def two_tenants(standin, **more):
-    config = merge(base_config(standin), {"authority": {"per_tenant": True}, **admin(), **more})
+def two_tenants(mock, **more):
+    config = merge(base_config(mock), {"authority": {"per_tenant": True}, **admin(), **more})
     config["listen"] = [{"unix": "d/s", "tenant": "acme"}, {"unix": "d/b", "tenant": "beta"}]
     config["tenants"] = {"acme": RULES, "beta": RULES}
     config["credentials"] = {"main": {"value": {"file": "secret"}, "header": {"x-api-key": "{}"},
@@ -28,8 +28,8 @@ def two_tenants(standin, **more):
 
 
 @pytest.fixture
-def one(daemon, standin):
-    made = daemon(config=two_tenants(standin))
+def one(daemon, mock):
+    made = daemon(config=two_tenants(mock))
     yield made
     clear(made)
 
@@ -46,10 +46,10 @@ def bundle(one, tenant):
     return name
 
 
-def seen_from(one, door, tenant):
+def seen_from(one, acceptor, tenant):
     """A client at that listener which trusts that tenant's CA alone."""
     there = As(one, bundle(one, tenant))
-    there.socket_path = at(one, door)
+    there.socket_path = at(one, acceptor)
     return there
 
 
@@ -71,11 +71,11 @@ def test_a_tenants_sandbox_refuses_what_another_tenants_ca_signed(one):
 
 
 def test_each_bundle_holds_the_tenants_own_ca_alone(one):
-    for tenant, door in (("acme", "d/s"), ("beta", "d/b")):
+    for tenant, acceptor in (("acme", "d/s"), ("beta", "d/b")):
         own = open(bundle(one, tenant), encoding="ascii").read()
         assert certificates(ca("bundle", "-c", one.config_path, "--tenant", tenant)) == certificates(own)
         assert certificates(add(one, f"sb-{tenant}", tenant)["ca"]) == certificates(own)
-        there = seen_from(one, door, tenant)
+        there = seen_from(one, acceptor, tenant)
         assert certificates(origin_form(there, "/ca.pem").text()) == certificates(own)
         key = at(one, f"ca.key.tenants/{tenant}.key")
         assert os.stat(key).st_mode & 0o777 == 0o600
@@ -153,14 +153,14 @@ def test_keyhole_ca_asks_whose_it_is(one):
     assert seen_from(one, "d/s", "acme").issuer() in ca("show", *where, "--tenant", "acme")
 
 
-def test_without_files_each_has_one_for_the_daemons_life(daemon, standin):
-    config = two_tenants(standin)
+def test_without_files_each_has_one_for_the_daemons_life(daemon, mock):
+    config = two_tenants(mock)
     config["authority"] = {"per_tenant": True}
     one = daemon(config=config)
 
-    def fetch(door, tenant):
+    def fetch(acceptor, tenant):
         there = As(one, None)
-        there.socket_path = at(one, door)
+        there.socket_path = at(one, acceptor)
         with open(at(one, f"{tenant}.trusted"), "w", encoding="ascii") as file:
             file.write(origin_form(there, "/ca.pem").text())
 
@@ -171,8 +171,8 @@ def test_without_files_each_has_one_for_the_daemons_life(daemon, standin):
     assert holds_apart(one) == signers
 
 
-def test_a_handover_keeps_them_and_refuses_another(upgradable, standin):
-    one = upgradable(two_tenants(standin))
+def test_a_handover_keeps_them_and_refuses_another(upgradable, mock):
+    one = upgradable(two_tenants(mock))
     signers = holds_apart(one)
     one.hand_over()
     one.last_ended()

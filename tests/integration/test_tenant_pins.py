@@ -6,14 +6,14 @@ from harness import Tunnel
 from test_check import check
 
 
-def two_tenants(standin, name, site=None):
+def two_tenants(mock, name, site=None):
     """Both tenants may reach any name by rule; `name` is pinned for acme alone."""
     rules = [{"allow": "https://**"}]
     return {
         "listen": [{"unix": "d/s", "tenant": "acme", "mode": "0660"}, {"unix": "e/s", "tenant": "other", "mode": "0660"}],
         "upstream": {"resolve": site, "nameservers": ["127.0.0.1:9"]},
         "tenants": {
-            "acme": {"rules": rules, "resolve": {name: standin.address}},
+            "acme": {"rules": rules, "resolve": {name: mock.address}},
             "other": {"rules": rules},
         },
     }
@@ -25,17 +25,17 @@ def status(daemon, socket, host):
         return tunnel.ask("GET", "/test/echo").status
 
 
-def test_a_tenants_pin_is_not_reached_by_another_tenants_wildcard(daemon, standin):
-    one = daemon(two_tenants(standin, "open.test"))
-    mark = standin.mark()
+def test_a_tenants_pin_is_not_reached_by_another_tenants_wildcard(daemon, mock):
+    one = daemon(two_tenants(mock, "open.test"))
+    mark = mock.mark()
     assert status(one, "e/s", "open.test") in (502, 504)
-    assert standin.requests(since=mark) == []
+    assert mock.requests(since=mark) == []
     assert status(one, "d/s", "open.test") == 200
 
 
-def test_a_tenants_pin_comes_before_the_sites(daemon, standin):
-    site = {"open.test": "127.0.0.1:9", "api.test": standin.address}
-    one = daemon(two_tenants(standin, "open.test", site))
+def test_a_tenants_pin_comes_before_the_sites(daemon, mock):
+    site = {"open.test": "127.0.0.1:9", "api.test": mock.address}
+    one = daemon(two_tenants(mock, "open.test", site))
     assert status(one, "d/s", "open.test") == 200
     assert status(one, "d/s", "api.test") == 200  # the site's pins hold for everybody
     assert status(one, "e/s", "open.test") == 502

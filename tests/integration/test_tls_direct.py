@@ -14,12 +14,12 @@ def denials(daemon, **match):
     return until("it is in the journal", lambda: daemon.journal(event="deny", via="tls", **match))
 
 
-def test_the_sni_is_the_host(shared, standin):
+def test_the_sni_is_the_host(shared, mock):
     with Direct(shared, "api.test") as tunnel:
         what = tunnel.ask("GET", "/test/echo?direct", [("X-Test-Id", "direct-1")]).json()
         assert ["x-api-key", "sha256:" + FINGERPRINT] in what["fields"]
         assert tunnel.ask("POST", "/test/echo", body=b"again").status == 200
-    assert standin.requests("direct-1")
+    assert mock.requests("direct-1")
     opened = shared.journal(event="open", via="tls")[0]
     assert (opened["server.address"], opened["server.port"]) == ("api.test", 443)
     assert opened["url.scheme"] == "https"
@@ -31,18 +31,18 @@ def test_the_leaf_is_for_the_sni(shared):
         assert names == {"api.test"}
 
 
-def test_a_refusal_is_read_inside(shared, standin):
+def test_a_refusal_is_read_inside(shared, mock):
     with Direct(shared, "other.test") as tunnel:
         answer = tunnel.ask("GET", "/test/echo", [("X-Test-Id", "direct-2")])
         assert answer.status == 403 and answer.json()["keyhole"]["reason"] == "no_rule"
-    standin.never("direct-2")
+    mock.never("direct-2")
 
 
 @pytest.mark.parametrize("host", ["open.test", "api.test:8443", "api.test:80"])
-def test_another_host_inside_is_421(shared, standin, host):
+def test_another_host_inside_is_421(shared, mock, host):
     with Direct(shared, "api.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo", [("X-Test-Id", "direct-3")], host=host).status == 421
-    standin.never("direct-3")
+    mock.never("direct-3")
 
 
 def test_no_sni_is_an_alert(shared):
@@ -114,8 +114,8 @@ def test_records_that_are_no_hello_are_an_alert(shared):
             assert alert_of(wire.rest()) == DECODE_ERROR
 
 
-def test_a_client_that_distrusts_the_ca_is_told_apart(shared, standin):
-    context = ssl.create_default_context(cafile=standin.ca)
+def test_a_client_that_distrusts_the_ca_is_told_apart(shared, mock):
+    context = ssl.create_default_context(cafile=mock.ca)
     with pytest.raises(ssl.SSLCertVerificationError):
         Direct(shared, "api.test", context=context)
 

@@ -14,10 +14,10 @@ LONG = 60
 
 
 @pytest.fixture
-def running(upgradable, standin, endpoint, tmp_path):  # noqa: F811
+def running(upgradable, mock, endpoint, tmp_path):  # noqa: F811
     """A daemon that can be replaced; the endpoint's answers wait for its gate."""
     both = tmp_path / "roots.pem"
-    both.write_text(open(standin.ca).read() + open(endpoint.ca).read())
+    both.write_text(open(mock.ca).read() + open(endpoint.ca).read())
 
     def make(value, credential):
         path = tmp_path / "value"

@@ -19,13 +19,13 @@ def refuse(one, times=1):
             assert tunnel.ask("GET", REFUSED).status == 401
 
 
-def test_the_next_request_has_another_token_and_this_one_is_not_sent_again(serve, endpoint, standin):  # noqa: F811
+def test_the_next_request_has_another_token_and_this_one_is_not_sent_again(serve, endpoint, mock):  # noqa: F811
     one = serve(endpoint.client[1], client())
     assert told(one) == (200, "Bearer token-number-1")
-    mark = standin.mark()
+    mark = mock.mark()
     refuse(one)
     assert told(one) == (200, "Bearer token-number-2")
-    assert [r["target"] for r in standin.requests(since=mark)] == [REFUSED, "/test/echo"]
+    assert [r["target"] for r in mock.requests(since=mark)] == [REFUSED, "/test/echo"]
     assert len(endpoint.asked) == 2 and one.stderr().count(SAID) == 1
 
 
@@ -63,7 +63,7 @@ def test_who_comes_while_another_one_is_made_waits_for_it(serve, endpoint):  # n
 
 
 def test_a_repositorys_token_is_renewed_by_itself(serve, endpoint):  # noqa: F811
-    """The stand-in answers 401 to all that it does not know the key of."""
+    """The mock answers 401 to all that it does not know the key of."""
     one = serve(endpoint.make_key("app"), app(installation_id=77, per_repository=True))
     assert [told(one, f"/repos/somebody/{name}/issues")[0] for name in ["tools", "tools", "tools", "other"]] == [401] * 4
     opened = [body for _, path, _, body in endpoint.asked if path.endswith("access_tokens")]
@@ -79,14 +79,14 @@ def counting(tmp_path, text="echo value-number-$(wc -l <{})"):
 
 
 @pytest.mark.parametrize("more", [{"refresh": "1h"}, {"max_age": "1h"}])
-def test_a_command_whose_value_is_refused_is_run_again(daemon, standin, tmp_path, more):
+def test_a_command_whose_value_is_refused_is_run_again(daemon, mock, tmp_path, more):
     command, runs = counting(tmp_path)
     one = daemon(by_command([command], **more))
     assert key(one) == (200, "value-number-1")
-    mark = standin.mark()
+    mark = mock.mark()
     refuse(one)
     assert key(one) == (200, "value-number-2"), "a value that was revoked recovers"
-    assert [r["target"] for r in standin.requests(since=mark)] == [REFUSED, "/test/echo"]
+    assert [r["target"] for r in mock.requests(since=mark)] == [REFUSED, "/test/echo"]
     assert runs() == 2 and one.stderr().count(AGAIN) == 1
 
 
@@ -131,10 +131,10 @@ def test_a_command_whose_value_stays_is_not_run_again(daemon, tmp_path):
     assert key(one) == (200, "value-number-1") and runs() == 1 and AGAIN not in one.stderr()
 
 
-def test_a_value_that_is_no_token_stays_what_it_is(daemon, standin):
+def test_a_value_that_is_no_token_stays_what_it_is(daemon, mock):
     one = daemon()
-    mark = standin.mark()
+    mark = mock.mark()
     refuse(one, times=3)
     with Tunnel(one, "api.test") as tunnel:
         assert tunnel.ask("GET", "/test/echo").status == 200
-    assert len(standin.requests(since=mark)) == 4 and SAID not in one.stderr()
+    assert len(mock.requests(since=mark)) == 4 and SAID not in one.stderr()

@@ -9,7 +9,7 @@ import pytest
 from harness import Tunnel, until
 from test_tokens import app, endpoint, serve  # noqa: F401
 
-Door = collections.namedtuple("Door", "socket_path ca")
+Acceptor = collections.namedtuple("Acceptor", "socket_path ca")
 AT_A_TIME, RUNNING = 32, 4  # KH_LIMIT_SCOPES_ASKED, KH_LIMIT_FETCHERS_PER_SANDBOX
 
 
@@ -29,8 +29,8 @@ def hanging(endpoint):  # noqa: F811
     event.set()
 
 
-def ask_for(door, repository):
-    tunnel = Tunnel(door, "api.test")
+def ask_for(acceptor, repository):
+    tunnel = Tunnel(acceptor, "api.test")
     tunnel.start("GET", f"/repos/somebody/{repository}/issues")
     tunnel.send(b"")
     return tunnel
@@ -45,7 +45,7 @@ def test_a_sandbox_whose_tokens_hang_holds_up_none_but_itself(serve, endpoint, h
         endpoint.make_key("app"), app(installation_id=77, per_repository=True, timeout="60s"),
         listen=[{"unix": "d/s", "tenant": "acme"}, {"unix": "e/s", "tenant": "acme"}],
     )  # fmt: skip
-    good = Door(one.socket_path.replace("/d/s", "/e/s"), one.ca)
+    good = Acceptor(one.socket_path.replace("/d/s", "/e/s"), one.ca)
     asked = [ask_for(one, f"evil-{i}") for i in range(AT_A_TIME + 8)]
     # Those that wait give up some time; what they have asked for is under way still.
     until("as many wait as may", lambda: len(answered(asked)) >= 8, 60)

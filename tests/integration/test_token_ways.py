@@ -14,9 +14,9 @@ BASIC = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 
 
 @pytest.fixture
-def proxy(standin, endpoint):  # noqa: F811
-    """It knows where the endpoint is; all else is the stand-in."""
-    one = ConnectProxy({f"{HOST}:443": endpoint.address, "*": standin.address}, credentials="Basic " + BASIC)
+def proxy(mock, endpoint):  # noqa: F811
+    """It knows where the endpoint is; all else is the mock."""
+    one = ConnectProxy({f"{HOST}:443": endpoint.address, "*": mock.address}, credentials="Basic " + BASIC)
     yield one
     one.close()
 
@@ -92,8 +92,8 @@ def test_a_forbidden_address_is_not_named_to_the_proxy(behind, proxy, host):
 
 @pytest.mark.parametrize("endpoint", ["::1", "127.0.0.1"], indirect=True)
 @pytest.mark.parametrize("allowed", [True, False])
-def test_an_endpoint_may_be_an_address(serve, endpoint, standin, tmp_path, allowed):  # noqa: F811
-    roots = {"ca_file": str(tmp_path / "roots.pem"), "resolve": {"api.test": standin.address}}
+def test_an_endpoint_may_be_an_address(serve, endpoint, mock, tmp_path, allowed):  # noqa: F811
+    roots = {"ca_file": str(tmp_path / "roots.pem"), "resolve": {"api.test": mock.address}}
     one = serve(endpoint.client[1], client(token_url=f"https://{endpoint.address}/token"),
                 upstream={**roots, "allow_addresses": ["::1/128", "127.0.0.1/32"]} if allowed else roots)  # fmt: skip
     if allowed:

@@ -24,12 +24,12 @@ def endpoint(tmp_path, request):
 
 
 @pytest.fixture
-def serve(daemon, standin, endpoint, tmp_path):
+def serve(daemon, mock, endpoint, tmp_path):
     """A daemon with one credential whose value is in a file, and which trusts the endpoint."""
 
     def make(value, credential, env=None, **more):
         both = tmp_path / "roots.pem"
-        both.write_text(open(standin.ca).read() + open(endpoint.ca).read())
+        both.write_text(open(mock.ca).read() + open(endpoint.ca).read())
         path = tmp_path / "value"
         path.write_text(value)
         os.chmod(path, 0o600)
@@ -119,14 +119,14 @@ def test_a_failing_endpoint_leaves_the_token_until_its_end(serve, endpoint):
     until("there is a token again", lambda: told(one)[0] == 200)
 
 
-def test_a_refused_client_is_named_and_its_secret_is_not(serve, endpoint, standin):
-    mark = standin.mark()
+def test_a_refused_client_is_named_and_its_secret_is_not(serve, endpoint, mock):
+    mark = mock.mark()
     one = serve("wrong-secret-of-the-client", client())
     status, text = told(one)
     assert status == 503 and "credential main" in text and HOST not in text
     assert f"credential main: the token endpoint {HOST} refuses: HTTP 401, invalid_client" in one.stderr()
     assert "wrong-secret" not in one.stderr() + text
-    assert not standin.requests(since=mark)
+    assert not mock.requests(since=mark)
 
 
 @pytest.mark.parametrize("life", ["", ',"expires_in":null', ',"expires_in":"3600"', ',"expires_in":1e300',
@@ -290,7 +290,7 @@ def test_each_repository_gets_a_token_of_its_own(serve, endpoint):
     assert "not its owner's" in one.stderr()
     assert told(one, "/repos/somebody/tools/issues")[0] != 503
     assert told(one, "/somebody/other.git/info/refs")[0] != 503
-    # The stand-in answers 401 to what it does not know the key of, so they are asked for anew, too.
+    # The mock answers 401 to what it does not know the key of, so they are asked for anew, too.
     bodies = [body for _, path, _, body in endpoint.asked if path.endswith("access_tokens")]
     assert bodies[0] == '{"repositories":["tools"]}'
     assert set(bodies) == {'{"repositories":["tools"]}', '{"repositories":["other"]}'}
@@ -354,21 +354,21 @@ MISDEEDS = {
 
 
 @pytest.mark.parametrize("misdeed", MISDEEDS)
-def test_an_endpoint_that_misbehaves_is_named(serve, endpoint, standin, misdeed):
+def test_an_endpoint_that_misbehaves_is_named(serve, endpoint, mock, misdeed):
     trouble, words = MISDEEDS[misdeed]
     endpoint.trouble = trouble(endpoint)
-    mark = standin.mark()
+    mark = mock.mark()
     one = serve(endpoint.client[1], client(timeout="2s"))
     status, answer = told(one)
     assert status == 503 and "credential main" in answer and HOST not in answer
     assert "credential main: " in one.stderr() and words in one.stderr()
     assert endpoint.client[1] not in one.stderr()
     assert [path for _, path, _, _ in endpoint.asked] == ["/token"]
-    assert not standin.requests(since=mark), "no request went out"
+    assert not mock.requests(since=mark), "no request went out"
 
 
-def test_an_endpoint_that_is_not_trusted_is_told_nothing(serve, endpoint, daemon, standin):
-    one = serve(endpoint.client[1], client(), upstream={"ca_file": standin.ca, "resolve": {HOST: endpoint.address}})
+def test_an_endpoint_that_is_not_trusted_is_told_nothing(serve, endpoint, daemon, mock):
+    one = serve(endpoint.client[1], client(), upstream={"ca_file": mock.ca, "resolve": {HOST: endpoint.address}})
     assert told(one)[0] == 503
     assert "credential main: asking the token endpoint" in one.stderr()
     assert not endpoint.asked
@@ -447,5 +447,5 @@ def test_a_private_key_and_its_token_are_in_no_page(serve, endpoint):
         for line, at, piece in pages(pid):
             assert not [n for n in lines if n.encode() in piece], f"{name}: PEM in {line}"
             assert der[300:340] not in piece, f"{name}: DER in {line}"
-            # The stand-in reflected the token, so the worker's buffers for answers may hold it.
+            # The mock reflected the token, so the worker's buffers for answers may hold it.
             assert name == "worker" or TOKEN.encode() not in piece, f"{name}: token in {line} at {at:x}"

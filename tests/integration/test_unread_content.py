@@ -12,7 +12,7 @@ import ssl
 import threading
 
 import pytest
-from common import shut, standin_module
+from common import shut, mock_module
 from daemons import NAMES, Daemons, base_config, merge
 from harness import SECRET, Tunnel
 
@@ -45,10 +45,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Origin:
     def __init__(self, folder):
         os.makedirs(folder, exist_ok=True)
-        authority = standin_module.make_ca(folder)
+        authority = mock_module.make_ca(folder)
         self.ca = authority[0]
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.load_cert_chain(*standin_module.make_leaf(folder, authority, NAMES))
+        self.context.load_cert_chain(*mock_module.make_leaf(folder, authority, NAMES))
         self.seen = []  # (method, path, with the key, connection)
         self.socks = []
         self.listener = socket.create_server(("127.0.0.1", 0))

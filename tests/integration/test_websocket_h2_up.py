@@ -9,7 +9,7 @@ import h2.errors
 import h2.exceptions
 import h2.settings
 import pytest
-from common import HERE, PLACEHOLDER, SECRET, standin_module, until
+from common import HERE, PLACEHOLDER, SECRET, mock_module, until
 from daemons import NAMES
 from h2client import h2_tunnel
 from h2upstream import Connection, H2Upstream, make_daemon  # noqa: F401 (daemon is a fixture)
@@ -264,8 +264,8 @@ def test_node(daemon, tmp_path, open_, takes):
     """Ends the handshake with an alert where HTTP/1.1 alone is offered."""
     folder = str(tmp_path / "node")
     os.makedirs(folder)
-    authority = standin_module.make_ca(folder)
-    cert, key = standin_module.make_leaf(folder, authority, NAMES)
+    authority = mock_module.make_ca(folder)
+    cert, key = mock_module.make_leaf(folder, authority, NAMES)
     node = subprocess.Popen(["node", os.path.join(HERE, "ws_h2_origin.js"), cert, key, *([] if takes else ["no"])],
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
     try:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""upstream.py - the stand-in with paths that a test asks for to see how a proxy takes them.
+"""upstream.py - the mock with paths that a test asks for to see how a proxy takes them.
 
 Beside the API of deploy/demo/mock_upstream.py, under /test/…, without a key:
 
@@ -38,7 +38,7 @@ import time
 from urllib.parse import quote, quote_plus, unquote
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../deploy/demo"))
-import standin  # noqa: E402
+import mock_upstream as mock_module  # noqa: E402
 
 # How a framework may write a value into an address within an address.
 SPELLED = {
@@ -98,7 +98,7 @@ MALFORMED_BODY = {
 }
 
 
-class Upstream(standin.Standin):
+class Upstream(mock_module.Mock):
     def answer(self, connection, request):
         _, mark, name = request.path.partition("/test/")
         mode = getattr(self, "test_" + name.split("/")[0].replace("-", "_"), None) if mark else None
@@ -114,7 +114,7 @@ class Upstream(standin.Standin):
 
     def hide(self, text):
         real = self.real_key.decode()
-        return text.replace(real, "sha256:" + standin.fingerprint(self.real_key))
+        return text.replace(real, "sha256:" + mock_module.fingerprint(self.real_key))
 
     def test_echo(self, connection, request):
         self.take(connection, request)
@@ -180,7 +180,7 @@ class Upstream(standin.Standin):
         if how == "rst":
             connection.raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             os.close(connection.raw.detach())
-            raise standin.Gone("reset, as asked")
+            raise mock_module.Gone("reset, as asked")
         connection.close(notify=how == "notify")
 
     def test_malformed(self, connection, request):
@@ -262,7 +262,7 @@ class Upstream(standin.Standin):
             for _ in range(64):
                 connection.buffer = b""
                 connection.fill()
-        except standin.Gone:
+        except mock_module.Gone:
             pass
 
     def test_head(self, connection, request):
@@ -298,4 +298,4 @@ def pattern_digest(count):
 
 
 if __name__ == "__main__":
-    standin.main(Upstream)
+    mock_module.main(Upstream)

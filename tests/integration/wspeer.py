@@ -10,7 +10,7 @@ import threading
 
 import pytest
 from clients import Closed, Tunnel
-from common import PATIENCE, SECRET, standin_module, until
+from common import PATIENCE, SECRET, mock_module, until
 from daemons import NAMES, Daemons
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
@@ -176,8 +176,8 @@ class Origin:
 
     def __init__(self, folder, names, plain=False):
         os.makedirs(folder, exist_ok=True)
-        ca = standin_module.make_ca(folder)
-        cert, key = standin_module.make_leaf(folder, ca, names)
+        ca = mock_module.make_ca(folder)
+        cert, key = mock_module.make_leaf(folder, ca, names)
         self.ca = ca[0]
         self.context = None
         if not plain:

@@ -76,7 +76,7 @@ def engines_for(module):
         yield pytest.param(engine, marks=pytest.mark.skip(reason=reason) if missing else [])
 
 
-# Podman is run as the container's program is, in the same nest over the same root: tried is what podman
+# Podman is run as the container's program is, in the same outer namespace over the same root: tried is what podman
 # itself has a hand in, and all but the escapes by one identity.
 IN_PODMAN = {"test_set_aside_engines": ["user"], "test_escape": ["root", "user"], "test_calls": ["root"], "test_capture": ["user"], "test_limits": ["root"], "test_terminal": ["user"],
              "test_publish": ["user"], "test_layer": ["root"], "test_ends": ["root"]}  # fmt: skip

@@ -126,7 +126,9 @@ class Leftovers:
 
     def new(self):
         now = self.look()
-        now["files"] = {path for path in now["files"] if not path.endswith(self.but)}
+        # The lock of all runs' records stays, as it stays for the next one.
+        now["files"] = {path for path in now["files"] if not path.endswith((self.but if isinstance(self.but, tuple) else (self.but,)) +
+                                                                           ("/keyhole/workspaces", "/keyhole/workspaces/lock"))}  # fmt: skip
         return {kind: found - self.before[kind] for kind, found in now.items()}
 
     def left(self, patience=PATIENCE):

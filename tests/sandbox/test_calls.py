@@ -9,8 +9,10 @@ import re
 import resource
 import shutil
 import struct
+import subprocess
 
 import pytest
+from conftest import PATIENCE, below
 
 X86 = platform.machine() == "x86_64"
 NUMBERS = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h"
@@ -74,6 +76,12 @@ def test_a_call_that_is_not_in_the_table_does_not_exist(filters):
               "io_setup", "io_uring_setup", "io_uring_enter", "io_uring_register", "vmsplice", "modify_ldt", "mount", "setns",
               "bpf", "userfaultfd", "open_tree", "fsopen", "mount_setattr", "keyctl"]  # fmt: skip
     assert not {known[name] for name in absent if name in known} & allowed
+    # Which one it is may be asked; no other may be taken, in neither half of the register.
+    for high in (0, 7 << 32):
+        for wanted in (0, 0xFFFFFFFF):
+            assert table.answer(known["personality"], high | wanted) == ALLOW
+        for wanted in (0x0040000, 0x0400000, 0x0100000, 0x8, 0x0020008):  # ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC, MMAP_PAGE_ZERO, others
+            assert table.answer(known["personality"], high | wanted) == ERRNO | errno.ENOSYS, hex(wanted)
     # statmount, listmount, open_tree_attr, and the attributes of files of 6.17
     assert not {457, 458, 467, 468, 469} & allowed
     assert all(refused.answer(known[name]) == ERRNO | errno.EPERM for name in ("mount", "bpf", "keyctl", "setns"))
@@ -113,6 +121,84 @@ def test_an_argument_hidden_in_the_upper_half_of_a_register_is_seen(filters):
     assert refused.answer(known["prlimit64"], 0, 4, 0, 1) == ALLOW
 
 
+# The requests of terminals that change nothing for others, by number (asm-generic/ioctls.h).
+TERMINAL = {*range(0x01, 0x0A), 0x0B, *range(0x0E, 0x12), 0x13, 0x14, 0x1B, 0x20, 0x21, 0x22, 0x24, *range(0x29, 0x2E),
+            0x30, 0x31, 0x32, 0x36, 0x38, 0x39, 0x40, 0x41, 0x50, 0x51, 0x52, 0x60}  # fmt: skip
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("root")
+def test_of_the_requests_of_terminals_those_that_are_known_to_be_harmless_exist(filters):
+    ioctl, refused = names()["ioctl"], filters[1]
+    for number in range(0x100):
+        for upper in (0, 0x80040000, 0x40040000, 0x802C0000, 7 << 32):
+            wanted = ALLOW if number in TERMINAL else ERRNO | errno.EPERM
+            assert refused.answer(ioctl, 0, upper | 0x5400 | number, 1) == wanted, hex(number)
+    # tcdrain waits; a break does not.
+    assert refused.answer(ioctl, 0, 0x5409, 0) == ERRNO | errno.EPERM
+
+
+# What may be asked of a file: its flags, where it lies, and a copy without copying. No encryption, whose folders the survey could not see.
+OF_FILES = {"f": {1, 2, 3, 11}, "X": {31}, "\x94": {9, 13, 54}}
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("root")
+@pytest.mark.parametrize("group", OF_FILES)
+def test_no_request_hides_a_folder_from_the_survey(filters, group):
+    for number in range(0x100):
+        for upper in (0, 0x800C0000, 0x40040000, 7 << 32):
+            wanted = ALLOW if number in OF_FILES[group] else ERRNO | errno.EOPNOTSUPP
+            assert filters[1].answer(names()["ioctl"], 0, upper | ord(group) << 8 | number, 1) == wanted, hex(number)
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("root")
+def test_no_lease_and_no_whiteout_passes_the_filter_in_any_spelling(filters):
+    known, refused = names(), filters[1]
+    none = ERRNO | errno.EINVAL
+    for high in (0, 7 << 32):
+        assert refused.answer(known["fcntl"], 3, high | 1024) == none  # F_SETLEASE
+        assert refused.answer(known["fcntl"], 3, high | 1026) == none  # F_NOTIFY
+        assert refused.answer(known["fcntl"], 3, high | 1040) == none  # F_SETDELEG
+        assert refused.answer(known["renameat2"], -100, 0, -100, 0, high | 4) == none
+        assert refused.answer(known["renameat2"], -100, 0, -100, 0, high | 5) == none
+    for command in (*range(17), 1025, *range(1027, 1039)):
+        assert refused.answer(known["fcntl"], 3, command) == ALLOW, command
+    for flags in (0, 1, 2):
+        assert refused.answer(known["renameat2"], -100, 0, -100, 0, flags) == ALLOW
+
+
+def test_no_file_of_the_workspace_is_leased_and_no_whiteout_made(sandbox, workspace):
+    """A lease has the host's programs wait for the sandbox; a whiteout is a device node."""
+    seen = sandbox.python(
+        """
+        import ctypes, errno, fcntl, os
+        libc = ctypes.CDLL(None, use_errno=True)
+        out = {}
+        open('a', 'w').write('a')
+        open('b', 'w').write('b')
+        fd = os.open('a', os.O_RDWR)
+        for name, command, arg in (('write lease', 1024, 1), ('read lease', 1024, 0), ('notice', 1026, 2)):
+            try:
+                fcntl.fcntl(fd, command, arg)
+                out[name] = 'done'
+            except OSError as e:
+                out[name] = errno.errorcode[e.errno]
+        def rename(a, b, flags):
+            done = libc.renameat2(-100, a, -100, b, flags)
+            return 'done' if done == 0 else errno.errorcode[ctypes.get_errno()]
+        out['whiteout'] = rename(b'a', b'c', 4)
+        out['exchange'] = rename(b'a', b'b', 2)
+        say(out)
+        """,
+        workspace=workspace,
+    )
+    assert seen.pop("exchange") in ("done", "EINVAL")  # not on every file system
+    assert set(seen.values()) == {"EINVAL"}, seen
+    assert all(os.path.isfile(os.path.join(workspace, name)) for name in os.listdir(workspace))
+
+
 def test_a_crash_inside_starts_no_handler_of_the_hosts(sandbox):
     """A limit of 1 is the one at which the kernel starts no program that core_pattern names; it stays."""
     if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
@@ -148,6 +234,25 @@ def test_a_crash_inside_starts_no_handler_of_the_hosts(sandbox):
     )
     # dash counts core files in blocks of 512 bytes.
     assert seen == [["1", "1"], ["1", "1"], ["0", "0"], False]
+
+
+def test_no_process_of_a_sandbox_starts_a_handler_of_the_hosts(sandbox):
+    """Nor do keyhole-init and the engine's programs, of which gvisor's answers the command's system calls."""
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+        pytest.skip("the hard limit of core files is 0 here, which only root with all capabilities can raise")
+    if sandbox.engine == "docker":
+        pytest.skip("what docker's daemon starts is not the launcher's child")
+    process = sandbox.start("sh", "-c", "echo up; exec cat", stdin=subprocess.PIPE)
+    assert process.stdout.readline() == b"up\n", process.stderr.read()
+    found = {}
+    for pid in below(process.pid):
+        with open(f"/proc/{pid}/limits", encoding="ascii") as limits, open(f"/proc/{pid}/comm", encoding="ascii") as name:
+            line = next(line for line in limits if line.startswith("Max core file size"))
+            found.setdefault(tuple(line.split()[4:6]), []).append(name.read().strip())
+    process.communicate(timeout=PATIENCE)
+    ours = [name for names in found.values() for name in names if name.startswith("launch_only")]
+    assert len(found[("1", "1")]) >= 2, found
+    assert not [names for limit, names in found.items() if limit != ("1", "1") and set(names) - set(ours)], found
 
 
 def test_who_wishes_for_no_core_file_is_not_refused(sandbox):
@@ -299,7 +404,7 @@ def test_what_changes_a_terminal_for_others_is_refused(sandbox):
                 out[name] = 'done'
             except OSError as e:
                 out[name] = e.errno
-        for request in (termios.TIOCSTI, 0x541C, termios.TIOCSETD, termios.TIOCEXCL, 0x541D, 0x4B3A, 0x5606):
+        for request in (termios.TIOCSTI, 0x541C, termios.TIOCSETD, termios.TIOCEXCL, 0x541D, 0x4B3A, 0x5606, termios.TCXONC, 0x5425):
             attempt(hex(request), lambda: fcntl.ioctl(slave, request, struct.pack('i', 3)))
         assert set(out.values()) == {1}, out
         out = {}

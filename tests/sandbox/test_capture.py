@@ -13,7 +13,7 @@ import time
 
 import pytest
 from conftest import HERE, read_all
-from test_clients import NAME, URL, inside, installed, standin  # noqa: F401
+from test_clients import NAME, URL, inside, installed, mock  # noqa: F401
 
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration")]
 from node_packages import node_path  # noqa: E402
@@ -26,14 +26,14 @@ TRUST = "-Djavax.net.ssl.trustStore=/etc/keyhole/ca.p12 -Djavax.net.ssl.trustSto
 
 
 @pytest.fixture
-def plain(inside, standin):  # noqa: F811
+def plain(inside, mock):  # noqa: F811
     """plain(args…): without a proxy variable; what came back, and that it came by the proxy."""
 
     def go(*args, **options):
-        since = standin.mark()
+        since = mock.mark()
         done = inside(*PLAIN, *args, **options)
         if options.get("check", 0) == 0:
-            assert standin.requests(since=since), "nothing arrived"
+            assert mock.requests(since=since), "nothing arrived"
         return done
 
     return go
@@ -172,13 +172,13 @@ def test_java(plain, sandbox, workspace):
 
 @installed("promtool")
 @pytest.mark.parametrize("resolver", ["go", "cgo"])
-def test_go(inside, standin, resolver):  # noqa: F811
+def test_go(inside, mock, resolver):  # noqa: F811
     """promtool is one that Debian has: Go's own resolver, then glibc's, and net/http behind them. The
     server is none of what it asks for, which it says once it has the answer."""
-    since = standin.mark()
+    since = mock.mark()
     done = inside(*PLAIN, f"GODEBUG=netdns={resolver}", "promtool", "query", "instant", f"https://{NAME}/", "up", check=1)
     assert "x509" not in done.stderr and "lookup" not in done.stderr, done.stderr
-    assert standin.requests(since=since), done.stderr
+    assert mock.requests(since=since), done.stderr
 
 
 @installed("apt-get")

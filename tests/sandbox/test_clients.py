@@ -16,22 +16,22 @@ NAME = "open.test"
 
 
 @pytest.fixture(scope="module")
-def standin(tmp_path_factory):
-    upstream = Upstream(str(tmp_path_factory.mktemp("standin")), [NAME, "keyed.test"])
+def mock(tmp_path_factory):
+    upstream = Upstream(str(tmp_path_factory.mktemp("mock")), [NAME, "keyed.test"])
     yield upstream
     upstream.stop()
 
 
 @pytest.fixture
-def inside(sandbox, standin, tmp_path):
+def inside(sandbox, mock, tmp_path):
     """inside(args…): a command behind the proxy, with one open host and one with a key."""
     run = Run(sandbox)
     conf = sandbox.folder("conf", 0o700)
-    ca = sandbox.file(os.path.join(conf, "roots.pem"), open(standin.ca, encoding="ascii").read())
+    ca = sandbox.file(os.path.join(conf, "roots.pem"), open(mock.ca, encoding="ascii").read())
     token = sandbox.file(os.path.join(conf, "token"), SECRET, 0o600)
     config = {
         "version": 1,
-        "upstream": {"ca_file": ca, "resolve": {n: standin.address for n in (NAME, "keyed.test")}},
+        "upstream": {"ca_file": ca, "resolve": {n: mock.address for n in (NAME, "keyed.test")}},
         "credentials": {
             "key": {"value": {"file": token}, "header": {"x-api-key": "{}"}, "hosts": ["keyed.test"],
                     "placeholder": {"env": "SOME_API_KEY"}},
@@ -130,14 +130,14 @@ def test_java(inside, sandbox, workspace):
     assert json.loads(done.stdout)
 
 
-def test_a_key_goes_in_and_the_sandbox_never_sees_it(inside, standin):
-    since = standin.mark()
+def test_a_key_goes_in_and_the_sandbox_never_sees_it(inside, mock):
+    since = mock.mark()
     done = inside("sh", "-c", 'echo "$SOME_API_KEY"; curl -sS -H "x-api-key: $SOME_API_KEY" '
                               "https://keyed.test/test/echo?id=keyed")  # fmt: skip
     placeholder, answer = done.stdout.split("\n", 1)
     assert len(placeholder) == len(SECRET) and placeholder != SECRET
     assert placeholder not in answer
-    assert standin.requests(since=since), "nothing arrived"
+    assert mock.requests(since=since), "nothing arrived"
 
 
 def test_plain_http_is_read_too(inside):

@@ -22,7 +22,7 @@ WITH_VALUE = {
 }  # fmt: skip
 PLAIN = {"--rm", "--no-healthcheck"}
 
-STAND_IN = """#!/usr/bin/python3 -I
+FAKE_DOCKER = """#!/usr/bin/python3 -I
 import json, os, sys
 folder = os.path.dirname(os.path.abspath(sys.argv[0]))
 words = sys.argv[1:]
@@ -34,13 +34,13 @@ if words[0] == 'cp':
 if words[:2] == ['image', 'inspect']:
     print(json.dumps([{'Os': 'linux', 'Architecture': 'ARCHITECTURE', 'Config': {'Env': ['WORD=said'], 'Entrypoint': ['/bin/entry'], 'Cmd': ['its-own']}}]))
 if words[0] == 'start':
-    sys.exit('Error response from daemon: this is a stand-in')
+    sys.exit('Error response from daemon: this is a fake')
 """
 
 
-def stand_in(sandbox, architecture="amd64"):
-    folder = sandbox.folder("stand-in")
-    sandbox.file(os.path.join(folder, "docker"), STAND_IN.replace("ARCHITECTURE", architecture), 0o755)
+def fake_docker(sandbox, architecture="amd64"):
+    folder = sandbox.folder("fake")
+    sandbox.file(os.path.join(folder, "docker"), FAKE_DOCKER.replace("ARCHITECTURE", architecture), 0o755)
     return folder, sandbox.environment(PATH=folder)
 
 
@@ -62,7 +62,7 @@ def test_a_missing_docker_is_one_line_with_what_to_do(sandbox):
 
 def test_the_command_line_is_what_docker_documents(sandbox):
     """All of one sandbox: what is created, what is copied into it, and that it is removed by its name."""
-    folder, env = stand_in(sandbox)
+    folder, env = fake_docker(sandbox)
     work = sandbox.folder('wo,rk "it"')
     if sandbox.identity == "root":
         os.chown(work, 64952, 64952)
@@ -70,7 +70,7 @@ def test_the_command_line_is_what_docker_documents(sandbox):
                        memory=1 << 26, pids=50, cpu_milli=1500, check=125)  # fmt: skip
     # Nobody knows the owner of the workspace, of which it warns.
     said = [line for line in done.stderr.splitlines() if b" warn: " not in line]
-    assert len(said) == 1 and b"this is a stand-in" in said[0], done.stderr
+    assert len(said) == 1 and b"this is a fake" in said[0], done.stderr
     with open(os.path.join(folder, "said.jsonl"), encoding="utf-8") as file:
         inspect, create, copy, start, *removed = map(json.loads, file)
     assert inspect == ["image", "inspect", "debian:12"] and create[0] == "create"
@@ -92,14 +92,14 @@ def test_the_command_line_is_what_docker_documents(sandbox):
 
 
 def test_an_image_for_another_machine_is_refused(sandbox):
-    _, env = stand_in(sandbox, "arm64")
+    _, env = fake_docker(sandbox, "arm64")
     done = sandbox.run("true", engine="docker", stored_image="debian:12", env=env, check=125)
     assert b"is for another architecture (arm64" in done.stderr and done.stderr.count(b"\n") == 1
 
 
 @pytest.mark.identity("root")
 def test_roots_workspace_of_another_owner_is_refused_with_what_to_do(sandbox):
-    _, env = stand_in(sandbox)
+    _, env = fake_docker(sandbox)
     done = sandbox.run("true", engine="docker", stored_image="debian:12", env=env, workspace=sandbox.folder("mine"), check=125)
     assert b"give it to uid 64952" in done.stderr and done.stderr.count(b"\n") == 1
 

@@ -1,4 +1,4 @@
-"""Engines: chosen by name or by a trial, and the fence that keyhole-init adds in each."""
+"""Engines: chosen by name or by a trial, and what keyhole-init adds to each."""
 
 import contextlib
 import errno
@@ -202,7 +202,7 @@ def test_a_container_that_is_killed_leaves_nothing(sandbox, runtime, who):
     )  # fmt: skip
     assert process.stdout.readline() == b"up\n", process.stderr.read()
     pids = below(process.pid)
-    assert len(pids) >= 8, pids  # launcher, two relays, its stand-in, the program, keyhole-init, Python twice
+    assert len(pids) >= 8, pids  # launcher, two relays, its stand-by process, the program, keyhole-init, Python twice
     fds = [os.pidfd_open(pid) for pid in pids]
     signal.pidfd_send_signal(fds[0 if who == "launcher" else names_of(pids).index(runtime)], signal.SIGKILL)
     for fd in fds[1:]:
@@ -347,7 +347,7 @@ def test_a_gvisor_that_is_ended_leaves_nothing(sandbox, signo):
     process = sandbox.start("sh", "-c", "sleep 300.5 & echo up; wait", engine="gvisor")
     assert process.stdout.readline() == b"up\n", process.stderr.read()
     fds = [os.pidfd_open(pid) for pid in below(process.pid)]
-    assert len(fds) >= 5  # launcher, its stand-in, runsc, its gofer, its sandbox
+    assert len(fds) >= 5  # launcher, its stand-by process, runsc, its gofer, its sandbox
     process.send_signal(signo)
     for fd in fds[1:]:
         assert select.select([fd], [], [], PATIENCE)[0], "a process lives on"

@@ -34,7 +34,7 @@ def test_there_is_no_interface_but_lo(sandbox):
 
 
 def host_addresses():
-    """Of this host's own interfaces, so that the attempt would succeed without a fence."""
+    """Of this host's own interfaces, so that the attempt would succeed without the isolation."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

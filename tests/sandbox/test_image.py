@@ -437,7 +437,7 @@ def test_a_killed_run_leaves_nothing_that_is_taken_for_whole(sandbox, layout, ca
 @pytest.fixture
 def debian(sandbox, cache):
     """Says what apt names as mirrors, and gives a tar file in mmdebstrap's place; `asked()`: its arguments."""
-    folder = sandbox.folder("stand-ins")
+    folder = sandbox.folder("fakes")
     made = Layer().programs().add("etc/debian_version", content=b"13\n").add("dev", tarfile.DIRTYPE)
     made.add("dev/null", tarfile.CHRTYPE, device=(1, 3)).add("var/owned", content=b"x", uid=7)
     with open(os.path.join(folder, "made.tar"), "wb") as file:

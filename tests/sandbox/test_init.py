@@ -380,13 +380,14 @@ def test_what_was_started_in_the_background_ends_with_the_command(sandbox):
             pass
 
 
-def test_the_limit_of_descriptors_is_the_callers(sandbox):
+def test_the_limit_of_descriptors_is_three_quarters_of_the_callers(sandbox):
+    """The kernel counts descriptors that are under way for all of a user: the init and the launcher may have more of them."""
     command = sandbox.command("sh", "-c", "ulimit -Sn; ulimit -Hn")
     done = subprocess.run(
         ["prlimit", "--nofile=256:1024", *command], capture_output=True, timeout=PATIENCE,
         env=sandbox.environment(), check=True,
     )  # fmt: skip
-    assert done.stdout == b"256\n1024\n"
+    assert done.stdout == b"256\n768\n"
 
 
 def test_ignored_signals_stay_ignored(sandbox):

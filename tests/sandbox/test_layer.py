@@ -179,7 +179,7 @@ def test_a_folder_of_another_where_something_of_ours_goes_is_one_line_with_what_
     assert b"laying /etc/" in done.stderr and b"chown -hR USER: DIR" in done.stderr and done.stderr.count(b"\n") == 1
 
 
-def test_a_layered_root_is_fenced_like_any_other(sandbox, root):
+def test_a_layered_root_is_isolated_like_any_other(sandbox, root):
     out = inside(sandbox, root, "cat /proc/self/status; echo; ls /proc/1/root /proc/1/fd /run /sys 2>&1; ls /dev; cat /proc/self/mountinfo; "
                  "mount -t tmpfs x /srv; chmod 4755 /bin/busybox; ls /proc/self/fd | wc -l; :")  # fmt: skip
     said = dict(line.split(":", 1) for line in out.split("\n\n")[0].splitlines() if ":" in line)

@@ -9,7 +9,7 @@ import time
 import docker_daemon
 import pytest
 from conftest import PATIENCE, PYTHON
-from test_capture import inside, standin  # noqa: F401
+from test_capture import inside, mock  # noqa: F401
 
 MIB = 1 << 20
 EAT = "x = []\nfor _ in range(64): x.append(b'x' * (8 << 20))\nprint('eaten')"

@@ -12,7 +12,7 @@ import time
 
 import pytest
 from conftest import PATIENCE, PYTHON, read_all
-from test_capture import inside, standin  # noqa: F401
+from test_capture import inside, mock  # noqa: F401
 from test_engines import below
 
 SERVER = """

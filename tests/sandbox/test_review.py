@@ -4,13 +4,19 @@ The agent is a shell script or a Python program that does its worst; what counts
 what the verbs show of it, and that nothing of the agent's runs on the host.
 """
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import re
 import resource
 import signal
 import stat
+import struct
 import subprocess
+import termios
+import unicodedata
 
 import pytest
 from conftest import PATIENCE, PYTHON, ROOT
@@ -61,8 +67,8 @@ class Review:
         return self.verb("diff", *words).stdout.decode()
 
     def stat(self, *words):
-        """A line for each change; the hint below those of a git folder has a test of its own."""
-        return [line for line in self.diff("--stat", *words).splitlines() if not line.startswith("new commits are not shown here")]
+        """A line for each change; what commits change has tests of its own."""
+        return self.diff("--stat", "--no-commits", *words).splitlines()
 
     def json(self, *words):
         return json.loads(self.diff("--json", *words))
@@ -157,7 +163,7 @@ def test_what_was_done_is_shown_and_taken_over(review):
         "D  folder/inner/file", "A  noend", "A  other", "D  renamed", "P  run.sh (mode 0755, 0644 before)",
     ]  # fmt: skip
     text = review.diff("changed")
-    assert text == "M  changed\n--- a/changed\n+++ b/changed\n@@ -1,2 +1,3 @@\n one\n two\n+three\n"
+    assert text == "M  changed\n   @@ -1,2 +1,3 @@\n    one\n    two\n   +three\n"
     before = review.tree()
     assert "13 would be applied" in review.apply("--dry-run").stdout.decode()
     assert review.tree() == before
@@ -288,9 +294,9 @@ def test_protected_names_are_taken_over_only_where_they_are_named(review):
 
 
 def test_the_example_of_the_page_goes_as_it_is_shown(review):
-    """docs/sandbox.md: what is typed, and what comes of it, but for the review's name and the folder's."""
-    with open(os.path.join(ROOT, "docs", "sandbox.md"), encoding="utf-8") as page:
-        example = page.read().split("## A workspace under review")[1].split("```console\n")[1].split("```")[0]
+    """docs/review.md: what is typed, and what comes of it, but for the review's name and the folder's."""
+    with open(os.path.join(ROOT, "docs", "review.md"), encoding="utf-8") as page:
+        example = page.read().split("```console\n")[1].split("```")[0]
     review.file("greeting", "hello\n")
     review.file("old", "old\n")
     path = os.path.dirname(review.run_.keyhole) + ":/usr/bin:/bin"
@@ -638,12 +644,99 @@ os.symlink("x -> y", "link")
     assert set(names) <= set(review.contents())
 
 
+LOOKS_LIKE_KEYHOLES = [
+    "M  other", "A  other", "   @@ -1 +1 @@", "-  .git/: 3 changes [of a git folder: never applied]", "- a/other", "-- a/other",
+    "++ b/other", "@@ -1 +1 @@", "+planted", "-planted", " planted", "(large, not compared: 1 bytes, 2 before)", "(more is not shown)",
+    " ! planted", "\\ No newline at end of file", "new commits are", "0 applied", "Binary files a and b differ",
+]  # fmt: skip
+
+
+def test_no_line_of_a_file_looks_like_the_name_of_a_file_or_like_a_note(review):
+    """Removed, added, and beside what has changed: each begins in a place of its own."""
+    forged = "".join(line + "\n" for line in LOOKS_LIKE_KEYHOLES)
+    review.file("removed", forged)
+    review.file("kept", forged + "one\n")
+    review.python(f"""
+import os
+os.unlink("removed")
+open("added", "w").write({forged!r})
+open("kept", "a").write("two\\n" + {forged!r})
+""")
+    shown = review.diff().splitlines()
+    assert [line for line in shown if not line.startswith("   ")] == ["A  added", "M  kept", "D  removed"]
+    n = len(LOOKS_LIKE_KEYHOLES)
+    assert shown[:n + 2] == ["A  added", f"   @@ -0,0 +1,{n} @@", *(f"   +{line}" for line in LOOKS_LIKE_KEYHOLES)]
+    assert shown[-n:] == [f"   -{line}" for line in LOOKS_LIKE_KEYHOLES]
+    # Of the context diff shows three lines.
+    assert shown[n + 3:n + 8] == [f"   @@ -{n - 1},3 +{n - 1},{n + 4} @@", *(f"    {line}" for line in (*LOOKS_LIKE_KEYHOLES[-2:], "one")), "   +two"]
+
+
+def on_a_terminal(review, columns, *words):
+    """The rows that a terminal of this width shows: it ends a row by itself as well."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    shows = subprocess.Popen(review.sandbox.as_identity([review.run_.keyhole, "workspace", *words]), stdin=subprocess.DEVNULL,
+                             stdout=theirs, cwd=review.work, env=review.run_.environment())  # fmt: skip
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # how a terminal ends
+        while more := os.read(ours, 65536):
+            said += more
+    os.close(ours)
+    assert shows.wait(timeout=PATIENCE) == 0
+    rows = []
+    for line in said.decode().split("\r\n")[:-1]:
+        row, used = "", 0
+        for c in line:
+            width = 8 - used % 8 if c == "\t" else 0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+            if used + width > columns and c != "\t":
+                rows.append(row)
+                row, used = "", 0
+            row, used = row + c, min(used + width, columns)
+        rows.append(row)
+    return rows
+
+
+def test_no_long_line_and_no_long_name_goes_on_as_a_line_of_keyholes(review):
+    """Where the terminal is narrower than the line, its end would begin in the first column."""
+    columns, forged = 60, "M  forged [protected: applied only where it is named]"
+    names = ["n" * (columns - used) + forged for used in (3, 4, 5)]
+    contents = [pad * n + forged for n in range(10, columns) for pad in ("x", " ", "\u4e2d", "e\u0301", "\t", "x\x01")]
+    review.repository()
+    review.python(f"for name in {names!r}:\n  open(name, 'w').write('\\n'.join({contents!r}))")
+    review.agent(commit("two"))
+    for words in ((), ("--stat",), ("--only-commits",)):
+        rows = on_a_terminal(review, columns, "diff", *words)
+        assert [row for row in rows if row.startswith(("M", "  M"))] == []
+        shown = "".join(row.removeprefix(" > ") if row.startswith(" > ") else "\n" + row for row in rows)
+        for name in names:
+            assert f'A  "{name}"' in shown
+        # Nothing is lost.
+        assert words or all(f"\n   +{line}\n" in shown for line in contents[:-1] if "\x01" not in line)
+    # Where there is no terminal, nothing is broken.
+    assert "\n > " not in review.diff()
+
+
+def test_a_byte_that_is_written_out_is_told_from_a_text_that_looks_the_same(review):
+    shown_as = {
+        rb"\x1b": r"   +\x1b",
+        b"\x1b": r" ! +\x1b",
+        b"\\x1b\x1b": r" ! +\\x1b\x1b",
+        b"\\u{202e}\xe2\x80\xae": r" ! +\\u{202e}\u{202e}",
+        b"a\tb": "   +a\tb",
+        b"\r": r" ! +\x0d",
+        b"x" * 100_000 + b"\0": " ! +" + "x" * 100_000 + r"\x00",
+    }
+    review.python(f"open('f', 'wb').write({b''.join(line + bytes([10]) for line in shown_as)!r})")
+    assert review.diff().split("\n") == ["A  f", f"   @@ -0,0 +1,{len(shown_as)} @@", *shown_as.values(), ""]
+
+
 def test_texts_are_compared_without_what_the_workspace_says_of_it(review):
     review.file(".gitattributes", "*.txt -diff\n")
     review.file("a.txt", "one\n")
     review.agent("echo two > a.txt; printf 'a\\0b' > binary; head -c 5000000 /dev/zero | tr '\\0' x > large")
     text = review.diff()
-    assert "-one\n+two\n" in text
+    assert "   -one\n   +two\n" in text
     assert "(no text, not compared: 3 bytes, 0 before)" in text
     assert "(large, not compared: 5000000 bytes, 0 before)" in text
 
@@ -718,9 +811,9 @@ def test_commits_come_over_as_refs_of_their_own_and_nothing_is_checked_out(revie
 
 
 def test_the_pages_way_to_merge_commits_works_and_what_stays_of_them_is_said(review):
-    """docs/sandbox.md, "Commits": what is typed there, in its order."""
-    with open(os.path.join(ROOT, "docs", "sandbox.md"), encoding="utf-8") as page:
-        example = page.read().split("**Commits.**")[1].split("```console\n")[1].split("```")[0]
+    """docs/review.md, "Commits": what is typed there, in its order."""
+    with open(os.path.join(ROOT, "docs", "review.md"), encoding="utf-8") as page:
+        example = page.read().split("\n## Commits\n")[1].split("```console\n")[1].split("```")[0]
     typed = [line[2:] for line in example.splitlines() if line.startswith("$ ")]
     review.file("a", "one\n")
     review.file("b", "b\n")
@@ -751,7 +844,8 @@ def test_what_commits_change_is_listed_and_no_merge_of_protected_names_is_recomm
         review.git("init", "-q", "-b", "main")
     review.agent("mkdir -p sub/.vscode; echo {} > sub/.vscode/tasks.json; echo x > .envrc-not; echo two >> a; printf x > 'b\t\033[2Jc';"
                  + commit("two") + "rm -r sub .envrc-not b*; git checkout -qb harmless; git rm -qr --cached sub;" + commit("three"))  # fmt: skip
-    assert "apply --only-commits` lists what they change" in review.diff()
+    shown = review.diff()
+    assert "  A  sub/.vscode/tasks.json [protected]\n" in shown and "look at each first\n" in shown
     said = review.apply("--only-commits").stdout.decode()
     assert "  A  sub/.vscode/tasks.json [protected]\n" in said
     assert f"  {'M' if head else 'A'}  a\n" in said and "\033" not in said and "b\\x09\\x1b[2Jc" in said

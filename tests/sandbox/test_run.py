@@ -328,6 +328,36 @@ def test_a_home_and_a_workspace_may_not_overlap(run, sandbox, home):
         assert done.returncode == 125 and "one of it and the workspace is in the other" in done.stderr, done
 
 
+HOMES = {
+    "the home": (".", "--workspace", ""),
+    "the home in a review": (".", "--workspace", ":review"),
+    "a folder above": ("..", "--workspace", ""),
+    "a link to it": ("../link", "--workspace", ""),
+    "a home for the agent": (".", "--home", ""),
+}
+
+
+@pytest.mark.parametrize("which", HOMES)
+def test_a_home_folder_is_never_the_agents_to_write_to(run, sandbox, which):
+    """Nobody can list what shells and logins start in there."""
+    name, option, how = HOMES[which]
+    home = sandbox.folder("all/mine")
+    os.symlink("mine", os.path.join(sandbox.place, "all/link"))
+    folder = os.path.normpath(os.path.join(home, name))
+    done = run("-q", option, folder + how, "--", "touch", os.path.join(home, ".bashrc"), HOME=home)
+    assert done.returncode == 125 and os.listdir(home) == [], done.stderr
+    assert "is a home folder" in done.stderr or "is a symbolic link" in done.stderr, done.stderr
+
+
+def test_a_home_folder_can_be_read_and_a_project_in_it_written_to(run, sandbox):
+    home = sandbox.folder("mine")
+    sandbox.file(os.path.join(home, "notes"), "hello\n")
+    assert run("-q", "--workspace", home + ":ro", "--", "cat", "notes", HOME=home, check=0).stdout == "hello\n"
+    project = sandbox.folder("mine/project")
+    run("-q", "--workspace", project, "--", "touch", "here", HOME=home, check=0)
+    assert os.listdir(project) == ["here"]
+
+
 @pytest.mark.parametrize("how", ["--workspace", "--home", "--ro"])
 @pytest.mark.parametrize("what", ["keyhole.yaml", "ca.key", "audit.jsonl", "token", "listener"])
 def test_what_must_not_be_seen_stops_the_start(run, workspace, how, what):

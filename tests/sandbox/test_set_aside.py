@@ -162,6 +162,14 @@ def test_of_a_repository_only_what_offends_is_set_aside(host):
     assert "fsmonitor" in host.read("sub/.git/config")
 
 
+def test_the_name_of_what_was_set_aside_looks_like_no_reason_for_it(host):
+    name = "x  it was a mistake\\"
+    ids = said(run(host, f"mkdir '{name}' && echo {{}} > '{name}/.mcp.json'"))
+    quoted = '"' + host.path(name).replace("\\", "\\\\") + '/.mcp.json"'
+    assert host.keyhole("set-aside").startswith(f"{ids[0]}  {quoted}  ")
+    assert host.keyhole("restore", ids[0]) == quoted + "\n"
+
+
 HOOK = "#!/bin/sh\ntouch {canary}\n"
 
 
@@ -355,7 +363,7 @@ def test_what_an_overlapping_run_left_is_judged_by_what_was_there_before_both(ho
     second = host.sandbox.start("sh", "-c", "echo up; exec cat", workspace=host.workspace, stdin=subprocess.PIPE)
     assert second.stdout.readline() == b"up\n"
     _, err = first.communicate(timeout=PATIENCE)
-    assert b"another sandbox is still in" in err and b"set aside" not in err
+    assert b"shares a folder" in err and b"set aside" not in err
     _, err = second.communicate(timeout=PATIENCE)
     assert b"fsmonitor" in err and b"set aside" in err
     host.works("sub")
@@ -378,7 +386,7 @@ def test_a_link_in_place_of_an_inner_workspace_leads_the_survey_nowhere(host):
     outer = host.sandbox.start("sh", "-c", script, workspace=host.workspace, stdin=subprocess.PIPE)
     assert outer.stdout.readline() == b"up\n"
     inner = host.sandbox.run("sh", "-ec", "git init -q r; " + write("r/.git/config", host.config), workspace=host.path("sub"), check=0)
-    assert b"another sandbox is still in" in inner.stderr
+    assert b"shares a folder" in inner.stderr
     out, err = outer.communicate(b"go\n", timeout=PATIENCE)
     assert out == b"done\n", (out, err)
     assert b"not the folder any more" in err

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from test_set_aside import AS_BOTH, host, hook, run, said, write  # noqa: F401 (host is a fixture)
+from test_set_aside import AS_BOTH, host, hook, run, said, verb, write  # noqa: F401 (host is a fixture)
 from test_workspace import git, repository
 
 pytestmark = pytest.mark.identity("user")
@@ -47,7 +47,7 @@ def test_a_worktree_that_became_a_link_out_is_set_aside(host):
     victim = outside(host)
     with open(victim + "/.bashrc", "w", encoding="ascii") as file:
         file.write("mine\n")
-    done = run(host, "git init -q dep && mkdir x && cd dep && git config core.worktree ../../x && echo evil > ../x/.bashrc && git add -A && git commit -qm x")
+    done = run(host, "git init -q dep && mkdir x && cd dep && git config core.worktree ../../x && echo 'gitdir: ../dep/.git' > ../x/.git && echo evil > ../x/.bashrc && git add -A && git commit -qm x")
     assert said(done) == [] and "worktree" in host.read("dep/.git/config"), done.stderr
     done = run(host, f"rm -rf x && ln -s {victim} x")
     assert len(said(done)) == 1 and "worktree" not in host.read("dep/.git/config"), done.stderr
@@ -226,6 +226,23 @@ def test_alternates_in_the_workspace_stay_with_links_of_the_users_own(host):
     done = run(host, "git init -q dep; echo $PWD/.git/objects > dep/.git/objects/info/alternates; mkdir o/ab; ln -s /etc o/other")
     assert said(done) == [], done.stderr
     assert os.path.islink(host.path("o/pack")) and os.path.exists(host.path(".git/objects/info/alternates"))
+
+
+def test_no_list_of_alternates_is_long_enough_to_hold_up_the_survey(host):
+    """A folder is looked for by each of its lines. In so many lines of so deep a folder it would be for hours."""
+    deep = "d/" * 60
+    run(host, f"mkdir -p {deep}; cd {deep}; yes a | head -c 1000000 >list; i=0; while [ $i -lt 12 ]; do mkdir -p $i/objects/info $i/refs;"
+              " echo 'ref: refs/heads/main' >$i/HEAD; ln list $i/objects/info/alternates; i=$((i+1)); done")  # fmt: skip
+    assert not any("alternates" in files for _, _, files in os.walk(host.path("d")))
+    assert "nothing is set aside" not in verb(host, "set-aside").stderr
+
+
+def test_no_configuration_is_long_enough_to_hold_up_the_survey(host):
+    deep = "d/" * 60
+    run(host, f"mkdir -p {deep}; cd {deep}; (echo '[core]'; yes 'worktree = ../..' | head -n 19000) >list; i=0; while [ $i -lt 16 ]; do"
+              " mkdir -p $i/objects $i/refs; echo 'ref: refs/heads/main' >$i/HEAD; cp list $i/config; i=$((i+1)); done")  # fmt: skip
+    left = [os.path.join(at, "config") for at, _, files in os.walk(host.path("d")) if "config" in files]
+    assert len(left) == 16 and max(map(os.path.getsize, left)) < 64 * 1024
 
 
 @pytest.mark.parametrize("name", [".git/remotes/evil", ".git/branches/evil", "dep/.git/remotes/origin"])

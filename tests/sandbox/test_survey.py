@@ -6,7 +6,7 @@ import socket
 
 import pytest
 from test_set_aside import AS_BOTH, MADE, host, hook, run, said, verb, write  # noqa: F401 (host is a fixture)
-from test_workspace import git, repository
+from test_workspace import git, protected_names, repository
 
 pytestmark = [pytest.mark.identity("user"), pytest.mark.before_the_engine]
 
@@ -62,6 +62,22 @@ def test_a_folder_of_another_user_that_the_agent_could_not_enter_either_stops_no
     run(host, "true")
 
 
+# ---- names that count ----
+
+
+def test_each_protected_name_counts_in_every_folder(host):
+    """A workspace may hold several projects, and each of them has a top of its own."""
+    names = protected_names(absent_too=False)
+    assert len(names) > 60 and {".envrc", "lefthook.yaml", ".pre-commit-config.yaml", "x.code-workspace"} <= set(names)
+    for name in names:
+        host.sandbox.file(host.path(f"mine/{name}"), "mine\n")
+        host.sandbox.give(host.path("mine"))
+    tried = "".join(f"(echo evil > mine/{name}) 2>/dev/null && echo {name}; echo evil > new/deep/{name.swapcase()}\n" for name in names)
+    done = run(host, "mkdir -p new/deep\n" + tried + "true")
+    assert done.stdout == b"" and [host.read(f"mine/{name}") for name in names] == ["mine\n"] * len(names)
+    assert len(said(done)) == len(names) and os.listdir(host.path("new/deep")) == []
+
+
 # ---- shapes of repositories ----
 
 
@@ -107,6 +123,45 @@ def test_a_link_into_node_modules_ends_the_exemption_where_it_leads(host, way):
     assert os.path.isdir(host.path("node_modules/p/.vscode"))
 
 
+# The same folder, spelled as no comparison of texts knows it. Each says what ends up in which folder below node_modules.
+SPELLINGS = {
+    "two slashes": "ln -s /$PWD/node_modules/x app",
+    "up and down again": "ln -s $PWD/../$(basename $PWD)/node_modules/x app",
+    "out and back in": "ln -s ../$(basename $PWD)/node_modules/x app",
+    "out and back in on the way": "ln -s ../$(basename $PWD) back; ln -s back/node_modules/x app",
+    "/proc/self/root": "ln -s /proc/self/root$PWD/node_modules/x app",
+    "/proc/self/cwd": "ln -s /proc/self/cwd/node_modules/x app",
+    "/proc/self/cwd on the way": "ln -s /proc/self/cwd here; ln -s here/node_modules/x app",
+    "a link that is found there": "ln -s node_modules/y app; mkdir node_modules/y; ln -s ../x node_modules/y/src",
+    "one below that": "ln -s node_modules/y app; mkdir node_modules/y node_modules/z; ln -s ../z node_modules/y/z; ln -s ../x node_modules/z/x",
+}
+
+
+@pytest.mark.parametrize("way", SPELLINGS)
+def test_no_spelling_of_a_link_into_node_modules_keeps_the_exemption(host, way):
+    done = run(host, "mkdir -p node_modules/x\n" + SPELLINGS[way] + "\n" + write("node_modules/x/deep/.vscode/tasks.json", "evil"))
+    assert len(said(done)) == 1, done.stderr
+    assert not os.path.exists(host.path("node_modules/x/deep/.vscode"))
+
+
+def test_where_a_link_leads_that_another_process_follows_elsewhere_nothing_is_exempt(host):
+    """The whole of node_modules and .git, at any depth, and before a run as after it."""
+    host.sandbox.file(host.path("node_modules/mine/.claude/settings.json"), "mine\n")
+    os.symlink("/proc/self/cwd/node_modules/mine", host.path("app"))
+    host.sandbox.give(host.workspace)
+    done = run(host, "! echo evil > node_modules/mine/.claude/settings.json\n" + write("node_modules/a/node_modules/b/.vscode/tasks.json", "evil"))
+    assert len(said(done)) == 1 and b"Read-only file system" in done.stderr, done.stderr
+    assert host.read("node_modules/mine/.claude/settings.json") == "mine\n"
+
+
+# They lead into nothing that is exempt, and some through what the user may not look into.
+@pytest.mark.parametrize("target", ["/root", "/root/x", "/proc/self/mounts", "/dev/stdin", "/usr/bin/python3", "/nowhere/node_modules/x", "loop", "..", "."])
+def test_a_link_that_leads_elsewhere_leaves_packages_alone(host, target):
+    done = run(host, f"ln -s {target} link; ln -s loop loop; " + write("node_modules/x/.vscode/tasks.json", "theirs"))
+    assert said(done) == [], done.stderr
+    assert host.read("node_modules/x/.vscode/tasks.json") == "theirs\n"
+
+
 def test_what_a_link_into_node_modules_showed_before_is_read_only(host):
     host.sandbox.file(host.path("node_modules/app/.claude/settings.json"), "mine\n")
     os.symlink("node_modules/app", host.path("app"))
@@ -119,7 +174,11 @@ def test_what_a_link_into_node_modules_showed_before_is_read_only(host):
 NAMES = [".git/lazygit.yml", ".lazygit.yml", ".repo/repo/main.py", ".pijul/config", ".Renviron", ".irbrc", ".pryrc", ".exrc", ".nvimrc",
          ".nvim.lua", "prek.toml", ".pre-commit-config.yml", ".amazonq/x", ".kilocode/x", ".trae/x", ".junie/x", ".openhands/x", ".vs/x",
          *("sub/" + name for name in (".codex/x", ".gemini/x", ".opencode/x", ".windsurf/x", ".kiro/x", ".roo/x", ".continue/x", ".qwen/x",
-                                      ".cargo/config.toml", "mise.toml", "mise.local.toml", ".mise.toml", ".irbrc", ".exrc"))]  # fmt: skip
+                                      ".cargo/config.toml", "mise.toml", "mise.local.toml", ".mise.toml", ".irbrc", ".exrc")),
+         *(folder + name for folder in ("", "sub/") for name in (".vimrc", ".pdbrc", ".mvn/jvm.config", ".ghci", ".RData", ".octaverc", ".ocamlinit", ".iex.exs",
+                                                                 ".externalToolBuilders/x", ".amp/settings.json", ".gitlab/duo/mcp.json", ".pi/extensions/x")),
+         *("sub/" + name for name in ("opencode.json", "opencode.jsonc", "crush.json", ".crush.json", ".aider.conf.yml", "rust-toolchain.toml",
+                                      "rust-toolchain", ".yarnrc", ".yarnrc.yml", ".lazygit.yml"))]  # fmt: skip
 
 
 def test_names_that_tools_run_something_from_are_set_aside(host):
@@ -191,7 +250,9 @@ def test_where_such_a_link_of_the_users_leads_nothing_can_be_put(host, there):
 # ---- names ----
 
 MORE = [".yarnrc", "rust-toolchain.toml", "rust-toolchain", ".helix/languages.toml", "sub/.helix/languages.toml", ".sl/config", "sub/.sl/config",
-        "_darcs/prefs/defaults", ".clinerules/hooks/PreToolUse", ".factory/settings.json", ".Rprofile", "sub/.Rprofile", "mise/config.local.toml"]  # fmt: skip
+        "_darcs/prefs/defaults", ".clinerules/hooks/PreToolUse", ".factory/settings.json", ".Rprofile", "sub/.Rprofile", "mise/config.local.toml",
+        ".npmrc", "sub/.npmrc", ".pnpmfile.cjs", ".tool-versions", "sub/.tool-versions", ".perldb", ".rdbgrc", ".psysh.php", ".augment/settings.json", "hk.pkl",
+        ".pi/settings.json", ".pi/mcp.json", ".p4config", ".gclient"]  # fmt: skip
 
 
 def test_more_names_that_tools_run_things_from_are_set_aside_and_stay_as_the_user_has_them(host):

@@ -182,6 +182,16 @@ def test_a_command_that_writes_without_end_is_ended_when_its_time_is_up(terminal
     assert termios.tcgetattr(t.slave) == t.before
 
 
+@pytest.mark.parametrize("signo", [None, signal.SIGTERM])
+def test_a_terminal_that_nobody_reads_holds_up_neither_the_clock_nor_signals(terminal, signo):
+    t = terminal("sh", "-c", "echo up; exec yes", stderr=subprocess.PIPE, timeout_ms=2000 if signo is None else 600000)
+    t.wait_for(b"up")
+    time.sleep(0.5)  # until all that lies between is full
+    if signo:
+        t.process.send_signal(signo)
+    assert t.process.wait(PATIENCE) == (124 if signo is None else 128 + signo)
+
+
 def test_standard_error_elsewhere_stays_elsewhere(terminal):
     t = terminal("sh", "-c", "echo out; echo err >&2; test -t 2 || echo no", stderr=subprocess.PIPE)
     t.wait_for(rb"out\r\nno\r\n")

@@ -104,11 +104,11 @@ def snapshot(top):
     return out
 
 
-def protected_names():
-    """The list in the code, so that a name added there is tried here."""
+def protected_names(absent_too=True):
+    """The table in the code, so that a name added there is tried here: those that can't be made at the top either, or an example of each."""
     with open(os.path.join(ROOT, "src/sandbox/protected.c"), encoding="utf-8") as file:
-        text = file.read()
-    return re.findall(r'"([^"]+)"', re.search(r"kh_sandbox_protected\[\] = \{(.*?)\}", text, re.S)[1])
+        rows = re.findall(r'\{ "([^"]+)", (true|false) \}', file.read())
+    return [name.replace("[yt]*", "ya").replace("*", "x") for name, mark in rows if mark == "true" or not absent_too]
 
 
 def repository(sandbox, path):

@@ -1,15 +1,14 @@
 /* keeper.c - what the keeper says: values and leaves, late or never; reloads; sandboxes */
 /* wrap: kh_channel_send */
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
-#include <keyhole/base/file.h>
 #include <keyhole/config/dynamic_sandbox.h>
 #include <keyhole/base/secret.h>
 #include <keyhole/config/credential_ref.h>
 #include <keyhole/base/wire.h>
+#include <keyhole/base/worker_messages.h>
 
 #include <keyhole/loop/leaf_requests.h>
 #include <keyhole/loop/dynamic_sandboxes.h>
@@ -17,87 +16,35 @@
 
 #include "simulation.h"
 
-enum {
-	QUESTIONS = 64,
-	SLOTS = 64,
-	CONFIGURATIONS = 2,
-	SANDBOXES = 4,
-	BODY_BYTES = 64 * 1024,
-	GONE = 64
-};
-
-const char sim_value_mark[] = "SIMVALUE";
-const char *const sim_values[2] = { "SIMVALUE-of-key", "SIMVALUE-of-other" };
-
-#define COMMON \
-	"version: 1\n" \
-	"timeouts: { header: 5s, handshake: 3s, connect: 2s, resolve: 2s, response: 8s,\n" \
-	"  idle_down: 10s, idle_up: 10s, stall: 6s, total: 40s, tunnel_idle: 10s, tunnel: 40s,\n" \
-	"  websocket: 10s }\n" \
-	"credentials:\n" \
-	"  key: { value: { env: K }, header: { x-api-key: \"{}\" },\n" \
-	"    hosts: [ key.example, shared.example, models.example ] }\n" \
-	"  other: { value: { env: O }, header: { x-api-key: \"{}\" },\n" \
-	"    hosts: [ other.example, shared.example ] }\n"
-
-/* The second one takes a listener and a host away. */
-static const char *const texts[CONFIGURATIONS] = {
-	COMMON "listen:\n"
-	       "  - { unix: /nowhere/a, tenant: acme, sandbox: a }\n"
-	       "  - { unix: /nowhere/b, tenant: acme, sandbox: b }\n"
-	       "  - { unix: /nowhere/c, tenant: globex, sandbox: c }\n"
-	       "tenants:\n"
-	       "  acme: { rules: [ { allow: \"https://key.example\", credential: key },\n"
-	       "    { allow: \"https://shared.example/free/**\" },\n"
-	       "    { allow: \"https://shared.example\", credential: key },\n"
-	       "    { allow: \"https://models.example\", credential: key, models: \"good-*\" },\n"
-	       "    { deny: \"* https://free.example/denied/**\" },\n"
-	       "    { allow: \"https://free.example\" }, { allow: \"http://plain.example\" },\n"
-	       "    { allow: \"tcp://raw.example:22\" } ] }\n"
-	       "  globex: { rules: [ { allow: \"https://other.example\", credential: other },\n"
-	       "    { allow: \"https://shared.example\", credential: other },\n"
-	       "    { allow: \"http://plain.example\" } ] }\n",
-	COMMON "listen:\n"
-	       "  - { unix: /nowhere/c, tenant: globex, sandbox: c }\n"
-	       "  - { unix: /nowhere/a, tenant: acme, sandbox: a }\n"
-	       "tenants:\n"
-	       "  globex: { rules: [ { allow: \"https://other.example\", credential: other },\n"
-	       "    { allow: \"https://shared.example\", credential: other },\n"
-	       "    { allow: \"http://plain.example\" } ] }\n"
-	       "  acme: { rules: [ { allow: \"https://key.example\", credential: key },\n"
-	       "    { allow: \"https://shared.example/free/**\" },\n"
-	       "    { allow: \"https://shared.example\", credential: key },\n"
-	       "    { allow: \"https://models.example\", credential: key, models: \"good-*\" },\n"
-	       "    { allow: \"http://plain.example\" } ] }\n",
-};
+enum { QUESTIONS = 64, NUMBERS = 1024, SANDBOXES = 4, BODY_BYTES = 64 * 1024, GONE = 64 };
 
 struct question {
-	enum kh_channel_type type;
+	uint32_t type;
 	uint32_t ref;
 	struct kh_buf body;
 };
 
 static struct question questions[QUESTIONS];
 static size_t n_questions;
-static int snapshots[CONFIGURATIONS], ledger = -1;
-static struct kh_secret *secrets[2];
+static struct kh_secret *secrets[SIM_VALUES];
 static unsigned in_force;
 static uint32_t number;
+static unsigned by_number[NUMBERS]; /* of each generation, which configuration it has */
 static uint64_t n_dynamic_sandboxes;
 static struct kh_account *left[GONE]; /* accounts of sandboxes that were removed; references */
 static size_t n_left;
-static char dynamic_sandbox_ids[SANDBOXES][16];
+static char dynamic_sandbox_ids[SANDBOXES][32];
 static bool dynamic_sandbox_globex[SANDBOXES];
 
 /* ---- questions ---- */
 
-bool __real_kh_channel_send(struct kh_channel *channel, enum kh_channel_type type, uint32_t ref,
+bool __real_kh_channel_send(struct kh_channel *channel, uint32_t type, uint32_t ref,
 			    struct kh_slice body, const int *fds, unsigned n_fds,
 			    struct kh_err *err);
-bool __wrap_kh_channel_send(struct kh_channel *channel, enum kh_channel_type type, uint32_t ref,
+bool __wrap_kh_channel_send(struct kh_channel *channel, uint32_t type, uint32_t ref,
 			    struct kh_slice body, const int *fds, unsigned n_fds,
 			    struct kh_err *err);
-bool __wrap_kh_channel_send(struct kh_channel *channel, enum kh_channel_type type, uint32_t ref,
+bool __wrap_kh_channel_send(struct kh_channel *channel, uint32_t type, uint32_t ref,
 			    struct kh_slice body, const int *fds, unsigned n_fds,
 			    struct kh_err *err)
 {
@@ -114,7 +61,8 @@ bool __wrap_kh_channel_send(struct kh_channel *channel, enum kh_channel_type typ
 	kh_buf_init(&one->body, BODY_BYTES);
 	SIM_CHECK(kh_buf_append_slice(&one->body, body), "no memory");
 	(void)sim_faults_set(before);
-	sim_trace("the keeper is asked for a %s", type == KH_CHANNEL_LEAF_WANT ? "leaf" : "value");
+	sim_trace("the keeper is asked for a %s",
+		  type == KH_WORKER_MSG_LEAF_WANT ? "leaf" : "value");
 	return true;
 }
 
@@ -133,20 +81,20 @@ static void answer_value(const struct question *one)
 	uint64_t until =
 		sim_one_in(3) ? UINT64_C(1800000000000) + sim_now_ms() + sim_below(5000) : 0;
 
-	SIM_CHECK(kh_credential_ref_take(&r, &want) && want.index < 2,
-		  "an unknown value is asked for");
-	size_t len = strlen(sim_values[want.index]);
+	SIM_CHECK(kh_credential_ref_take(&r, &want), "an unknown value is asked for");
+	int value = sim_rules_credential(sim_keeper_which(one->ref), want.index);
+	size_t len = strlen(sim_values[value]);
 	kh_buf_init(&body, BODY_BYTES);
 	SIM_CHECK(kh_credential_ref_put(&body, &want) &&
 			  kh_wire_put_u32(&body, there ? (uint32_t)len : 0) &&
 			  kh_wire_put_u64(&body, until) &&
 			  kh_wire_put_str(&body, there ? NULL : "there is none"),
 		  "no memory");
-	struct kh_channel_message message = { .type = KH_CHANNEL_CREDENTIAL,
+	struct kh_channel_message message = { .type = KH_WORKER_MSG_CREDENTIAL,
 					      .ref = one->ref,
 					      .body = kh_buf_view(&body) };
 	if (there)
-		message.fds[message.n_fds++] = kh_secret_fd(secrets[want.index]);
+		message.fds[message.n_fds++] = kh_secret_fd(secrets[value]);
 	sim_trace("the keeper %s", there ? "hands a value out" : "has no value");
 	SIM_CHECK(kh_values_came(&sim.worker, &message), "a value is not understood");
 	kh_channel_message_close(&message);
@@ -178,9 +126,9 @@ void sim_keeper_answer(void)
 	struct question one = questions[at];
 
 	questions[at] = questions[--n_questions];
-	if (one.type == KH_CHANNEL_CREDENTIAL_WANT)
+	if (one.type == KH_WORKER_MSG_CREDENTIAL_WANT)
 		answer_value(&one);
-	else if (one.type == KH_CHANNEL_LEAF_WANT)
+	else if (one.type == KH_WORKER_MSG_LEAF_WANT)
 		answer_leaf(&one);
 	kh_buf_fini(&one.body);
 }
@@ -188,11 +136,14 @@ void sim_keeper_answer(void)
 void sim_keeper_stale(void)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	const struct kh_credential_ref want = { (uint16_t)sim_below(2), KH_NO_TENANT, { "", 0 } };
+	const struct kh_credential_ref want = { (uint16_t)sim_below(
+							sim.worker.current->config->n_credentials),
+						KH_NO_TENANT,
+						{ "", 0 } };
 
 	kh_buf_init(&body, BODY_BYTES);
 	SIM_CHECK(kh_wire_put_u8(&body, 1) && kh_credential_ref_put(&body, &want), "no memory");
-	const struct kh_channel_message message = { .type = KH_CHANNEL_CREDENTIAL_STALE,
+	const struct kh_channel_message message = { .type = KH_WORKER_MSG_CREDENTIAL_STALE,
 						    .ref = sim.worker.current->number,
 						    .body = kh_buf_view(&body) };
 	sim_trace("a value is stale");
@@ -201,34 +152,20 @@ void sim_keeper_stale(void)
 
 /* ---- configurations ---- */
 
-static int encode(const char *text)
-{
-	kh_cleanup(kh_buf_fini) struct kh_buf bytes;
-	struct kh_diagnostics diags = { 0 };
-	struct kh_config *config =
-		kh_config_parse("simulation", kh_slice_str(text), NULL, "/nowhere", &diags);
-
-	for (size_t i = 0; i < diags.count && !config; i++)
-		(void)fprintf(stderr, "%s\n", diags.list[i].text);
-	kh_diagnostics_fini(&diags);
-	kh_buf_init(&bytes, BODY_BYTES);
-	SIM_CHECK(config && kh_config_encode(config, &bytes), "the configuration is wrong");
-	kh_config_free(config);
-	return kh_file_sealed("simulation", kh_buf_view(&bytes), NULL);
-}
-
 void sim_keeper_prepare(void)
 {
-	for (size_t i = 0; i < CONFIGURATIONS; i++)
-		snapshots[i] = encode(texts[i]);
-	ledger = memfd_create("ledger", MFD_CLOEXEC);
-	SIM_CHECK(ledger >= 0 && ftruncate(ledger, SLOTS * sizeof(uint64_t)) == 0, "no ledger");
-	for (size_t i = 0; i < 2; i++) {
+	sim_rules_prepare();
+	for (size_t i = 0; i < SIM_VALUES; i++) {
 		char value[64];
 		(void)snprintf(value, sizeof(value), "%s", sim_values[i]);
 		secrets[i] = kh_secret_new(value, strlen(value), NULL);
 		SIM_CHECK(secrets[i], "no secret");
 	}
+}
+
+unsigned sim_keeper_which(uint32_t of)
+{
+	return by_number[of % NUMBERS];
 }
 
 struct kh_generation *sim_keeper_generation(unsigned which, const struct kh_generation *before)
@@ -237,12 +174,13 @@ struct kh_generation *sim_keeper_generation(unsigned which, const struct kh_gene
 	struct kh_err err = KH_ERR_INIT;
 
 	kh_buf_init(&body, BODY_BYTES);
-	SIM_CHECK(kh_wire_put_u32(&body, SLOTS) && kh_wire_put_u8(&body, 0), "no memory");
-	SIM_CHECK(lseek(snapshots[which], 0, SEEK_SET) == 0, "no snapshot");
-	struct kh_channel_message message = { .type = KH_CHANNEL_SNAPSHOT,
+	SIM_CHECK(kh_wire_put_u32(&body, sim_rules_slots()) && kh_wire_put_u8(&body, 0),
+		  "no memory");
+	struct kh_channel_message message = { .type = KH_WORKER_MSG_SNAPSHOT,
 					      .ref = ++number,
 					      .body = kh_buf_view(&body),
-					      .fds = { snapshots[which], ledger },
+					      .fds = { sim_rules_snapshot(which),
+						       sim_rules_ledger() },
 					      .n_fds = 2 };
 	struct kh_generation *g = kh_generation_take_snapshot(&message, before, &err);
 	SIM_CHECK(g, "a configuration is not understood: %s", err.text);
@@ -250,24 +188,14 @@ struct kh_generation *sim_keeper_generation(unsigned which, const struct kh_gene
 		g->listeners[g->n_listeners] = -1;
 	g->has_geo = true;
 	atomic_store(&g->at_acceptors, 1);
+	by_number[number % NUMBERS] = which;
 	in_force = which;
 	return g;
 }
 
-void sim_keeper_reload(void)
-{
-	struct kh_generation *next =
-		sim_keeper_generation((in_force + 1) % CONFIGURATIONS, sim.worker.current);
-
-	sim_trace("the rules change");
-	kh_loop_post_reload(sim.loop, next);
-	kh_generation_unref(sim.worker.current);
-	sim.worker.current = next;
-}
-
 /* ---- sandboxes that come and go ---- */
 
-static void say_dynamic_sandbox(enum kh_channel_type type, struct kh_buf *body, int fd)
+static void say_dynamic_sandbox(uint32_t type, struct kh_buf *body, int fd)
 {
 	struct kh_channel_message message = { .type = type, .body = kh_buf_view(body) };
 
@@ -285,19 +213,19 @@ void sim_keeper_add_sandbox(void)
 	kh_buf_init(&body, BODY_BYTES);
 	if (dynamic_sandbox_ids[at][0])
 		return;
-	dynamic_sandbox_globex[at] = sim_one_in(2);
-	(void)snprintf(dynamic_sandbox_ids[at], sizeof(dynamic_sandbox_ids[at]), "g%u",
-		       (unsigned)++n_dynamic_sandboxes);
-	char tenant[16], path[] = "/nowhere/guest";
+	dynamic_sandbox_globex[at] = sim_rules_have(in_force, "globex") && sim_one_in(2);
+	char tenant[16], path[] = "/nowhere/dynamic";
 	(void)snprintf(tenant, sizeof(tenant), "%s",
 		       dynamic_sandbox_globex[at] ? "globex" : "acme");
+	(void)snprintf(dynamic_sandbox_ids[at], sizeof(dynamic_sandbox_ids[at]), "%s%u", tenant,
+		       (unsigned)++n_dynamic_sandboxes);
 	const struct kh_dynamic_sandbox_card card = { .number = n_dynamic_sandboxes,
 						      .tenant = tenant,
 						      .id = dynamic_sandbox_ids[at],
 						      .path = path };
 	SIM_CHECK(kh_dynamic_sandbox_card_put(&body, &card), "no memory");
 	sim_trace("the sandbox %s of %s comes", card.id, card.tenant);
-	say_dynamic_sandbox(KH_CHANNEL_DYNAMIC_SANDBOX, &body, dup(ledger));
+	say_dynamic_sandbox(KH_WORKER_MSG_DYNAMIC_SANDBOX, &body, dup(sim_rules_ledger()));
 }
 
 struct dynamic_sandbox_search {
@@ -305,12 +233,12 @@ struct dynamic_sandbox_search {
 	struct kh_account *account;
 };
 
-static void find_account(void *arg, const struct kh_dynamic_sandbox *guest)
+static void find_account(void *arg, const struct kh_dynamic_sandbox *dynamic_sandbox)
 {
 	struct dynamic_sandbox_search *search = arg;
 
-	if (strcmp(guest->config.sandbox, search->id) == 0)
-		search->account = guest->account;
+	if (strcmp(dynamic_sandbox->config.sandbox, search->id) == 0)
+		search->account = dynamic_sandbox->account;
 }
 
 void sim_keeper_check_gone(void)
@@ -338,8 +266,23 @@ static void remove_one(size_t at)
 	SIM_CHECK(kh_wire_put_str(&body, dynamic_sandbox_globex[at] ? "globex" : "acme") &&
 			  kh_wire_put_str(&body, dynamic_sandbox_ids[at]),
 		  "no memory");
-	say_dynamic_sandbox(KH_CHANNEL_DYNAMIC_SANDBOX_GONE, &body, -1);
+	say_dynamic_sandbox(KH_WORKER_MSG_DYNAMIC_SANDBOX_GONE, &body, -1);
 	dynamic_sandbox_ids[at][0] = '\0';
+}
+
+void sim_keeper_reload(void)
+{
+	struct kh_generation *next =
+		sim_keeper_generation(sim_rules_other_than(in_force), sim.worker.current);
+
+	sim_trace("the rules change, to the configuration %u", in_force);
+	kh_loop_post_reload(sim.loop, next);
+	SIM_CHECK(atomic_load(&sim.loop->taken) < next->number, "rules hold before they are taken");
+	kh_generation_unref(sim.worker.current);
+	sim.worker.current = next;
+	for (size_t i = 0; i < SANDBOXES; i++)
+		if (!sim_rules_have(in_force, sim_rules_tenant_of(dynamic_sandbox_ids[i])))
+			remove_one(i);
 }
 
 void sim_keeper_remove_sandbox(void)
@@ -366,17 +309,19 @@ void sim_keeper_forget(void)
 /* ---- who may come in ---- */
 
 struct acceptor_search {
-	struct kh_acceptor *doors[SANDBOXES + 8];
+	struct kh_acceptor *acceptors[SANDBOXES + 8];
 	size_t n;
 };
 
-static void add_dynamic_sandbox_acceptor(void *arg, const struct kh_dynamic_sandbox *guest)
+static void add_dynamic_sandbox_acceptor(void *arg,
+					 const struct kh_dynamic_sandbox *dynamic_sandbox)
 {
 	struct acceptor_search *search = arg;
 
-	/* A guest's door begins with a door. */
-	if (guest->doors[0])
-		search->doors[search->n++] = (struct kh_acceptor *)(void *)guest->doors[0];
+	/* A dynamic sandbox's acceptor begins with an acceptor. */
+	if (dynamic_sandbox->acceptors[0])
+		search->acceptors[search->n++] =
+			(struct kh_acceptor *)(void *)dynamic_sandbox->acceptors[0];
 }
 
 struct kh_acceptor *sim_keeper_acceptor(bool *globex)
@@ -385,14 +330,16 @@ struct kh_acceptor *sim_keeper_acceptor(bool *globex)
 	struct kh_loop *loop = sim.loop;
 
 	for (size_t i = 0; i < loop->n_acceptors; i++)
-		search.doors[search.n++] = loop->doors[i];
+		search.acceptors[search.n++] = loop->acceptors[i];
 	size_t listeners = search.n;
 	kh_dynamic_sandboxes_each(&sim.worker, add_dynamic_sandbox_acceptor, &search);
-	size_t first = sim.mood.guests && search.n > listeners && !sim_one_in(4) ? listeners : 0;
-	struct kh_acceptor *door =
-		search.n ? search.doors[first + sim_below(search.n - first)] : NULL;
-	if (!door || !door->event)
+	size_t first = sim.mood.dynamic_sandboxes && search.n > listeners && !sim_one_in(4)
+			       ? listeners
+			       : 0;
+	struct kh_acceptor *acceptor =
+		search.n ? search.acceptors[first + sim_below(search.n - first)] : NULL;
+	if (!acceptor || !acceptor->event)
 		return NULL;
-	*globex = strcmp(loop->gen->config->tenants[door->config->tenant].name, "globex") == 0;
-	return door;
+	*globex = strcmp(loop->gen->config->tenants[acceptor->config->tenant].name, "globex") == 0;
+	return acceptor;
 }

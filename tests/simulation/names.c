@@ -91,6 +91,11 @@ static void put_address(struct kh_addresses *out, int host, unsigned which, uint
 	at->v4.sin_addr.s_addr = htonl(0x08080000u + which * 256u + (unsigned)host);
 }
 
+unsigned sim_net_of(const struct kh_sockaddr *addr)
+{
+	return ntohl(addr->v4.sin_addr.s_addr) >> 8 & 0xff;
+}
+
 struct kh_lookup *__wrap_kh_resolver_lookup(struct kh_resolver *resolver,
 					    const struct kh_host *host, uint16_t port,
 					    uint32_t timeout_ms, kh_lookup_cb *cb, void *arg);
@@ -107,8 +112,9 @@ struct kh_lookup *__wrap_kh_resolver_lookup(struct kh_resolver *resolver,
 	if (!lookup)
 		return NULL;
 	lookup->found = cb;
-	for (unsigned i = 0, n = 1 + (unsigned)sim_below(2); i < n; i++)
-		put_address(&lookup->addresses, index, i, port);
+	unsigned first = (unsigned)sim_below(2), n = 1 + (unsigned)sim_below(2);
+	for (unsigned i = 0; i < n; i++)
+		put_address(&lookup->addresses, index, first ^ i, port);
 	return lookup;
 }
 
@@ -176,6 +182,8 @@ struct kh_dial *__wrap_kh_dial_start(struct event_base *base, const struct kh_ad
 	(void)n_allow;
 	(void)geo;
 	sim_journal_allows(host, "a dial");
+	for (size_t i = 0; i < addresses->count; i++)
+		sim_journal_allows_net(host, sim_net_of(&addresses->list[i]));
 	struct kh_lookup *dial = begin(host, timeout_ms, arg);
 	if (!dial)
 		return NULL;
@@ -225,10 +233,12 @@ static void answer_dial(struct kh_lookup *dial, bool late)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct sim_pipe *pipe = late || sim_one_in(12) ? NULL : sim_pipe_new(true);
+	size_t at = sim_below(dial->addresses.count);
 	int fd = -1;
 
 	if (pipe) {
 		pipe->host = dial->host;
+		pipe->net = sim_net_of(&dial->addresses.list[at]);
 		sim_upstream_new(pipe);
 		fd = sim_pipe_fd(pipe);
 	} else {
@@ -237,7 +247,7 @@ static void answer_dial(struct kh_lookup *dial, bool late)
 	}
 	sim_trace("dial to %s: %s", sim_host_names[dial->host], pipe ? "connected" : err.text);
 	(void)sim_faults_set(true);
-	dial->dialled(fd, &dial->addresses.list[0], pipe ? NULL : &err, dial->arg);
+	dial->dialled(fd, &dial->addresses.list[at], pipe ? NULL : &err, dial->arg);
 	(void)sim_faults_set(false);
 }
 

@@ -468,19 +468,19 @@ static void begin(struct sim_client *client, bool globex)
 static bool come(void)
 {
 	bool globex = false;
-	struct kh_acceptor *door = sim_keeper_acceptor(&globex);
+	struct kh_acceptor *acceptor = sim_keeper_acceptor(&globex);
 	size_t n = 0;
 
 	for (size_t i = 0; i < SIM_PIPES; i++)
 		n += sim_pipes[i].used && !sim_pipes[i].up && !sim_pipes[i].closed;
-	if (!door || n >= CLIENTS || !kh_acceptor_take_place(door))
+	if (!acceptor || n >= CLIENTS || !kh_acceptor_take_place(acceptor))
 		return false;
 	struct sim_pipe *pipe =
-		kh_account_take(door->account, KH_RESOURCE_DESCRIPTORS, 1, sim.loop->now_ms)
+		kh_account_take(acceptor->account, KH_RESOURCE_DESCRIPTORS, 1, sim.loop->now_ms)
 			? sim_pipe_new(false)
 			: NULL;
 	if (!pipe) {
-		kh_acceptor_left(door);
+		kh_acceptor_left(acceptor);
 		return false;
 	}
 	struct sim_client *client = calloc(1, sizeof(*client));
@@ -490,10 +490,10 @@ static bool come(void)
 	SIM_CHECK(client->h1, "no memory");
 	pipe->far = client;
 	const struct kh_peer peer = { .pid = 1 };
-	sim_trace("down %d: comes to %s", (int)(pipe - sim_pipes), door->config->sandbox);
+	sim_trace("down %d: comes to %s", (int)(pipe - sim_pipes), acceptor->config->sandbox);
 	begin(client, globex);
 	(void)sim_faults_set(true);
-	sim.loop->ops->accepted(door, sim_pipe_fd(pipe), &peer);
+	sim.loop->ops->accepted(acceptor, sim_pipe_fd(pipe), &peer);
 	(void)sim_faults_set(false);
 	return true;
 }

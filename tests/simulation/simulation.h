@@ -12,10 +12,11 @@
  *   handshakes.c TLS: a handshake is a wait that ends well, badly or late; bytes stay in the clear
  *   names.c      resolver and dialer
  *   keeper.c     the keeper's answers (values, leaves), reloads, sandboxes that come and go
+ *   rules.c      nothing: the configurations, and tables that say what each of them allows
  *   journal.c    the journal; and what its records allow: the oracle of most checks
  *   faults.c     memory, system calls and the journal fail when they are told to
  *
- * One seed decides everything, so a seed that fails can be replayed. What the stand-ins allocate
+ * One seed decides everything, so a seed that fails can be replayed. What the placeholders allocate
  * never fails. A check that fails prints the seed and ends the process.
  */
 #ifndef KEYHOLE_TESTS_SIMULATION_H
@@ -68,7 +69,7 @@ extern struct sim_fault_plan sim_faults[SIM_FAULTS];
 
 /* The one call: does it fail? Only between sim_faults_on and sim_faults_off. */
 bool sim_fails(enum sim_fault what);
-/* keyhole's code runs from here on, or a stand-in's. Return: what it was before. */
+/* keyhole's code runs from here on, or a test double's. Return: what it was before. */
 bool sim_faults_set(bool on);
 /* The n-th from now on fails, once. */
 void sim_fault_arm(enum sim_fault what, uint64_t n);
@@ -111,6 +112,7 @@ struct sim_pipe {
 	bool h2;		  /* up: TLS agreed on HTTP/2 */
 	uint64_t whose;		  /* up: for whom it was used first */
 	int host;		  /* up: whose address it leads to (names.c) */
+	unsigned net;		  /* up: … and in which network that lies */
 	char tail[64];		  /* the last bytes that keyhole wrote, for the search for values */
 	size_t tail_len;
 	void *far; /* struct sim_client or struct sim_server */
@@ -156,6 +158,8 @@ enum sim_host {
 };
 extern const char *const sim_host_names[SIM_HOSTS];
 int sim_host_of(struct kh_slice name);
+/* 8.8.NET.HOST */
+unsigned sim_net_of(const struct kh_sockaddr *addr);
 bool sim_names_step(void);
 uint64_t sim_names_next_us(void);
 /* Questions that outlive their lookup, and are charged for. */
@@ -164,11 +168,11 @@ void sim_names_free(void);
 
 /* ---- the keeper (keeper.c) ---- */
 
-extern const char *const sim_values[2]; /* of `key` and `other` */
-extern const char sim_value_mark[];	/* that both hold, and nothing else */
-void sim_keeper_prepare(void);		/* once */
-/* A generation of the configuration `which` (0 or 1). NULL without memory. */
+void sim_keeper_prepare(void); /* once */
+/* A generation of the configuration `which` (rules.c). NULL without memory. */
 struct kh_generation *sim_keeper_generation(unsigned which, const struct kh_generation *before);
+/* The configuration of the generation with that number. */
+unsigned sim_keeper_which(uint32_t of);
 bool sim_keeper_has_questions(void);
 void sim_keeper_answer(void); /* one of them */
 void sim_keeper_stale(void);  /* a value is another one from now on */
@@ -179,8 +183,37 @@ void sim_keeper_reset(void);
 void sim_keeper_forget(void); /* the very last */
 /* A sandbox that is gone holds nothing; at the end of a turn. */
 void sim_keeper_check_gone(void);
-/* A door that takes connections, by chance; NULL: there is none. *globex: whose it is. */
+/* An acceptor that takes connections, by chance; NULL: there is none. *globex: whose it is. */
 struct kh_acceptor *sim_keeper_acceptor(bool *globex);
+
+/* ---- the configurations (rules.c) ---- */
+
+enum { SIM_VALUES = 3, SIM_NO_VALUE = -1 };
+extern const char *const sim_values[SIM_VALUES]; /* of credentials */
+extern const char sim_value_mark[];		 /* that all of them hold, and nothing else */
+void sim_rules_prepare(void);			 /* once */
+void sim_rules_reset(void);			 /* nothing of any limit is in use */
+/* Of the configuration `which`, for the worker; the ledger of limits, and how many slots it has. */
+int sim_rules_snapshot(unsigned which);
+int sim_rules_ledger(void);
+uint32_t sim_rules_slots(void);
+/* At the end: no exchange and no connection holds one. */
+void sim_rules_check_places(void);
+unsigned sim_rules_other_than(unsigned which);
+/* Whose a sandbox is, by its name. */
+const char *sim_rules_tenant_of(const char *sandbox);
+bool sim_rules_have(unsigned which, const char *tenant);
+bool sim_rules_observe(unsigned which, const char *tenant);
+/* Into sim_values. */
+int sim_rules_credential(unsigned which, unsigned index);
+/* Are the addresses 8.8.`net`.0/24 denied to it, and is that enforced? */
+bool sim_rules_deny_net(unsigned which, const char *tenant, unsigned net);
+/* … or are they, and is that only observed, so that nothing goes in there? */
+bool sim_rules_withhold_at(unsigned which, const char *tenant, unsigned net);
+/* Which value (or SIM_NO_VALUE) goes up with a request; a check fails where none may. */
+int sim_rules_value(unsigned which, const char *tenant, int host, const char *path);
+/* A record of that tenant's sandbox names a limit, or none (NULL). */
+void sim_rules_check_limit(const char *limit, const char *tenant, const char *sandbox);
 
 /* ---- the journal (journal.c) ---- */
 
@@ -188,7 +221,13 @@ struct kh_acceptor *sim_keeper_acceptor(bool *globex);
 void sim_journal_allows(int host, const char *what);
 /* The head of a request has arrived: was it recorded, and is the connection one for its tenant and
  * credentials (HTTP/2: and its sandbox)? Return: the value that is due in it; NULL: none is. */
-const char *sim_journal_allows_request(struct sim_pipe *pipe, struct kh_slice path);
+const char *sim_journal_allows_request(struct sim_pipe *pipe, struct kh_slice path, bool has_value);
+/* An address of that host is dialled: do the rules in force let one of those go there who have a
+ * record? */
+void sim_journal_allows_net(int host, unsigned net);
+/* The head of this exchange is about to go up, and the configuration `which` is in force: is the
+ * record what that one says? */
+void sim_journal_head_goes(const char *id, const char *sandbox, unsigned which);
 /* After each step; and at the end, when each open has its close. */
 void sim_journal_check_end(void);
 void sim_journal_reset(void);
@@ -212,12 +251,12 @@ void sim_sandbox_has_tls(struct sim_pipe *pipe);
 /* A run is more likely to meet what needs several things at a time where it does some of them only,
  * and those often. */
 struct sim_mood {
-	bool slow_names; /* lookups and dials take their time */
-	bool guests;	 /* sandboxes come and go, and most connections are theirs */
-	bool one_host;	 /* everybody wants the same */
-	unsigned host;	 /* … which is that one of those in sandboxes.c */
-	bool restless;	 /* more is disturbed */
-	bool no_faults;	 /* nothing fails */
+	bool slow_names;	/* lookups and dials take their time */
+	bool dynamic_sandboxes; /* sandboxes come and go, and most connections are theirs */
+	bool one_host;		/* everybody wants the same */
+	unsigned host;		/* … which is that one of those in sandboxes.c */
+	bool restless;		/* more is disturbed */
+	bool no_faults;		/* nothing fails */
 };
 
 struct sim_world {

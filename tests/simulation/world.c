@@ -68,14 +68,16 @@ void sim_world_begin(void)
 	(void)sim_faults_set(false);
 	sim_time_reset();
 	sim_journal_reset();
+	sim_rules_reset();
 	sim.calm = false;
 	sim.steps = 0;
 	sim.mood = (struct sim_mood){ .slow_names = sim_one_in(2),
-				      .guests = sim_one_in(2),
+				      .dynamic_sandboxes = sim_one_in(2),
 				      .one_host = sim_one_in(2),
 				      .host = (unsigned)sim_below(2),
 				      .restless = sim_one_in(2),
 				      .no_faults = sim_one_in(2) };
+	w->taken_fd = -1;
 	w->current = sim_keeper_generation(0, NULL);
 	kh_account_bound(w->current->whole, KH_RESOURCE_MEMORY,
 			 sim_one_in(4) ? 1 << 20 : (size_t)1 << 30);
@@ -85,7 +87,7 @@ void sim_world_begin(void)
 	SIM_CHECK(sim.loop, "%s", err.text);
 	sim.loop->now_ms = sim_now_ms();
 	SIM_CHECK(kh_acceptors_reload(sim.loop, sim.loop->gen), "no memory");
-	for (unsigned i = 0; sim.mood.guests && i < 3; i++)
+	for (unsigned i = 0; sim.mood.dynamic_sandboxes && i < 3; i++)
 		sim_keeper_add_sandbox();
 }
 
@@ -124,12 +126,15 @@ static void check_making(void)
 static void end_turn(void)
 {
 	bool before = sim_faults_set(sim.loop->gen == sim.worker.current);
+	uint32_t number = sim.loop->gen->number; /* from 2 on it came by a reload */
 
 	sim.loop->now_ms = sim_now_ms();
 	kh_loop_turn_end(sim.loop);
 	(void)sim_faults_set(before);
 	check_exchanges();
 	check_making();
+	SIM_CHECK(atomic_load(&sim.loop->taken) == (number > 1 ? number : 0),
+		  "the loop says of other rules that they hold");
 	SIM_CHECK(kh_machine_faults() == 0, "a state is left by a step that there is not");
 	sim_keeper_check_gone();
 }
@@ -282,9 +287,12 @@ static void check_nothing_held(void)
 	const struct kh_generation *g = sim.worker.current;
 
 	for (size_t i = 0; i < g->config->n_listeners; i++) {
-		SIM_CHECK(atomic_load(&g->gates[i]->connections) == 0, "a connection is counted");
-		SIM_CHECK(atomic_load(&g->gates[i]->held_bytes) == 0, "held bytes are counted");
-		SIM_CHECK(atomic_load(&g->gates[i]->kept_bytes) == 0, "kept bytes are counted");
+		SIM_CHECK(atomic_load(&g->listener_stats_list[i]->connections) == 0,
+			  "a connection is counted");
+		SIM_CHECK(atomic_load(&g->listener_stats_list[i]->held_bytes) == 0,
+			  "held bytes are counted");
+		SIM_CHECK(atomic_load(&g->listener_stats_list[i]->kept_bytes) == 0,
+			  "kept bytes are counted");
 	}
 	for (enum kh_resource what = 0; what < KH_RESOURCE_SIGNATURES; what++)
 		if (what != KH_RESOURCE_LEAVES) /* the keeper may never have answered */
@@ -299,7 +307,7 @@ static void check_loop_is_empty(void)
 	SIM_CHECK(loop->n_live == 0 && kh_list_is_empty(&loop->live), "a session is left");
 	SIM_CHECK(kh_list_is_empty(&loop->exchanges), "an exchange is left");
 	SIM_CHECK(kh_list_is_empty(&loop->ups->made), "a connection is made for nobody");
-	SIM_CHECK(kh_list_is_empty(&loop->graves), "something waits to be freed");
+	SIM_CHECK(kh_list_is_empty(&loop->deferred_frees), "something waits to be freed");
 	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++)
 		SIM_CHECK(kh_list_is_empty(&loop->calls[when]), "a call is left");
 	SIM_CHECK(loop->batch.count == 0, "a record is left");
@@ -336,6 +344,7 @@ void sim_world_end(void)
 	kh_loop_free(sim.loop);
 	sim.loop = NULL;
 	check_nothing_held();
+	sim_rules_check_places();
 	sim_journal_check_end();
 	for (size_t i = 0; i < SIM_PIPES; i++)
 		SIM_CHECK(!sim_pipes[i].used || sim_pipes[i].closed, "a connection is left open");

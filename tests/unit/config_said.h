@@ -23,7 +23,7 @@ static inline struct kh_config *parse(const char *yaml, struct kh_diagnostics *d
 }
 
 /* All diagnostics as `keyhole check` prints them. */
-static inline char *printed(const struct kh_diagnostics *diags)
+static inline char *exec_output(const struct kh_diagnostics *diags)
 {
 	int fds[2];
 	static char text[65536];
@@ -46,7 +46,7 @@ static inline void assert_says(const char *yaml, const char *expected)
 		assert_null(config);
 	else
 		assert_non_null(config);
-	assert_string_equal(printed(&diags), expected);
+	assert_string_equal(exec_output(&diags), expected);
 	kh_diagnostics_fini(&diags);
 	kh_config_free(config);
 }

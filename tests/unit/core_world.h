@@ -17,6 +17,7 @@
 #include <keyhole/base/clock.h>
 #include <keyhole/base/log.h>
 #include <keyhole/base/machine.h>
+#include <keyhole/base/worker_messages.h>
 
 #include <keyhole/loop/leaf_requests.h>
 #include <keyhole/loop/acceptor.h>
@@ -55,7 +56,7 @@ static struct {
 	struct kh_channel keeper;
 	struct kh_generation *gen;
 	struct kh_loop *loop;
-	struct kh_acceptor door;
+	struct kh_acceptor acceptor;
 	struct far fars[WORLD_FARS];
 	size_t n_fars;
 	enum far_way way;
@@ -302,11 +303,11 @@ static inline struct kh_generation *world_generation(uint32_t number)
 	assert_non_null(g->config);
 	kh_diagnostics_fini(&diags);
 	g->policy = kh_policy_compile(g->config, &err);
-	g->gates = calloc(1, sizeof(*g->gates));
+	g->listener_stats_list = calloc(1, sizeof(*g->listener_stats_list));
 	g->slots = calloc(g->config->n_credentials, sizeof(*g->slots));
-	assert_true(g->policy && g->gates && g->slots);
-	g->gates[0] = kh_listener_stats_new();
-	assert_non_null(g->gates[0]);
+	assert_true(g->policy && g->listener_stats_list && g->slots);
+	g->listener_stats_list[0] = kh_listener_stats_new();
+	assert_non_null(g->listener_stats_list[0]);
 	return g;
 }
 
@@ -331,13 +332,15 @@ static inline void world_begin(const struct kh_loop_ops *ops)
 	memset(&world, 0, sizeof(world));
 	kh_log_set_level(KH_LOG_ERROR);
 	kh_secret_prepare();
-	assert_true(kh_channel_pair(fds, NULL) && kh_channel_init(&w->channel, fds[0], NULL) &&
-		    kh_channel_init(&world.keeper, fds[1], NULL));
+	assert_true(kh_channel_pair(fds, NULL) &&
+		    kh_channel_init(&w->channel, fds[0], KH_WORKER_MSG_TO_WORKER_SET, NULL) &&
+		    kh_channel_init(&world.keeper, fds[1], KH_WORKER_MSG_TO_KEEPER_SET, NULL));
 	world.gen = world_generation(1);
 	w->current = world.gen;
 	w->leaves = kh_leaves_new(&err);
 	w->roots = kh_roots_new();
 	w->n_loops = 1;
+	w->taken_fd = -1;
 	assert_true(w->leaves && w->roots && kh_leaf_requests_init(w, &err));
 	w->journal_fd = memfd_create("journal", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_true(w->journal_fd >= 0);
@@ -346,10 +349,11 @@ static inline void world_begin(const struct kh_loop_ops *ops)
 	world.loop = kh_loop_new(w, 0, ops, KH_SLICE(""), KH_SLICE(""), &err);
 	assert_non_null(world.loop);
 	world.loop->now_ms = kh_clock_mono_ms();
-	world.door = (struct kh_acceptor){ .loop = world.loop,
-					   .listener_stats = world.gen->gates[0],
-					   .config = &world.gen->config->listeners[0] };
-	kh_list_init(&world.door.sessions);
+	world.acceptor = (struct kh_acceptor){ .loop = world.loop,
+					       .gen = world.gen,
+					       .listener_stats = world.gen->listener_stats_list[0],
+					       .config = &world.gen->config->listeners[0] };
+	kh_list_init(&world.acceptor.sessions);
 	world.faults = kh_machine_faults();
 }
 
@@ -366,7 +370,7 @@ static inline void world_end(uint64_t faults)
 		kh_buf_fini(&world.fars[i].head);
 		kh_buf_fini(&world.fars[i].content);
 	}
-	kh_refusals_end(&world.door);
+	kh_refusals_end(&world.acceptor);
 	kh_loop_free(world.loop);
 	kh_journal_close(world.worker.journal);
 	close(world.worker.journal_fd);

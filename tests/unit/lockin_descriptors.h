@@ -10,8 +10,6 @@
 #include <linux/falloc.h>
 #include <sys/sendfile.h>
 
-#include <keyhole/base/rights.h>
-
 /* --- descriptors that go by a connection ------------------------------------------------------ */
 
 static int try_send_descriptor(void)
@@ -41,6 +39,17 @@ static int try_receive_descriptor(void)
 	char byte;
 	int fd;
 	return outcome(kh_rights_receive(a_connection[0], &byte, 1, &fd, 1, MSG_DONTWAIT));
+}
+
+/* The whole way to ssh-agent's or D-Bus's socket, which the worker's user may connect to. It reads
+ * no message: the next one finds it there. */
+static int try_connect_what_was_passed(void)
+{
+	char byte;
+	int fd;
+	if (kh_rights_receive(a_connection[0], &byte, 1, &fd, 1, MSG_DONTWAIT | MSG_PEEK) < 0)
+		return outcome(-1);
+	return outcome(connect(fd, (struct sockaddr *)&a_service, sizeof(a_service)));
 }
 
 static int try_recvmmsg(void)

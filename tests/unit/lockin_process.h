@@ -45,6 +45,7 @@
 #include <unistd.h>
 
 #include <keyhole/base/file.h>
+#include <keyhole/base/rights.h>
 #include <keyhole/worker/worker.h>
 #include <lockin/lockin_internal.h>
 #include <keyhole/lockin/lockin.h>
@@ -59,6 +60,8 @@ static int a_file = -1;
 static int append_only = -1; /* the same file, as the keeper lends the journal */
 static int a_connection[2] = { -1, -1 };
 static int a_listener = -1; /* of the Unix family */
+/* A socket of the host's that everybody may connect to, by its name. */
+static struct sockaddr_un a_service = { .sun_family = AF_UNIX };
 static char a_path[] = "/tmp/keyhole-test-lockin-XXXXXX";
 
 static inline bool is_refusal(int code)
@@ -118,6 +121,17 @@ static inline bool set_up_sockets(void)
 	       listen(a_listener, 1) == 0;
 }
 
+/* A listening service, and on the connection a socket for it, as a sandbox would pass it in. */
+static inline bool set_up_service(void)
+{
+	int passed = socket(AF_UNIX, SOCK_STREAM, 0), service = socket(AF_UNIX, SOCK_STREAM, 0);
+	(void)snprintf(a_service.sun_path, sizeof(a_service.sun_path), "%s.s", a_path);
+	return passed >= 0 && service >= 0 &&
+	       bind(service, (struct sockaddr *)&a_service, sizeof(a_service)) == 0 &&
+	       chmod(a_service.sun_path, 0666) == 0 && listen(service, 8) == 0 &&
+	       kh_rights_send(a_connection[1], "x", 1, &passed, 1, 0);
+}
+
 static inline int set_up(void **state)
 {
 	(void)state;
@@ -127,7 +141,7 @@ static inline int set_up(void **state)
 	a_file = mkstemp(a_path);
 	append_only = open(a_path, O_WRONLY | O_APPEND);
 	/* The attempts that are killed leave no core files. */
-	ok = ok && a_file >= 0 && append_only >= 0 && fchmod(a_file, 0666) == 0;
+	ok = ok && a_file >= 0 && append_only >= 0 && fchmod(a_file, 0666) == 0 && set_up_service();
 	return ok && setrlimit(RLIMIT_CORE, &none) == 0 ? 0 : -1;
 }
 
@@ -135,6 +149,7 @@ static inline int tear_down(void **state)
 {
 	(void)state;
 	(void)close(a_file);
+	(void)unlink(a_service.sun_path);
 	return unlink(a_path);
 }
 

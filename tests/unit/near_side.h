@@ -128,7 +128,7 @@ static inline void near_begin(const char *host)
 	memset(&near, 0, sizeof(near));
 	near.side.loop = world.loop;
 	near.side.answer.fn = near_answer;
-	near.side.door = &world.door;
+	near.side.acceptor = &world.acceptor;
 	near.side.tunnel = near.side.tls = true;
 	assert_true(kh_authority_parse(&near.side.authority, kh_slice_str(host), 443, NULL));
 	near.stream.ops = &near_ops;

@@ -107,8 +107,8 @@ static inline void client_connect(void)
 	kh_buf_init(&client.in, WORLD_BYTES);
 	kh_buf_init(&client.out, WORLD_BYTES);
 	client.room = WORLD_BYTES;
-	assert_true(kh_acceptor_take_place(&world.door));
-	client.session = kh_session_new_over(&world.door, &client_ops, &client, &peer);
+	assert_true(kh_acceptor_take_place(&world.acceptor));
+	client.session = kh_session_new_over(&world.acceptor, &client_ops, &client, &peer);
 	assert_non_null(client.session);
 	client.stream = client.session->leg.stream;
 	kh_session_turn(client.session);
@@ -172,7 +172,7 @@ static inline void client_free(void)
 	client_turn();
 	assert_false(client_is_there());
 	assert_null(client.stream);
-	assert_int_equal(atomic_load(&world.door.listener_stats->connections), 0);
+	assert_int_equal(atomic_load(&world.acceptor.listener_stats->connections), 0);
 	kh_buf_fini(&client.in);
 	kh_buf_fini(&client.out);
 }

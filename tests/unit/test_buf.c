@@ -1,4 +1,4 @@
-/* wrap: kh_wipe */
+/* wrap: kh_secret_wipe */
 /* test_buf.c - the byte queue keeps its cap, its content and its silence */
 #include "unit.h"
 
@@ -9,11 +9,11 @@
 
 /* What kh_buf asks to be wiped is noted: bytes that held a mark. */
 static size_t wiped_bytes;
-void __real_kh_wipe(void *bytes, size_t len);
-void __wrap_kh_wipe(void *bytes, size_t len)
+void __real_kh_secret_wipe(void *bytes, size_t len);
+void __wrap_kh_secret_wipe(void *bytes, size_t len)
 {
 	wiped_bytes += len;
-	__real_kh_wipe(bytes, len);
+	__real_kh_secret_wipe(bytes, len);
 }
 
 static void nothing_goes_over_the_cap(void **state)

@@ -16,6 +16,14 @@
 #include <keyhole/base/clock.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/worker_messages.h>
+#include <keyhole/fetcher/fetch.h>
+
+#include "keeper/handover_messages.h"
+
+/* The types that this channel has. */
+enum { ITS = 7, LAST = 63 };
+#define TAKES (KH_CHANNEL_BIT(ITS) | KH_CHANNEL_BIT(LAST))
 
 struct ends {
 	struct kh_channel here;
@@ -30,7 +38,7 @@ static int setup(void **state)
 		return -1;
 	ends->fds_before = count_fds();
 	int fds[2];
-	if (!kh_channel_pair(fds, NULL) || !kh_channel_init(&ends->here, fds[0], NULL))
+	if (!kh_channel_pair(fds, NULL) || !kh_channel_init(&ends->here, fds[0], TAKES, NULL))
 		return -1;
 	ends->raw = fds[1];
 	*state = ends;
@@ -78,7 +86,7 @@ static void a_message_arrives_as_it_was_sent(void **state)
 {
 	struct ends *ends = *state;
 	struct kh_channel there;
-	assert_true(kh_channel_init(&there, ends->raw, NULL));
+	assert_true(kh_channel_init(&there, ends->raw, TAKES, NULL));
 	ends->raw = -1;
 	char *body = malloc(KH_LIMIT_CHANNEL_BYTES);
 	assert_non_null(body);
@@ -87,12 +95,12 @@ static void a_message_arrives_as_it_was_sent(void **state)
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		uint32_t ref = 0xf0000000u + (uint32_t)i;
 		struct kh_err err = KH_ERR_INIT;
-		if (!kh_channel_send(&there, KH_CHANNEL_LEAF, ref, kh_slice_of(body, lengths[i]),
-				     NULL, 0, &err))
+		if (!kh_channel_send(&there, ITS, ref, kh_slice_of(body, lengths[i]), NULL, 0,
+				     &err))
 			fail_msg("%s", err.text);
 		struct kh_channel_message message;
 		assert_int_equal(kh_channel_receive(&ends->here, true, &message), KH_CHANNEL_GOT);
-		assert_int_equal(message.type, KH_CHANNEL_LEAF);
+		assert_int_equal(message.type, ITS);
 		assert_int_equal(message.ref, ref);
 		assert_int_equal(message.n_fds, 0);
 		assert_true(kh_slice_eq(message.body, kh_slice_of(body, lengths[i])));
@@ -100,8 +108,8 @@ static void a_message_arrives_as_it_was_sent(void **state)
 	}
 	/* One byte more is not sent. */
 	struct kh_err err = KH_ERR_INIT;
-	assert_false(kh_channel_send(&there, KH_CHANNEL_LEAF, 0,
-				     kh_slice_of(body, KH_LIMIT_CHANNEL_BYTES - 7), NULL, 0, &err));
+	assert_false(kh_channel_send(&there, ITS, 0, kh_slice_of(body, KH_LIMIT_CHANNEL_BYTES - 7),
+				     NULL, 0, &err));
 	assert_true(strlen(err.text) > 0);
 	free(body);
 	kh_channel_fini(&there);
@@ -113,7 +121,7 @@ static void descriptors_come_along_and_close_on_exec(void **state)
 {
 	struct ends *ends = *state;
 	struct kh_channel there;
-	assert_true(kh_channel_init(&there, ends->raw, NULL));
+	assert_true(kh_channel_init(&there, ends->raw, TAKES, NULL));
 	ends->raw = -1;
 	int fds[KH_LIMIT_CHANNEL_FDS];
 	for (int i = 0; i < KH_LIMIT_CHANNEL_FDS; i++) {
@@ -123,10 +131,10 @@ static void descriptors_come_along_and_close_on_exec(void **state)
 		/* Received ones close on exec whatever the sender's did. */
 		assert_true(kh_file_set_cloexec(fds[i], false));
 	}
-	assert_true(kh_channel_send(&there, KH_CHANNEL_LISTENERS, 7, KH_SLICE("x"), fds,
-				    KH_LIMIT_CHANNEL_FDS, NULL));
-	assert_false(kh_channel_send(&there, KH_CHANNEL_LISTENERS, 7, KH_SLICE("x"), fds,
-				     KH_LIMIT_CHANNEL_FDS + 1, NULL));
+	assert_true(
+		kh_channel_send(&there, ITS, 7, KH_SLICE("x"), fds, KH_LIMIT_CHANNEL_FDS, NULL));
+	assert_false(kh_channel_send(&there, ITS, 7, KH_SLICE("x"), fds, KH_LIMIT_CHANNEL_FDS + 1,
+				     NULL));
 	struct kh_channel_message message;
 	assert_int_equal(kh_channel_receive(&ends->here, true, &message), KH_CHANNEL_GOT);
 	assert_int_equal(message.n_fds, KH_LIMIT_CHANNEL_FDS);
@@ -154,7 +162,7 @@ static void without_waiting_it_says_again(void **state)
 	assert_int_equal(kh_channel_receive(&ends->here, false, &message), KH_CHANNEL_AGAIN);
 	send_raw(ends->raw, "\0\0\0\7\0\0\0\0", 8, NULL, 0);
 	assert_int_equal(kh_channel_receive(&ends->here, false, &message), KH_CHANNEL_GOT);
-	assert_int_equal(message.type, KH_CHANNEL_GO);
+	assert_int_equal(message.type, ITS);
 	assert_int_equal(kh_channel_receive(&ends->here, false, &message), KH_CHANNEL_AGAIN);
 	(void)close(ends->raw);
 	ends->raw = -1;
@@ -170,9 +178,10 @@ static void what_no_honest_peer_sends_is_bad(void **state)
 		KH_SLICE_INIT("\0\0\0\7"),
 		KH_SLICE_INIT("\0\0\0\7\0\0\0"),
 		KH_SLICE_INIT("\0\0\0\0\0\0\0\0"),	   /* type 0 */
-		KH_SLICE_INIT("\0\0\0\x7f\0\0\0\0"),	   /* no such type */
-		KH_SLICE_INIT("\x07\0\0\0\0\0\0\0"),	   /* GO in the other byte order */
-		KH_SLICE_INIT("\0\0\1\7\0\0\0\0"),	   /* GO in the low byte only */
+		KH_SLICE_INIT("\0\0\0\6\0\0\0\0"),	   /* no type of this channel */
+		KH_SLICE_INIT("\0\0\0\x47\0\0\0\0"),	   /* 64 more than its own */
+		KH_SLICE_INIT("\x07\0\0\0\0\0\0\0"),	   /* in the other byte order */
+		KH_SLICE_INIT("\0\0\1\7\0\0\0\0"),	   /* in the low byte only */
 		KH_SLICE_INIT("\xff\xff\xff\xff\0\0\0\0"), /* negative, were it signed */
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -188,12 +197,79 @@ static void what_no_honest_peer_sends_is_bad(void **state)
 	}
 }
 
+static const struct {
+	const char *name;
+	uint64_t takes;
+} kinds[] = {
+	{ "of a worker", KH_WORKER_MSG_TO_KEEPER_SET },
+	{ "of a worker's keeper", KH_WORKER_MSG_TO_WORKER_SET },
+	{ "of a new keeper", KH_HANDOVER_MSG_TO_OLD_SET },
+	{ "of an old keeper", KH_HANDOVER_MSG_TO_NEW_SET },
+	{ "of a fetcher", KH_FETCH_MSG_TO_KEEPER_SET },
+	{ "of a fetcher's keeper", KH_FETCH_MSG_TO_FETCHER_SET },
+};
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+static enum kh_channel_status receive_type(struct ends *ends, uint32_t type)
+{
+	const char bytes[8] = { (char)(type >> 24), (char)(type >> 16), (char)(type >> 8),
+				(char)type };
+	send_raw(ends->raw, bytes, sizeof(bytes), NULL, 0);
+	struct kh_channel_message message;
+	enum kh_channel_status got = kh_channel_receive(&ends->here, true, &message);
+	kh_channel_message_close(&message);
+	return got;
+}
+
+static void a_type_that_the_peer_may_not_send_is_bad(void **state)
+{
+	struct ends *ends = *state;
+	for (size_t kind = 0; kind < KINDS; kind++) {
+		ends->here.takes = kinds[kind].takes;
+		for (uint32_t type = 0; type < 300; type++) {
+			bool may = type < 64 && (kinds[kind].takes >> type & 1);
+			if (receive_type(ends, type) != (may ? KH_CHANNEL_GOT : KH_CHANNEL_BAD))
+				fail_msg("type %u %s", (unsigned)type, kinds[kind].name);
+		}
+	}
+}
+
+/* Nor does it take what another channel's peer of the same process says: even kinds are said to a
+ * keeper, odd ones to a process that it started. */
+static void no_end_takes_a_type_of_the_other_direction_or_of_another_channel(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < KINDS; i++)
+		for (size_t j = 0; j < KINDS; j++)
+			if (i != j && (i % 2 == j % 2 || i / 2 == j / 2) &&
+			    (kinds[i].takes & kinds[j].takes) != 0)
+				fail_msg("a type %s is one %s as well", kinds[i].name,
+					 kinds[j].name);
+}
+
+/* A table in which two types were the same would have fewer bits than lines. */
+static void each_channels_types_are_numbered_without_holes(void **state)
+{
+	(void)state;
+#define ONE(name, value) +1
+	static const int lines[KINDS / 2] = {
+		0 KH_WORKER_MSG_TO_KEEPER_TABLE(ONE) KH_WORKER_MSG_TO_WORKER_TABLE(ONE),
+		0 KH_HANDOVER_MSG_TO_OLD_TABLE(ONE) KH_HANDOVER_MSG_TO_NEW_TABLE(ONE), 2
+	};
+#undef ONE
+	static const int first[KINDS / 2] = { KH_WORKER_MSG_LEAF_KEY, KH_HANDOVER_MSG_HELLO,
+					      KH_FETCH_MSG_ORDER };
+	for (size_t i = 0; i < KINDS / 2; i++)
+		assert_true((kinds[2 * i].takes | kinds[2 * i + 1].takes) ==
+			    ((KH_CHANNEL_BIT(lines[i]) - 1) << first[i]));
+}
+
 static void an_over_long_message_is_bad(void **state)
 {
 	struct ends *ends = *state;
 	char *big = calloc(1, KH_LIMIT_CHANNEL_BYTES + 1);
 	assert_non_null(big);
-	big[3] = KH_CHANNEL_GO;
+	big[3] = ITS;
 	struct kh_channel_message message;
 	send_raw(ends->raw, big, KH_LIMIT_CHANNEL_BYTES, NULL, 0);
 	assert_int_equal(kh_channel_receive(&ends->here, true, &message), KH_CHANNEL_GOT);
@@ -253,7 +329,7 @@ static void a_peer_that_is_gone_is_an_error_and_no_signal(void **state)
 	(void)close(ends->raw);
 	ends->raw = -1;
 	struct kh_err err = KH_ERR_INIT;
-	assert_false(kh_channel_send(&ends->here, KH_CHANNEL_GO, 0, KH_SLICE(""), NULL, 0, &err));
+	assert_false(kh_channel_send(&ends->here, ITS, 0, KH_SLICE(""), NULL, 0, &err));
 	assert_int_equal(err.sys, EPIPE);
 }
 
@@ -268,8 +344,8 @@ static void a_peer_that_never_reads_is_given_up(void **state)
 	assert_non_null(body);
 	struct kh_err err = KH_ERR_INIT;
 	int sent = 0;
-	while (sent < 10000 && kh_channel_send(&ends->here, KH_CHANNEL_GO, 0,
-					       kh_slice_of(body, 60000), NULL, 0, &err))
+	while (sent < 10000 &&
+	       kh_channel_send(&ends->here, ITS, 0, kh_slice_of(body, 60000), NULL, 0, &err))
 		sent++;
 	assert_in_range(sent, 1, 9999);
 	assert_int_equal(err.sys, ETIMEDOUT);
@@ -302,9 +378,8 @@ static void *send_many(void *arg)
 	memset(body, 'A' + (int)sender->number, sizeof(body));
 	sender->ok = true;
 	for (uint32_t i = 0; i < EACH && sender->ok; i++)
-		sender->ok = kh_channel_send(sender->channel, KH_CHANNEL_LEAF_WANT,
-					     sender->number << 16 | i, kh_slice_of(body, i % 300),
-					     NULL, 0, NULL);
+		sender->ok = kh_channel_send(sender->channel, ITS, sender->number << 16 | i,
+					     kh_slice_of(body, i % 300), NULL, 0, NULL);
 	return NULL;
 }
 
@@ -312,7 +387,7 @@ static void senders_of_several_threads_do_not_mix(void **state)
 {
 	struct ends *ends = *state;
 	struct kh_channel there;
-	assert_true(kh_channel_init(&there, ends->raw, NULL));
+	assert_true(kh_channel_init(&there, ends->raw, TAKES, NULL));
 	ends->raw = -1;
 	pthread_t threads[THREADS];
 	struct sender senders[THREADS];
@@ -364,8 +439,8 @@ static uint64_t send_until_given_up(struct kh_channel *channel)
 	struct kh_err err = KH_ERR_INIT;
 	uint64_t began = kh_clock_mono_ms(), took = 0;
 	for (int i = 0; i < MANY && !err.code && took < SENDS_MS; i++) {
-		(void)kh_channel_send(channel, KH_CHANNEL_ISSUER, 0,
-				      kh_slice_of(body, sizeof(body)), NULL, 0, &err);
+		(void)kh_channel_send(channel, ITS, 0, kh_slice_of(body, sizeof(body)), NULL, 0,
+				      &err);
 		took = kh_clock_mono_ms() - began;
 	}
 	assert_int_equal(err.sys, ETIMEDOUT);
@@ -411,6 +486,9 @@ int main(void)
 		TEST(descriptors_come_along_and_close_on_exec),
 		TEST(without_waiting_it_says_again),
 		TEST(what_no_honest_peer_sends_is_bad),
+		TEST(a_type_that_the_peer_may_not_send_is_bad),
+		cmocka_unit_test(no_end_takes_a_type_of_the_other_direction_or_of_another_channel),
+		cmocka_unit_test(each_channels_types_are_numbered_without_holes),
 		TEST(an_over_long_message_is_bad),
 		TEST(more_descriptors_than_fit_are_bad_and_closed),
 		TEST(an_empty_datagram_leaks_nothing),

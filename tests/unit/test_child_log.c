@@ -13,7 +13,7 @@
 
 static int kept = -1; /* the test's own */
 
-static void stand_in(int fd)
+static void placeholder(int fd)
 {
 	kept = kept >= 0 ? kept : dup(STDERR_FILENO);
 	assert_true(dup2(fd, STDERR_FILENO) == STDERR_FILENO);
@@ -40,7 +40,7 @@ static void of_a_file_only_the_end_can_be_written_to(void **state)
 	char path[] = "/tmp/kh-child-log-XXXXXX", text[256];
 	int file = mkstemp(path); /* for reading and writing, not to append */
 	assert_true(file >= 0 && write(file, "earlier\n", 8) == 8);
-	stand_in(file);
+	placeholder(file);
 	int theirs = kh_child_log_open();
 	off_t moved = lseek(theirs, 0, SEEK_SET);
 	ssize_t wrote = write(theirs, "theirs\n", 7), got = read(theirs, text, 1);
@@ -65,7 +65,7 @@ static void a_terminal_is_out_of_reach(void **state)
 	int far, near;
 	char text[256], byte;
 	assert_int_equal(openpty(&far, &near, NULL, NULL, NULL), 0);
-	stand_in(near);
+	placeholder(near);
 	int theirs = kh_child_log_open();
 	bool terminal = isatty(theirs),
 	     can_write = (fcntl(theirs, F_GETFL) & O_ACCMODE) == O_WRONLY;
@@ -101,9 +101,9 @@ static void a_flood_is_bounded_and_counted(void **state)
 	char path[] = "/tmp/kh-child-log-XXXXXX", line[101], longest[3 * KH_LIMIT_CHILD_LINE_BYTES];
 	int file = mkstemp(path), pipe_ends[2];
 	assert_true(file >= 0 && pipe(pipe_ends) == 0);
-	stand_in(pipe_ends[1]); /* so that the lines come by the keeper */
+	placeholder(pipe_ends[1]); /* so that the lines come by the keeper */
 	int theirs = kh_child_log_open();
-	stand_in(file); /* and go where they can be counted */
+	placeholder(file); /* and go where they can be counted */
 	memset(longest, 'y', sizeof(longest));
 	longest[sizeof(longest) - 1] = '\n';
 	bool took = write(theirs, longest, sizeof(longest)) == (ssize_t)sizeof(longest);

@@ -223,7 +223,7 @@ static void relative_paths_are_those_of_the_files_folder(void **state)
 	/* A key that others can read ends it. */
 	assert_true(kh_file_write(key, KH_SLICE("x"), 0640, NULL));
 	assert_null(kh_config_load(path, "policies", &diags));
-	assert_non_null(strstr(printed(&diags), "is open to others (mode 0640)"));
+	assert_non_null(strstr(exec_output(&diags), "is open to others (mode 0640)"));
 	assert_int_equal(chmod(key, 0600), 0);
 	kh_diagnostics_fini(&diags);
 	config = kh_config_load(path, "policies", &diags);
@@ -233,7 +233,7 @@ static void relative_paths_are_those_of_the_files_folder(void **state)
 	assert_int_equal(unlink(path), 0);
 	assert_null(kh_config_load(path, "policies", &diags));
 	assert_int_equal(diags.errors, 1);
-	assert_non_null(strstr(printed(&diags), "k.yaml: error: "));
+	assert_non_null(strstr(exec_output(&diags), "k.yaml: error: "));
 	assert_int_equal(unlink(key), 0);
 	assert_int_equal(rmdir(folder), 0);
 	kh_diagnostics_fini(&diags);

@@ -29,7 +29,7 @@ static void a_preset_that_is_not_there_is_named(void **state)
 	struct kh_diagnostics diags = { 0 };
 	assert_null(kh_config_from_presets(names, 4, "policies", &diags));
 	assert_int_equal(diags.errors, 4);
-	const char *all = printed(&diags);
+	const char *all = exec_output(&diags);
 	assert_non_null(
 		strstr(all, "no preset is called \"antropic\" (did you mean \"anthropic\"?)"));
 	assert_non_null(strstr(all, "preset \"../policies/npm\": a name is small letters"));
@@ -132,8 +132,8 @@ static void a_credential_of_the_file_stands_in_for_the_presets(void **state)
 		      " hosts: [ elsewhere.example ] }\n"
 		      "tenants: { t: { rules: [ { use: anthropic } ] } }\n",
 		      &diags));
-	assert_non_null(strstr(printed(&diags), "anthropic.yaml:"));
-	assert_non_null(strstr(printed(&diags), "may not go to the hosts of this rule"));
+	assert_non_null(strstr(exec_output(&diags), "anthropic.yaml:"));
+	assert_non_null(strstr(exec_output(&diags), "may not go to the hosts of this rule"));
 	kh_diagnostics_fini(&diags);
 }
 
@@ -160,10 +160,10 @@ static void assert_preset_says(const char *yaml, const char *what)
 	struct kh_config *config = kh_config_from_presets(names, 1, folder, &diags);
 	if (what) {
 		assert_null(config);
-		if (!strstr(printed(&diags), what))
-			fail_msg("%s", printed(&diags));
+		if (!strstr(exec_output(&diags), what))
+			fail_msg("%s", exec_output(&diags));
 	} else if (!config) {
-		fail_msg("%s", printed(&diags));
+		fail_msg("%s", exec_output(&diags));
 	}
 	kh_diagnostics_fini(&diags);
 	kh_config_free(config);

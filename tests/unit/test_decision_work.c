@@ -1,21 +1,56 @@
 /* test_decision_work.c - what one decision may cost, in steps, however the request is made */
+/* wrap: kh_slice_find kh_spelling_is_field kh_slice_eq_nocase_long */
 #include "config_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <keyhole/base/limits.h>
+#include <keyhole/base/spelling.h>
 #include <keyhole/exchange/dry_run.h>
 
-/* `n` denials, each with a number behind `text` and `more` behind its URL, and what is allowed. */
+/* What is looked for and compared, whether or not anybody counts it as a step. */
+static uint64_t looked;
+
+size_t __real_kh_slice_find(struct kh_slice s, char c, size_t from);
+size_t __wrap_kh_slice_find(struct kh_slice s, char c, size_t from);
+size_t __wrap_kh_slice_find(struct kh_slice s, char c, size_t from)
+{
+	looked++;
+	return __real_kh_slice_find(s, c, from);
+}
+
+bool __real_kh_spelling_is_field(struct kh_slice field, struct kh_slice name);
+bool __wrap_kh_spelling_is_field(struct kh_slice field, struct kh_slice name);
+bool __wrap_kh_spelling_is_field(struct kh_slice field, struct kh_slice name)
+{
+	looked++;
+	return __real_kh_spelling_is_field(field, name);
+}
+
+bool __real_kh_slice_eq_nocase_long(struct kh_slice a, struct kh_slice b);
+bool __wrap_kh_slice_eq_nocase_long(struct kh_slice a, struct kh_slice b);
+bool __wrap_kh_slice_eq_nocase_long(struct kh_slice a, struct kh_slice b)
+{
+	looked++;
+	return __real_kh_slice_eq_nocase_long(a, b);
+}
+
+/* `n` denials, each with a number behind `text`, unless that stands for any path, and `more` behind
+ * its URL, and what is allowed. */
 static struct fixture policy_with(const char *text, const char *more, unsigned n)
 {
 	struct kh_buf out;
 	kh_buf_init(&out, 1024 * 1024);
 	assert_true(kh_buf_append_str(&out, "version: 1\ntenants:\n  a:\n    rules:\n"));
-	for (unsigned i = 0; i < n; i++)
+	bool any = kh_slice_has_suffix(kh_slice_str(text), KH_SLICE("/**"));
+	for (unsigned i = 0; i < n; i++) {
+		char number[16] = "";
+		if (!any)
+			(void)snprintf(number, sizeof(number), "%u/**", i);
 		assert_true(
-			kh_buf_printf(&out, "      - { deny: \"%s%u/**\"%s }\n", text, i, more));
+			kh_buf_printf(&out, "      - { deny: \"%s%s\"%s }\n", text, number, more));
+	}
 	assert_true(kh_buf_append_str(&out, "      - { allow: \"https://api.example\" }\n") &&
 		    kh_buf_append_char(&out, '\0'));
 	struct fixture f = policy_of(kh_buf_view(&out).ptr);
@@ -103,7 +138,7 @@ static void what_would_take_too_many_steps_is_denied(void **state)
 					     "https://api.example/**s*c*e*t*x" };
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		struct fixture f = policy_with(texts[i], "", 2000);
-		char *url = long_url("", "/secrets/t/x", "%2F%2561");
+		char *url = long_url("", "/secrets/t/x", "%2F%2561%23a%3Fb");
 		struct kh_decision d = ask(&f, url, BUT_A_PATH);
 		free(url);
 		assert_false(d.allow);
@@ -131,6 +166,60 @@ static void a_long_query_is_held_against_conditions_in_bounded_steps(void **stat
 	fini(&f);
 }
 
+/* A head as full as it may be: what goes on with the connection, and fields without end. */
+static void put_many_fields(struct kh_dry_run *q, struct kh_slice options, struct kh_slice members)
+{
+	static char names[KH_LIMIT_FIELDS][24];
+	assert_true(kh_dry_run_field(q, KH_SLICE("Connection"), options));
+	for (size_t i = 0; i < BUT_A_PATH; i++)
+		assert_true(kh_dry_run_field(q, kh_slice_str(multipliers[i][0]),
+					     kh_slice_str(multipliers[i][1])));
+	assert_true(kh_dry_run_field(q, KH_SLICE("x-h1"), members));
+	assert_true(kh_dry_run_field(q, KH_SLICE("content-type"), members));
+	for (size_t i = 0; q->message.n_fields < KH_LIMIT_FIELDS; i++) {
+		(void)snprintf(names[i], sizeof(names[i]), "x-%zu", i + 100);
+		assert_true(kh_dry_run_field(q, kh_slice_str(names[i]), KH_SLICE("a")));
+	}
+}
+
+static void what_is_looked_at_in_fields_is_counted_once_a_step(void **state)
+{
+	(void)state;
+	/* Of the message itself: each field against each option and each listed name. */
+	enum { ONCE = 4 * KH_LIMIT_FIELDS * KH_LIMIT_CONNECTION_OPTIONS, OPTION_BYTES = 900 };
+	static const char *const conditions[] = { ", headers: { x-h1: b }",
+						  ", headers: { x-h2: \"*b*\" }",
+						  ", content_type: text/x" };
+	static const unsigned rules[] = { 30, 300, 2000 };
+	static char options[KH_LIMIT_CONNECTION_OPTIONS * (OPTION_BYTES + 1)], members[8192];
+	memset(options, 'x', sizeof(options));
+	for (size_t i = 0; i < KH_LIMIT_CONNECTION_OPTIONS; i++)
+		options[(i + 1) * (OPTION_BYTES + 1) - 1] = ',';
+	memset(members, ',', sizeof(members));
+	for (size_t i = 0; i < 9; i++) {
+		struct fixture f =
+			policy_with("https://api.example/**", conditions[i / 3], rules[i % 3]);
+		struct kh_dry_run *q = calloc(1, sizeof(*q));
+		struct kh_decision d;
+		assert_non_null(q);
+		kh_dry_run_init(q);
+		put_many_fields(q, kh_slice_of(options, sizeof(options)),
+				kh_slice_of(members, sizeof(members)));
+		assert_true(kh_dry_run_ask(q, KH_SLICE("POST"),
+					   KH_SLICE("https://api.example/x/a%252F%2Fb%3Fc"), NULL));
+		looked = 0;
+		kh_policy_decide(f.policy, 0, NULL, &q->view, &d);
+		if (looked > ONCE + d.steps)
+			fail_msg("%s, %u rules: looked %llu times in %llu steps", conditions[i / 3],
+				 rules[i % 3], (unsigned long long)looked,
+				 (unsigned long long)d.steps);
+		assert_true(d.steps <= KH_LIMIT_DECISION_STEPS + 8 * KH_LIMIT_LINE_BYTES);
+		kh_dry_run_fini(q);
+		free(q);
+		fini(&f);
+	}
+}
+
 static void an_ordinary_request_takes_a_few_steps_a_rule(void **state)
 {
 	(void)state;
@@ -150,6 +239,7 @@ int main(void)
 		cmocka_unit_test(many_methods_hosts_and_spellings_cost_no_more_than_one),
 		cmocka_unit_test(what_would_take_too_many_steps_is_denied),
 		cmocka_unit_test(a_long_query_is_held_against_conditions_in_bounded_steps),
+		cmocka_unit_test(what_is_looked_at_in_fields_is_counted_once_a_step),
 		cmocka_unit_test(an_ordinary_request_takes_a_few_steps_a_rule),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* test_dynamic_sandboxes.c - what a worker that was taken over can have of the keeper's register of
- * guests */
+/* test_dynamic_sandboxes.c - what a worker that was taken over can have of the keeper's registry of
+ * dynamic sandboxes */
 #include "worker_process_pair.h"
 
 #include <poll.h>
@@ -10,8 +10,9 @@
 #include <sys/stat.h>
 
 #include <keyhole/base/file.h>
+#include <keyhole/base/worker_messages.h>
 
-#include <keeper/guests.h>
+#include <keeper/dynamic_sandboxes.h>
 
 static char base[64];
 static struct kh_registry reg;
@@ -36,10 +37,10 @@ static void open_pair(struct pair *pair, struct kh_config *of)
 {
 	begin(pair);
 	assert_true(kh_registry_open(&reg, NULL));
-	pair->ward.config = of;
-	pair->ward.guests = &reg;
+	pair->worker_process.config = of;
+	pair->worker_process.dynamic_sandboxes = &reg;
 	serve(pair);
-	assert_true(kh_registry_feed(&reg, &pair->ward, NULL));
+	assert_true(kh_registry_feed(&reg, &pair->worker_process, NULL));
 }
 
 static void close_pair(struct pair *pair, struct kh_config *of)
@@ -54,11 +55,11 @@ static enum kh_dynamic_sandbox_result answer_of(struct pair *pair)
 {
 	struct kh_channel_message message;
 	enum kh_dynamic_sandbox_result result = KH_DYNAMIC_SANDBOX_RESULTS;
-	kh_worker_process_receive(&pair->ward);
+	kh_worker_process_receive(&pair->worker_process);
 	while (kh_channel_receive(&pair->worker, false, &message) == KH_CHANNEL_GOT) {
-		if (message.type == KH_CHANNEL_DYNAMIC_SANDBOX_DONE)
+		if (message.type == KH_WORKER_MSG_DYNAMIC_SANDBOX_DONE)
 			result = (enum kh_dynamic_sandbox_result)message.body.ptr[0];
-		else if (message.type == KH_CHANNEL_DYNAMIC_SANDBOX_GONE)
+		else if (message.type == KH_WORKER_MSG_DYNAMIC_SANDBOX_GONE)
 			result = KH_DYNAMIC_SANDBOX_OK;
 		kh_channel_message_close(&message);
 	}
@@ -71,7 +72,7 @@ static enum kh_dynamic_sandbox_result add(struct pair *pair,
 	struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES);
 	assert_true(kh_dynamic_sandbox_wish_put(&body, wish));
-	say(pair, KH_CHANNEL_DYNAMIC_SANDBOX_ADD, kh_buf_view(&body));
+	say(pair, KH_WORKER_MSG_DYNAMIC_SANDBOX_ADD, kh_buf_view(&body));
 	kh_buf_fini(&body);
 	return answer_of(pair);
 }
@@ -84,7 +85,7 @@ static enum kh_dynamic_sandbox_result take_away(struct pair *pair, const char *t
 	assert_true(kh_wire_put_str(&body, tenant) && kh_wire_put_str(&body, id) &&
 		    kh_wire_put_u64(&body, 0) && kh_wire_put_u32(&body, asker) &&
 		    kh_wire_put_u32(&body, 1));
-	say(pair, KH_CHANNEL_DYNAMIC_SANDBOX_REMOVE, kh_buf_view(&body));
+	say(pair, KH_WORKER_MSG_DYNAMIC_SANDBOX_REMOVE, kh_buf_view(&body));
 	kh_buf_fini(&body);
 	return answer_of(pair);
 }
@@ -203,28 +204,28 @@ static void what_a_worker_added_that_ended_unexpectedly_goes_on_and_is_marked(vo
 	struct kh_dynamic_sandbox_wish wish = wish_for(acme, id, 0);
 	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_OK);
 	assert_false(only()->suspect);
-	pid_t worker = pair.ward.pid;
+	pid_t worker = pair.worker_process.pid;
 	(void)end(&pair);
 	assert_int_equal(kh_registry_distrust(&reg, worker), 1);
 	assert_true(only()->suspect && only()->fd >= 0);
 
 	/* The next one hears of it, and can't take back what it did not add. */
 	begin(&pair);
-	pair.ward.config = of;
-	pair.ward.guests = &reg;
+	pair.worker_process.config = of;
+	pair.worker_process.dynamic_sandboxes = &reg;
 	serve(&pair);
-	assert_true(kh_registry_feed(&reg, &pair.ward, NULL));
+	assert_true(kh_registry_feed(&reg, &pair.worker_process, NULL));
 	struct kh_channel_message message;
 	struct kh_dynamic_sandbox_card card;
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
-	assert_int_equal(message.type, KH_CHANNEL_DYNAMIC_SANDBOX);
+	assert_int_equal(message.type, KH_WORKER_MSG_DYNAMIC_SANDBOX);
 	assert_true(kh_dynamic_sandbox_card_take(message.body, &card) && card.suspect);
 	kh_dynamic_sandbox_card_fini(&card);
 	kh_channel_message_close(&message);
 	assert_int_equal(take_away(&pair, "acme", "one", KH_DYNAMIC_SANDBOX_NO_UID),
 			 KH_DYNAMIC_SANDBOX_REFUSED);
 	/* Its own end marks nothing of the one before anew. */
-	assert_int_equal(kh_registry_distrust(&reg, pair.ward.pid), 0);
+	assert_int_equal(kh_registry_distrust(&reg, pair.worker_process.pid), 0);
 	assert_true(only()->suspect);
 	close_pair(&pair, of);
 }
@@ -281,7 +282,7 @@ static void a_hold_ends_with_its_sandbox_also_where_its_pidfd_is_shared(void **s
 	assert_int_equal(take_away(&pair, "acme", "one", 0), KH_DYNAMIC_SANDBOX_OK);
 	end_holder(first);
 	assert_false(is_told());
-	kh_registry_turn(&reg, &pair.ward);
+	kh_registry_turn(&reg, &pair.worker_process);
 	assert_int_equal(reg.count, 1);
 	(void)close(shared);
 	shared = share_of_last();
@@ -289,7 +290,7 @@ static void a_hold_ends_with_its_sandbox_also_where_its_pidfd_is_shared(void **s
 	assert_true(is_told());
 	/* Once: what has gone is not looked up again. */
 	for (int i = 0; i < 3; i++)
-		kh_registry_turn(&reg, &pair.ward);
+		kh_registry_turn(&reg, &pair.worker_process);
 	assert_true(reg.count == 0 && reg.held == 0);
 	assert_false(is_told());
 	assert_int_equal(answer_of(&pair), KH_DYNAMIC_SANDBOX_OK);
@@ -328,11 +329,11 @@ static void an_event_of_nobodys_ends_no_sandbox_and_does_not_come_again(void **s
 	int nobodys = eventfd(1, EFD_CLOEXEC);
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = 4711 };
 	assert_int_equal(epoll_ctl(reg.watch, EPOLL_CTL_ADD, nobodys, &event), 0);
-	kh_registry_turn(&reg, &pair.ward);
+	kh_registry_turn(&reg, &pair.worker_process);
 	assert_int_equal(reg.count, 1);
 	assert_false(is_told());
 	end_holder(pid);
-	kh_registry_turn(&reg, &pair.ward);
+	kh_registry_turn(&reg, &pair.worker_process);
 	assert_int_equal(reg.count, 0);
 	(void)close(nobodys);
 	close_pair(&pair, of);
@@ -340,7 +341,7 @@ static void an_event_of_nobodys_ends_no_sandbox_and_does_not_come_again(void **s
 
 static int begin_all(void **state)
 {
-	(void)snprintf(base, sizeof(base), "/tmp/kh-guests-%ld", (long)getpid());
+	(void)snprintf(base, sizeof(base), "/tmp/kh-dynamic-sandboxes-%ld", (long)getpid());
 	return set_up(state);
 }
 

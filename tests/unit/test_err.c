@@ -106,6 +106,26 @@ static void the_three_names_of_a_code_come_from_one_row(void **state)
 	assert_string_equal(kh_err_reason((enum kh_err_code) - 1), "internal");
 }
 
+static void policy_is_what_keyhole_refuses_and_not_what_failed(void **state)
+{
+	(void)state;
+	static const enum kh_err_code others[] = {
+		KH_ERR_NONE,	       KH_ERR_INTERNAL,	   KH_ERR_PROXY_AUTH,
+		KH_ERR_LIMIT,	       KH_ERR_NO_PAGE,	   KH_ERR_AUTHORITY_MISMATCH,
+		KH_ERR_NAME_NOT_FOUND, KH_ERR_DOWN_CLOSED, KH_ERR_CREDENTIAL_UNAVAILABLE
+	};
+	static const enum kh_err_code refusals[] = {
+		KH_ERR_DENIED_BY_RULE,	   KH_ERR_NO_RULE,	  KH_ERR_EXFILTRATION,
+		KH_ERR_ADDRESS_PROHIBITED, KH_ERR_GEO_PROHIBITED, KH_ERR_LIMIT_SPENT,
+		KH_ERR_CREDENTIAL_BINDING
+	};
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		assert_false(kh_err_is_policy(others[i]));
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
+		assert_true(kh_err_is_policy(refusals[i]));
+	assert_false(kh_err_is_policy((enum kh_err_code)9999));
+}
+
 /* What a call of `speak` writes to standard error. */
 static ssize_t capture(void (*speak)(void), char *out, size_t room)
 {
@@ -192,6 +212,7 @@ int main(void)
 		cmocka_unit_test(a_long_text_is_cut_and_terminated),
 		cmocka_unit_test(a_text_is_one_line_without_controls),
 		cmocka_unit_test(the_three_names_of_a_code_come_from_one_row),
+		cmocka_unit_test(policy_is_what_keyhole_refuses_and_not_what_failed),
 		cmocka_unit_test(a_log_line_is_levelled_and_one_line),
 		cmocka_unit_test(a_long_log_line_is_cut_with_a_mark),
 		cmocka_unit_test(levels_have_names),

@@ -29,11 +29,11 @@ static bool set_record(struct kh_exchange *x, enum kh_record_state state)
 static void test_only_the_steps_of_its_tables_are_made(void **state)
 {
 	/* begun, hold, secret, commit, connect, relay, ended */
-	static const char *const states[] = { ".xxx..x", ".xxx..x", ".xxx..x", "....x.x",
-					      "....xxx", "....x.x", "......." };
+	static const char *const states[] = { ".xxx..x", ".xxx..x", ".xxx..x", ".xxxx.x",
+					      ".xxxxxx", "....x.x", "......." };
 	static const char *const requests[] = { ".x..", "..x.", "..xx", "...." };
 	static const char *const answers[] = { ".xx", "x.x", "..." };
-	static const char *const records[] = { ".xxx", "...x", "...x", "...." };
+	static const char *const records[] = { ".xxx", "...x", "...x", "x..." };
 	struct kh_exchange *x = calloc(1, sizeof(*x));
 
 	(void)state;
@@ -293,6 +293,34 @@ static void test_no_upstream_is_a_close_with_its_reason(void **state)
 	world_end(0);
 }
 
+/* Not all of it at its end, while the other exchanges of the thread wait. */
+static void test_held_content_is_read_in_the_pieces_in_which_it_comes(void **state)
+{
+	enum { PIECES = 8, PIECE = 64 };
+	static char piece[PIECE];
+
+	(void)state;
+	memset(piece, ' ', sizeof(piece));
+	near_begin("m.example");
+	(void)near_request("POST", "/", PIECES * PIECE + 15);
+	struct kh_exchange *x = near_send();
+	for (uint64_t n = 1; n <= PIECES; n++) {
+		kh_exchange_body(x, kh_slice_of(piece, sizeof(piece)));
+		assert_int_equal(kh_model_reader_bytes(x->model_reader), n * PIECE);
+	}
+	kh_exchange_body(x, KH_SLICE("{\"model\":\"one\"}"));
+	assert_int_equal(kh_model_reader_bytes(x->model_reader), kh_buf_len(&x->content));
+	kh_exchange_request_end(x, NULL, 0);
+	assert_int_equal(x->state, KH_EXCHANGE_COMMIT);
+	assert_int_equal(x->model_state, KH_MODEL_NAMED);
+	assert_records(1, 0, 0);
+	near_turn(&near.stream);
+	assert_true(far_answers(far_last(), 200, KH_FRAMING_NONE));
+	far_ends(far_last());
+	assert_records(1, 1, 0);
+	world_end(0);
+}
+
 static void test_held_content_without_a_model_is_refused(void **state)
 {
 	(void)state;
@@ -517,6 +545,7 @@ int main(void)
 		cmocka_unit_test(test_what_the_rules_deny_leaves_one_record),
 		cmocka_unit_test(test_without_a_journal_nothing_goes),
 		cmocka_unit_test(test_no_upstream_is_a_close_with_its_reason),
+		cmocka_unit_test(test_held_content_is_read_in_the_pieces_in_which_it_comes),
 		cmocka_unit_test(test_held_content_without_a_model_is_refused),
 		cmocka_unit_test(test_too_much_held_content_is_refused_before_it_comes),
 		cmocka_unit_test(test_each_wait_has_its_end),

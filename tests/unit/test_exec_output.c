@@ -19,19 +19,19 @@ struct exec_output_case {
 
 static void check(const struct exec_output_case *c)
 {
-	struct kh_exec_output printed;
+	struct kh_exec_output exec_output;
 	struct kh_err err = KH_ERR_INIT;
-	bool ok = kh_exec_output_read(&printed, kh_slice_str(c->said), &c->exec, c->document,
+	bool ok = kh_exec_output_read(&exec_output, kh_slice_str(c->said), &c->exec, c->document,
 				      (uint64_t)NOW * 1000, &err);
 	if (ok != (c->value != NULL))
 		fail_msg("%s: %s", c->said, err.text);
-	if (ok && !kh_slice_eq(kh_buf_view(&printed.value), kh_slice_str(c->value)))
+	if (ok && !kh_slice_eq(kh_buf_view(&exec_output.value), kh_slice_str(c->value)))
 		fail_msg("%s: another value", c->said);
 	if (!ok && !strstr(err.text, c->words))
 		fail_msg("%s: %s", c->said, err.text);
 	if (strstr(err.text, "sk-printed"))
 		fail_msg("shown: %s", err.text);
-	kh_exec_output_fini(&printed);
+	kh_exec_output_fini(&exec_output);
 }
 
 static char member[] = "a.key";

@@ -87,11 +87,15 @@ static void test_the_list_is_one_of_what_is_harmless(void **state)
 		"[remote \"o\"]url=https://example.com/x",
 		"[remote \"o\"]url=git@example.com:x/y.git",
 		"[remote \"o\"]url=../x",
-		"[remote \"o\"]fetch=+refs/*:refs/*",
+		"[remote \"o\"]fetch=+refs/heads/*:refs/remotes/o/*",
+		"[remote \"o\"]fetch=refs/tags/*:refs/tags/*",
+		"[remote \"o\"]fetch=main",
 		"[branch \"m\"]remote=.",
 		"[branch \"m\"]merge=refs/heads/m",
 		"[user]name=Somebody; else",
 		"[submodule \"s\"]url=https://example.com/s",
+		"[submodule \"lib/s.x\"]url=https://example.com/s",
+		"[branch \"fix/a..b\"]merge=refs/heads/m",
 	};
 	static const char *const bad[] = {
 		"[core]fsmonitor=x",
@@ -122,6 +126,19 @@ static void test_the_list_is_one_of_what_is_harmless(void **state)
 		"[alias]x=!y",
 		"[gpg]program=x",
 		"[anything]else=1",
+		"[remote \"o\"]mirror=true",
+		"[remote \"o\"]url=file://x/home/a",
+		"[remote \"o\"]url=file:///w/%2e%2e/a",
+		"[remote \"o\"]pushurl=https://example.com/x",
+		"[remote \"o\"]fetch=+refs/*:refs/*",
+		"[remote \"o\"]fetch=+refs/heads/*:refs/heads/*",
+		"[remote \"--upload-pack=x\"]url=.",
+		"[remote \"ext::x\"]url=.",
+		"[remote \"\"]url=.",
+		"[remote \"a\tb\"]url=.",
+		"[submodule \"../x\"]url=https://example.com/s",
+		"[submodule \"a/..\"]url=https://example.com/s",
+		"[branch \"-x\"]merge=refs/heads/m",
 	};
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
 		if (!is_harmless(good[i]))
@@ -157,12 +174,47 @@ static void test_more_variables_than_are_read_are_known_to_be_too_many(void **st
 	kh_buf_fini(&file);
 }
 
+static bool note_local(void *arg, const struct kh_git_config_entry *e)
+{
+	const char *path = kh_git_config_local(e);
+	return kh_buf_append_str(arg, path ? path : "-");
+}
+
+static void test_a_repository_of_this_host_is_told_from_one_elsewhere(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *file, *path;
+	} cases[] = {
+		{ "[remote \"o\"]url=https://example.com/x", "-" },
+		{ "[remote \"o\"]url=git@example.com:x/y", "-" },
+		{ "[remote \"o\"]url=/home/a/x", "/home/a/x" },
+		{ "[remote \"o\"]url=../x", "../x" },
+		{ "[remote \"o\"]url=x/a:b", "x/a:b" },
+		{ "[remote \"o\"]url=x", "x" },
+		{ "[remote \"o\"]url=file:///home/a", "/home/a" },
+		{ "[submodule \"o\"]url=/home/a", "/home/a" },
+		{ "[branch \"b\"]remote=origin", "origin" },
+		{ "[branch \"b\"]remote=.", "." },
+		{ "[branch \"b\"]remote=/home/a", "/home/a" },
+		{ "[branch \"b\"]description=/home/a", "-" },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct kh_buf out;
+		kh_buf_init(&out, 4096);
+		assert_true(kh_git_config_read(kh_slice_str(cases[i].file), note_local, &out));
+		assert_string_equal(kh_buf_cstr(&out), cases[i].path);
+		kh_buf_fini(&out);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_file_is_read_as_git_reads_it),
 		cmocka_unit_test(test_what_git_refuses_is_refused),
 		cmocka_unit_test(test_the_list_is_one_of_what_is_harmless),
+		cmocka_unit_test(test_a_repository_of_this_host_is_told_from_one_elsewhere),
 		cmocka_unit_test(test_more_variables_than_are_read_are_known_to_be_too_many),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

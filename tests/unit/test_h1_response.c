@@ -228,6 +228,9 @@ static void test_framing_that_differs_between_readers(void **state)
 	refuses(OK "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello");
 	refuses(OK "Content-Length: 5, 5\r\n\r\nhello");
 	refuses(OK "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+	refuses(OK "content_length: 5\r\nContent-Length: 0\r\n\r\n");
+	refuses(OK "transfer_encoding: chunked\r\nContent-Length: 0\r\n\r\n");
+	refuses(OK "Content.Length: 0\r\n\r\n");
 	refuses(OK "Content-Length: 0x5\r\n\r\nhello");
 	refuses(OK "Content-Length: -1\r\n\r\n");
 	refuses(OK "Content-Length: 9223372036854775808\r\n\r\n");

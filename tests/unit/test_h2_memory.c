@@ -51,7 +51,7 @@ static void test_every_allocation_of_an_answer_may_fail(void **state)
 	(void)state;
 	while (!answer_failing_at(n))
 		assert_true(++n < 200);
-	assert_true(n > 3);
+	assert_true(n > 1); /* optimised code asks twice, other code more often */
 }
 
 int main(void)

@@ -72,6 +72,8 @@ static void test_fields(void **state)
 	refuses(":status=200|x= a");
 	refuses(":status=200|connection=close");
 	refuses(":status=200|transfer-encoding=chunked");
+	refuses(":status=200|transfer_encoding=chunked");
+	refuses(":status=200|content_length=3");
 	refuses(":status=200|upgrade=x");
 	refuses(":status=200|te=trailers");
 }

@@ -172,21 +172,26 @@ static void the_first_with_a_value_or_all_of_them(void **state)
 						{ .name = text("c"), .present = true } };
 	struct kh_config config = { .credentials = list, .n_credentials = 3 };
 	struct kh_rule rule = { .credentials = { 0, 2, 1 }, .n_credentials = 3 };
+	struct kh_decision decision = { .allow = true, .rule = &rule };
 	struct kh_injection injection = { .count = 0 };
 	char names[64];
 
 	(void)state;
-	kh_injection_choose(&injection, &config, &rule);
+	kh_injection_choose(&injection, &config, &decision);
 	assert_string_equal(kh_injection_names(&injection, names, sizeof(names)), "c");
 	rule.all_credentials = true;
-	kh_injection_choose(&injection, &config, &rule);
+	kh_injection_choose(&injection, &config, &decision);
 	assert_string_equal(kh_injection_names(&injection, names, sizeof(names)), "a,c,b");
+	decision.bare = true; /* and nothing of what was chosen before stays */
+	kh_injection_choose(&injection, &config, &decision);
+	assert_null(kh_injection_names(&injection, names, sizeof(names)));
+	decision.bare = false;
 	rule.all_credentials = false;
 	rule.n_credentials = 1;
-	kh_injection_choose(&injection, &config, &rule);
+	kh_injection_choose(&injection, &config, &decision);
 	assert_string_equal(kh_injection_names(&injection, names, sizeof(names)), "a");
 	rule.n_credentials = 0;
-	kh_injection_choose(&injection, &config, &rule);
+	kh_injection_choose(&injection, &config, &decision);
 	assert_null(kh_injection_names(&injection, names, sizeof(names)));
 }
 
@@ -216,6 +221,12 @@ static void the_binding_is_asked_of_every_reading(void **state)
 	struct kh_request_view ask = good;
 	assert_null(kh_credential_binding_fault(&credential, &ask));
 	ask.path_slashed = KH_SLICE("/elsewhere");
+	assert_string_equal(kh_credential_binding_fault(&credential, &ask), "this path");
+	ask = good;
+	struct kh_path_cuts cuts = { .n = 1, .list = { { .path = KH_SLICE_INIT("/v1/b") } } };
+	ask.path_cuts = &cuts;
+	assert_null(kh_credential_binding_fault(&credential, &ask));
+	cuts.list[0].path = KH_SLICE("/elsewhere");
 	assert_string_equal(kh_credential_binding_fault(&credential, &ask), "this path");
 	ask = good;
 	ask.path = KH_SLICE("/one/more");

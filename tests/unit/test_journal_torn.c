@@ -175,12 +175,12 @@ static void many_opens_are_told_apart(void **state)
 	(void)state;
 	kh_batch_init(&batch);
 	for (unsigned i = 0; i < MANY; i++) {
-		kh_id_format((uint64_t)i * 7919u, id);
+		kh_id_format((uint64_t)(i + 1) * 7919u, id);
 		put_open(&batch, id);
 	}
 	/* Every third one stays open. */
 	for (unsigned i = 0; i < MANY; i++) {
-		kh_id_format((uint64_t)i * 7919u, id);
+		kh_id_format((uint64_t)(i + 1) * 7919u, id);
 		if (i % 3)
 			put_close(&batch, id);
 	}
@@ -277,7 +277,8 @@ static void opens_above_the_bound_are_counted(void **state)
 	assert_int_equal(aborted, 100);
 	assert_int_equal(occurrences(fd, "\"event\":\"aborted\""), 31);
 	assert_int_equal(occurrences(fd, "\"count\":70"), 1);
-	assert_int_equal(verified(fd).unclosed, 0);
+	/* A count ends none that verification has a name for, and it has more names than this. */
+	assert_int_equal(verified(fd).unclosed, 70);
 	/* Nothing is left to be marked. */
 	assert_true(kh_recover_opens(journal, &thirty, &aborted, &unread, &err));
 	assert_int_equal(aborted, 0);
@@ -295,7 +296,7 @@ static void opens_above_the_bound_are_counted(void **state)
 	kh_batch_fini(&batch);
 	assert_true(kh_recover_opens(journal, &ten, &aborted, &unread, &err));
 	assert_int_equal(aborted, 20);
-	assert_int_equal(verified(fd).unclosed, 0);
+	assert_int_equal(verified(fd).unclosed, 80);
 	kh_journal_close(journal);
 	close(fd);
 }

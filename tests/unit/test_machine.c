@@ -12,7 +12,7 @@ static const uint32_t next[] = {
 	[OPEN] = KH_STATE(SHUT) | KH_STATE(OPEN),
 	[BROKEN] = 0,
 };
-static const struct kh_machine door = { "door", 3, names, next };
+static const struct kh_machine acceptor = { "acceptor", 3, names, next };
 
 static void test_a_step_of_the_table_is_made(void **state)
 {
@@ -20,9 +20,9 @@ static void test_a_step_of_the_table_is_made(void **state)
 	struct kh_err err = KH_ERR_INIT;
 
 	(void)state;
-	assert_true(kh_machine_step(&door, SHUT, OPEN, &err));
-	assert_true(kh_machine_step(&door, OPEN, OPEN, &err));
-	assert_true(kh_machine_step(&door, SHUT, BROKEN, NULL));
+	assert_true(kh_machine_step(&acceptor, SHUT, OPEN, &err));
+	assert_true(kh_machine_step(&acceptor, OPEN, OPEN, &err));
+	assert_true(kh_machine_step(&acceptor, SHUT, BROKEN, NULL));
 	assert_int_equal(err.code, KH_ERR_NONE);
 	assert_int_equal(kh_machine_faults(), before);
 }
@@ -33,10 +33,10 @@ static void test_any_other_step_is_refused_and_counted(void **state)
 	struct kh_err err = KH_ERR_INIT;
 
 	(void)state;
-	assert_false(kh_machine_step(&door, BROKEN, OPEN, &err));
+	assert_false(kh_machine_step(&acceptor, BROKEN, OPEN, &err));
 	assert_int_equal(err.code, KH_ERR_INTERNAL);
-	assert_string_equal(err.text, "fault in keyhole: door: open can't follow broken");
-	assert_false(kh_machine_step(&door, SHUT, SHUT, NULL));
+	assert_string_equal(err.text, "fault in keyhole: acceptor: open can't follow broken");
+	assert_false(kh_machine_step(&acceptor, SHUT, SHUT, NULL));
 	assert_int_equal(kh_machine_faults(), before + 2);
 }
 
@@ -46,11 +46,11 @@ static void test_what_is_no_state_leads_nowhere(void **state)
 	struct kh_err err = KH_ERR_INIT;
 
 	(void)state;
-	assert_false(kh_machine_step(&door, 3, SHUT, &err));
-	assert_string_equal(err.text, "fault in keyhole: door: shut can't follow no state");
-	assert_false(kh_machine_step(&door, OPEN, 77, &err));
-	assert_string_equal(err.text, "fault in keyhole: door: no state can't follow open");
-	assert_false(kh_machine_allows(&door, 1000, 1000));
+	assert_false(kh_machine_step(&acceptor, 3, SHUT, &err));
+	assert_string_equal(err.text, "fault in keyhole: acceptor: shut can't follow no state");
+	assert_false(kh_machine_step(&acceptor, OPEN, 77, &err));
+	assert_string_equal(err.text, "fault in keyhole: acceptor: no state can't follow open");
+	assert_false(kh_machine_allows(&acceptor, 1000, 1000));
 }
 
 int main(void)

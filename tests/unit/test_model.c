@@ -3,6 +3,8 @@
 
 #include "unit.h"
 
+#include <stdio.h>
+#include <keyhole/http/target.h>
 #include <keyhole/llm/model.h>
 
 static void names(const char *content, const char *name)
@@ -225,7 +227,7 @@ static void paths_of_known_forms_name_it(void **state)
 		const char *why;
 		enum kh_model_state got =
 			kh_model_in_path(kh_slice_str(forms[i][0]), kh_slice_of(NULL, 0),
-					 kh_slice_of(NULL, 0), &model, &why);
+					 kh_slice_of(NULL, 0), NULL, &model, &why);
 		const char *due = forms[i][1] ? forms[i][1] : "";
 		if (got != (forms[i][1] ? KH_MODEL_NAMED : KH_MODEL_UNREAD) ||
 		    strcmp(model.name, due) != 0)
@@ -274,7 +276,7 @@ static void a_path_that_is_nearly_of_a_known_form_says_nothing_and_nothing_may(v
 		struct kh_model model;
 		const char *why;
 		if (kh_model_in_path(kh_slice_str(nearly[i]), kh_slice_of(NULL, 0),
-				     kh_slice_of(NULL, 0), &model, &why) != KH_MODEL_UNREAD ||
+				     kh_slice_of(NULL, 0), NULL, &model, &why) != KH_MODEL_UNREAD ||
 		    !why || model.len != 0)
 			fail_msg("%s", nearly[i]);
 	}
@@ -294,7 +296,7 @@ static void a_path_that_is_nearly_of_a_known_form_says_nothing_and_nothing_may(v
 		struct kh_model model;
 		const char *why;
 		if (kh_model_in_path(kh_slice_str(others[i]), kh_slice_of(NULL, 0),
-				     kh_slice_of(NULL, 0), &model, &why) != KH_MODEL_UNREAD ||
+				     kh_slice_of(NULL, 0), NULL, &model, &why) != KH_MODEL_UNREAD ||
 		    why)
 			fail_msg("%s: %s", others[i], why);
 	}
@@ -317,13 +319,198 @@ static void two_readings_of_a_path_must_not_name_two_models(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct kh_model model;
 		const char *why;
-		enum kh_model_state got = kh_model_in_path(kh_slice_str(cases[i].path),
-							   kh_slice_str(cases[i].slashed),
-							   kh_slice_of(NULL, 0), &model, &why);
+		enum kh_model_state got = kh_model_in_path(
+			kh_slice_str(cases[i].path), kh_slice_str(cases[i].slashed),
+			kh_slice_of(NULL, 0), NULL, &model, &why);
 		if (got != (cases[i].name ? KH_MODEL_NAMED : KH_MODEL_UNREAD) ||
 		    (why != NULL) != (cases[i].name == NULL) ||
 		    strcmp(model.name, cases[i].name ? cases[i].name : "") != 0)
 			fail_msg("%s: %d \"%s\" %s", cases[i].path, got, model.name, why);
+	}
+}
+
+static void content_is_not_believed_where_the_path_may_name_a_model(void **state)
+{
+	(void)state;
+	static const char *const may[] = {
+		"/v1/projects/p/locations/l/endpoints/99:generateContent",
+		"/v1/projects/p/locations/l/endpoints/99:predict",
+		"/v1/projects/p/locations/l/endpoints/99/chat/completions",
+		"/v1/projects/p/locations/l/endpoints/99%3ArawPredict",
+		"/v1beta/dynamic/a:generateContent",
+		"/async-invoke",
+		"/Async-Invoke/",
+		"/model-invocation-job",
+		"/v1/engines/a/completions",
+		"/v1/models/owner/a/predictions",
+		"/v1/deployments/owner/a/predictions",
+		"/v1/predictions",
+		"/deployments/a/chat/completions",
+		"/openai/deployments/a",
+		"/models/gpt2",
+		"/model/a/other",
+		"/model/a/invoke/x",
+		"/serving-endpoints/a/invocations",
+		"/client/v4/accounts/1/ai/run/@cf/meta/a",
+		"/v1/%65ngines/a/completions",
+		"/v1/%2565ngines/a/completions",
+		"/v1/Engines;x/a/completions",
+		"//v1//engines//a",
+	};
+	static const char *const not [] = {
+		"/v1/messages",
+		"/v1/chat/completions",
+		"/openai/v1/responses",
+		"/v1/projects/p/locations/l/endpoints/openapi/chat/completions",
+		"/v1/models",
+		"/v1beta/openai/chat/completions",
+		"/inference/v1/chat/completions",
+		"/",
+	};
+	struct kh_slice none = kh_slice_of(NULL, 0);
+	for (size_t i = 0; i < sizeof(may) / sizeof(may[0]); i++)
+		if (!kh_model_path_fault(kh_slice_str(may[i]), none, none) ||
+		    !kh_model_path_fault(KH_SLICE("/x"), kh_slice_str(may[i]), none) ||
+		    !kh_model_path_fault(KH_SLICE("/x"), none, kh_slice_str(may[i])))
+			fail_msg("%s", may[i]);
+	for (size_t i = 0; i < sizeof(not ) / sizeof(not [0]); i++)
+		if (kh_model_path_fault(kh_slice_str(not [i]), none, none))
+			fail_msg("%s", not [i]);
+}
+
+static void a_member_by_which_another_service_names_it_is_refused(void **state)
+{
+	(void)state;
+	is_refused(KH_SLICE("{\"modelId\":\"b\",\"model\":\"a\"}"));
+	is_refused(KH_SLICE("{\"model\":\"a\",\"model_id\":\"b\"}"));
+	is_refused(KH_SLICE("{\"model\":\"a\",\"MODELARN\":\"b\"}"));
+	is_refused(KH_SLICE("{\"engine\":\"b\"}"));
+	names("{\"x\":{\"modelId\":\"b\"},\"model\":\"a\"}", "a");
+}
+
+static void content_says_the_same_however_it_is_cut(void **state)
+{
+	(void)state;
+	static const char *const texts[] = {
+		"{\"x\":[1.5e3,\"\\u00e9\xc3\xa9\",{\"y\":null}],\"model\":\"a\"}",
+		"{\"model\":\"a\",\"mod\\u0065l\":\"b\"}",
+		"{\"model\":\"a\"}}",
+		"{\"x\":1}",
+	};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct kh_slice whole = kh_slice_str(texts[i]);
+		struct kh_model due, model;
+		const char *why;
+		enum kh_model_state state_due = kh_model_in_json(whole, &due, &why);
+		for (size_t cut = 0; cut <= whole.len; cut++) {
+			struct kh_model_reader *reader = kh_model_reader_new();
+			assert_non_null(reader);
+			kh_model_reader_feed(reader, kh_slice_sub(whole, 0, cut));
+			kh_model_reader_feed(reader, kh_slice_sub(whole, cut, whole.len));
+			assert_int_equal(kh_model_reader_bytes(reader), whole.len);
+			assert_int_equal(kh_model_reader_end(reader, &model, &why), state_due);
+			assert_string_equal(model.name, due.name);
+			kh_model_reader_free(reader);
+		}
+	}
+}
+
+static void a_path_that_is_cut_at_an_escaped_mark_must_name_no_other_model(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *path, *name; /* NULL: unreadable */
+	} cases[] = {
+		{ "/v1/models/bad:go%3F:good:go", NULL }, { "/v1/models/a:go%3Fx", NULL },
+		{ "/model/bad/invoke%3F/x", NULL },	  { "/model/a%3Fb/invoke", NULL },
+		{ "/openai/deployments/a%23/x", NULL },	  { "/openai/deployments/a/x%3Fy", "a" },
+		{ "/v1/models/bad:go%EF%BC%9F/x", NULL },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct kh_target target;
+		struct kh_model model;
+		const char *why;
+		assert_true(kh_target_parse(&target, KH_SLICE("POST"), kh_slice_str(cases[i].path),
+					    NULL));
+		enum kh_model_state got =
+			kh_model_in_path(target.path, target.path_slashed, target.path_decoded,
+					 &target.path_cuts, &model, &why);
+		if ((got == KH_MODEL_NAMED) != (cases[i].name != NULL) ||
+		    (why != NULL) != (cases[i].name == NULL))
+			fail_msg("%s: %d \"%s\" %s", cases[i].path, got, model.name, why);
+		kh_target_fini(&target);
+	}
+}
+
+static void a_content_type_that_another_reader_reads_otherwise_says_nothing(void **state)
+{
+	(void)state;
+	static const char *const good[] = { "application/json", "Application/JSON; Charset=UTF-8",
+					    "application/json ; charset=\"utf-8\";",
+					    "application/x+json; a=b; utf-8",
+					    "application/json; profile=\"https://a.example/b c\"" };
+	/* NOLINTBEGIN(bugprone-suspicious-missing-comma): a hexadecimal escape ends with its text
+	 */
+	static const char *const bad[] = { "application/json;\xa0"
+					   "charset=utf-7",
+					   "application/json;\xc2\xa0"
+					   "charset=utf-7",
+					   "application/json; charset*=utf-8''utf-7",
+					   "application/json; charset*0=utf-7",
+					   "application/json; \"charset\"=utf-7",
+					   "application/json; a=b charset=utf-7",
+					   "application/json; charset=utf-8; charset=utf-7",
+					   "application/json; a=\"b\\\";charset=utf-7\"",
+					   "application/json\xa0",
+					   "\"application/json\"",
+					   "application/json, text/plain",
+					   "application/json a" };
+	/* NOLINTEND(bugprone-suspicious-missing-comma) */
+	static const char *const others[][2] = { { "Content_Type", "application/json" },
+						 { "Content_Encoding", "gzip" },
+						 { "content.encoding", "br" },
+						 { "Content-Type", "application/json" } };
+	struct kh_message *m = calloc(1, sizeof(*m));
+	assert_non_null(m);
+	m->n_fields = 1;
+	m->fields[0].name = KH_SLICE("Content-Type");
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		m->fields[0].value = kh_slice_str(good[i]);
+		if (kh_model_content_fault(m))
+			fail_msg("%s", good[i]);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		m->fields[0].value = kh_slice_str(bad[i]);
+		if (!kh_model_content_fault(m))
+			fail_msg("%s is taken", bad[i]);
+	}
+	m->fields[0].value = KH_SLICE("application/json");
+	m->n_fields = 2;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		m->fields[1].name = kh_slice_str(others[i][0]);
+		m->fields[1].value = kh_slice_str(others[i][1]);
+		if (!kh_model_content_fault(m))
+			fail_msg("%s is taken", others[i][0]);
+	}
+	m->n_fields = 1;
+	m->fields[0].name = KH_SLICE("Content_Type");
+	assert_non_null(kh_model_content_fault(m));
+	free(m);
+}
+
+static void a_key_behind_any_number_of_blanks_is_seen(void **state)
+{
+	(void)state;
+	enum { MOST = 2 * KH_LIMIT_MODEL_BYTES };
+	for (int n = 1; n < MOST; n += 51) {
+		char text[MOST + 64];
+		struct kh_model model;
+		const char *why;
+		int len = snprintf(text, sizeof(text), "{\"%*smodel\":\"bad\",\"model\":\"good\"}",
+				   n, "");
+		if (kh_model_in_json(kh_slice_of(text, (size_t)len), &model, &why) !=
+		    KH_MODEL_UNREAD)
+			fail_msg("%d blanks: %s", n, model.name);
 	}
 }
 
@@ -340,6 +527,12 @@ int main(void)
 		cmocka_unit_test(
 			a_path_that_is_nearly_of_a_known_form_says_nothing_and_nothing_may),
 		cmocka_unit_test(two_readings_of_a_path_must_not_name_two_models),
+		cmocka_unit_test(content_is_not_believed_where_the_path_may_name_a_model),
+		cmocka_unit_test(content_says_the_same_however_it_is_cut),
+		cmocka_unit_test(a_member_by_which_another_service_names_it_is_refused),
+		cmocka_unit_test(a_content_type_that_another_reader_reads_otherwise_says_nothing),
+		cmocka_unit_test(a_key_behind_any_number_of_blanks_is_seen),
+		cmocka_unit_test(a_path_that_is_cut_at_an_escaped_mark_must_name_no_other_model),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -288,6 +288,7 @@ static void what_is_only_observed_goes_through_and_is_marked(void **state)
 		if (d.would != KH_ERR_NONE && cases[i].tenant == 0)
 			assert_true(d.rule == kh_policy_observing(f.policy, 0) &&
 				    d.rule->n_credentials == 0);
+		assert_int_equal(d.bare, d.would != KH_ERR_NONE && cases[i].tenant == 0);
 	}
 	assert_null(kh_policy_observing(f.policy, 1));
 	assert_null(kh_policy_observing(f.policy, 2));
@@ -298,14 +299,170 @@ static void what_is_only_observed_goes_through_and_is_marked(void **state)
 	fini(&f);
 }
 
+/* A number that is no tenant's is one of another configuration: nothing may be said of it. */
+static void a_tenant_that_is_not_there_is_denied_every_address_and_field(void **state)
+{
+	struct fixture f = policy_of(
+		"version: 1\n"
+		"tenants: { a: { mode: observe, rules: [ { allow: \"https://h.example\" } ] } }\n");
+	const struct kh_request_view view = { .method = KH_SLICE("GET"),
+					      .scheme = KH_SCHEME_HTTPS,
+					      .port = 443,
+					      .path = KH_SLICE("/"),
+					      .host = &(struct kh_host){ .kind = KH_HOST_NAME } };
+	const struct kh_decision allowed = { .allow = true };
+	struct kh_decision decision = { .reason = KH_ERR_NONE };
+	struct kh_host addr;
+	(void)state;
+	assert_true(kh_host_parse(&addr, KH_SLICE("192.0.2.1"), NULL));
+	for (int unread = 0; unread < 2; unread++) {
+		assert_false(kh_policy_denies_address(f.policy, 0, NULL, &view, unread, &allowed,
+						      &addr, &decision));
+		for (uint32_t tenant = 1; tenant <= UINT16_MAX; tenant *= 5) {
+			assert_true(kh_policy_denies_address(f.policy, (uint16_t)tenant, NULL,
+							     &view, unread, &allowed, &addr,
+							     &decision));
+			assert_false(decision.allow);
+			assert_int_equal(decision.reason, KH_ERR_NO_RULE);
+		}
+	}
+	assert_false(kh_policy_looks_at_field(f.policy, 0, NULL, &view, KH_SLICE("x-a")));
+	assert_true(kh_policy_looks_at_field(f.policy, 1, NULL, &view, KH_SLICE("x-a")));
+	assert_true(kh_policy_looks_at_field(f.policy, UINT16_MAX, NULL, &view, KH_SLICE("x-a")));
+	fini(&f);
+}
+
+#define OBSERVING \
+	"version: 1\n" \
+	"credentials: { c: { value: { env: C }, header: { x-key: \"{}\" }, hosts: [ h.example ] " \
+	"} }\n" \
+	"site: { rules: [ { deny: \"https://h.example/s\", mode: observe }, { allow: " \
+	"\"https://**\" } ] }\n" \
+	"tenants:\n"
+
+/* A credential goes where the rules, had they been enforced, would have let it go; of rules that
+ * observe by themselves, in a tenant that is enforced, as if they were not there. */
+static void what_a_tenant_only_observes_is_bare_and_what_a_rule_does_is_not(void **state)
+{
+	(void)state;
+	struct fixture f = policy_of(
+		OBSERVING
+		"  a: { mode: observe, rules: [ { deny: \"https://h.example/*\", mode: observe },"
+		" { allow: \"https://h.example\", credential: c } ] }\n"
+		"  b: { rules: [ { deny: \"https://h.example/*\", mode: observe },"
+		" { allow: \"https://h.example\", credential: c } ] }\n"
+		"  c: { mode: observe, rules: [ { allow: \"https://h.example\", credential: c } ] "
+		"}\n");
+	static const struct {
+		uint16_t tenant;
+		const char *url;
+		bool bare;
+		enum kh_list list;
+	} cases[] = {
+		{ 0, "https://h.example/x", true, KH_LIST_TENANT },
+		{ 0, "https://h.example/s", true,
+		  KH_LIST_TENANT }, /* of both, the one that holds more */
+		{ 1, "https://h.example/x", false, KH_LIST_TENANT },
+		{ 1, "https://h.example/s", false, KH_LIST_SITE },
+		{ 2, "https://h.example/s", false,
+		  KH_LIST_SITE }, /* the site's is not the tenant's */
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct kh_decision d = ask(&f, cases[i].tenant, "GET", cases[i].url);
+		if (!d.allow || d.would != KH_ERR_DENIED_BY_RULE || d.bare != cases[i].bare ||
+		    d.would_list != cases[i].list || d.rule->n_credentials != 1)
+			fail_msg("%u: %s", cases[i].tenant, cases[i].url);
+		assert_int_equal(kh_decision_passes_auth(&d), cases[i].bare);
+	}
+	fini(&f);
+}
+
+static void what_refuses_behind_the_rules_is_marked_and_bare_at_once(void **state)
+{
+	(void)state;
+	struct fixture f = policy_of(
+		OBSERVING "  a: { mode: observe, rules: [ { allow: \"https://h.example\", "
+			  "credential: c } ] }\n"
+			  "  b: { rules: [ { allow: \"https://h.example\", credential: c } ] }\n");
+	struct kh_decision d = ask(&f, 1, "GET", "https://h.example/x"), before = d;
+	assert_false(kh_decision_observe(f.policy, 1, KH_ERR_CLIENT_AUTH, d.rule, &d));
+	assert_true(d.would == KH_ERR_NONE && !d.bare && d.rule == before.rule);
+	d = ask(&f, 0, "GET", "https://h.example/s"); /* marked, by the site's rule */
+	before = d;
+	assert_true(kh_decision_observe(f.policy, 0, KH_ERR_PLACEHOLDER_MISSING, d.rule, &d));
+	assert_true(d.allow && d.bare && d.would == KH_ERR_PLACEHOLDER_MISSING &&
+		    d.would_list == KH_LIST_TENANT && d.would_rule == before.rule);
+	/* What the rule says of the connection, of limits and of places stays. */
+	assert_true(d.rule == before.rule);
+	assert_true(kh_decision_observe(f.policy, 0, KH_ERR_CLIENT_AUTH, d.rule, &d));
+	assert_int_equal(d.would, KH_ERR_PLACEHOLDER_MISSING); /* the first counts */
+	fini(&f);
+}
+
+static void a_denial_by_address_that_is_only_observed_is_told(void **state)
+{
+	(void)state;
+	struct fixture f = policy_of("version: 1\n"
+				     "site: { rules: [ { deny: \"https://[10.2.0.0/16]\" }, { "
+				     "deny: \"https://[10.3.0.0/16]\", mode: observe },"
+				     " { allow: \"https://**\" } ] }\n"
+				     "tenants:\n"
+				     "  a: { mode: observe, rules: [ { allow: "
+				     "\"https://[10.0.0.1]\" }, { deny: \"https://[10.0.0.0/8]\" },"
+				     " { allow: \"https://h.example\" } ] }\n"
+				     "  b: { rules: [ { allow: \"https://[10.0.0.1]\" }, { deny: "
+				     "\"https://[10.0.0.0/8]\", mode: observe },"
+				     " { allow: \"https://h.example\" }, { deny: "
+				     "\"https://[192.0.2.0/24]\", mode: observe } ] }\n");
+	static const struct {
+		uint16_t tenant;
+		const char *addr;
+		bool denied, would, bare;
+	} cases[] = {
+		{ 0, "10.1.1.1", false, true, true },
+		{ 0, "10.0.0.1", false, false, false },
+		{ 0, "192.0.2.1", false, false, false },
+		{ 0, "10.2.0.1", true, false, false },
+		{ 0, "10.3.0.1", false, true, true },
+		{ 1, "10.1.1.1", false, true, false },
+		{ 1, "10.0.0.1", false, false, false },
+		{ 1, "10.2.0.1", true, false, false },
+		{ 1, "10.3.0.1", false, true, false },
+		{ 1, "192.0.2.1", false, false, false },
+		{ 1, "64:ff9b::a01:101", false, true, false },
+	};
+	struct kh_host host, addr;
+	assert_true(kh_host_parse(&host, KH_SLICE("h.example"), NULL));
+	const struct kh_request_view view = { .method = KH_SLICE("GET"),
+					      .scheme = KH_SCHEME_HTTPS,
+					      .host = &host,
+					      .port = 443,
+					      .path = KH_SLICE("/") };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct kh_decision d = ask(&f, cases[i].tenant, "GET", "https://h.example/"), there;
+		assert_true(kh_host_parse(&addr, kh_slice_str(cases[i].addr), NULL));
+		bool denied = kh_policy_denies_address(f.policy, cases[i].tenant, NULL, &view,
+						       false, &d, &addr, &there);
+		if (denied != cases[i].denied || there.bare != cases[i].bare ||
+		    (there.would == KH_ERR_DENIED_BY_RULE) != cases[i].would ||
+		    (there.would_rule != NULL) != cases[i].would)
+			fail_msg("%u: %s", cases[i].tenant, cases[i].addr);
+	}
+	fini(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_only_observed_goes_through_and_is_marked),
+		cmocka_unit_test(what_a_tenant_only_observes_is_bare_and_what_a_rule_does_is_not),
+		cmocka_unit_test(what_refuses_behind_the_rules_is_marked_and_bare_at_once),
+		cmocka_unit_test(a_denial_by_address_that_is_only_observed_is_told),
 		cmocka_unit_test(nothing_is_allowed_without_a_rule),
 		cmocka_unit_test(the_first_match_decides),
 		cmocka_unit_test(scheme_host_and_port_must_all_be_those_of_the_rule),
 		cmocka_unit_test(a_tenant_has_its_own_rules_only),
+		cmocka_unit_test(a_tenant_that_is_not_there_is_denied_every_address_and_field),
 		cmocka_unit_test(the_site_is_a_ceiling),
 		cmocka_unit_test(both_readings_of_an_encoded_slash_must_be_allowed),
 		cmocka_unit_test(a_websocket_is_refused_by_either_list),

@@ -41,18 +41,19 @@ static struct kh_quota quota_of(const struct kh_limits *site, const struct kh_li
 	return quota;
 }
 
-static bool begin(const struct kh_quota *quota, struct kh_quota_ledger *ledger, uint64_t now_ms)
+static bool begin(const struct kh_quota *quota, struct kh_quota_ledger *quota_ledger,
+		  uint64_t now_ms)
 {
 	struct kh_verdict reached = { .kind = KH_QUOTA_NONE };
-	return kh_quota_begin(quota, ledger, now_ms, 0, &reached);
+	return kh_quota_begin(quota, quota_ledger, now_ms, 0, &reached);
 }
 
-static unsigned begin_many(const struct kh_quota *quota, struct kh_quota_ledger *ledger,
+static unsigned begin_many(const struct kh_quota *quota, struct kh_quota_ledger *quota_ledger,
 			   uint64_t now_ms, unsigned tries)
 {
 	unsigned got = 0;
 	for (unsigned i = 0; i < tries; i++)
-		got += begin(quota, ledger, now_ms);
+		got += begin(quota, quota_ledger, now_ms);
 	return got;
 }
 
@@ -63,25 +64,25 @@ static void a_bucket_lets_its_burst_through_and_fills_at_its_speed(void **state)
 	static const uint64_t amounts[] = { 1, 7, 60, 600, 99991 };
 	(void)state;
 	for (size_t i = 0; i < sizeof(amounts) / sizeof(amounts[0]); i++) {
-		struct kh_quota_ledger ledger = fresh();
+		struct kh_quota_ledger quota_ledger = fresh();
 		struct kh_rate rate = rate_of(KH_QUOTA_REQUESTS, amounts[i], MINUTE, amounts[i], 8);
 		struct kh_limits limits = { .rates = &rate, .n_rates = 1 };
 		struct kh_quota quota = quota_of(NULL, &limits);
 		uint64_t now = kh_clock_mono_ms() + DAY;
 		unsigned most = (unsigned)amounts[i];
-		assert_int_equal(begin_many(&quota, &ledger, now, most + 5), most);
+		assert_int_equal(begin_many(&quota, &quota_ledger, now, most + 5), most);
 		/* A whole period later all of it is there again, a moment before not quite. */
-		assert_int_equal(begin_many(&quota, &ledger, now + MINUTE, most + 5), most);
+		assert_int_equal(begin_many(&quota, &quota_ledger, now + MINUTE, most + 5), most);
 		unsigned later = 0;
 		for (uint64_t ms = 1; ms <= MINUTE; ms++)
-			later += begin_many(&quota, &ledger, now + MINUTE + ms, 3);
+			later += begin_many(&quota, &quota_ledger, now + MINUTE + ms, 3);
 		assert_in_range(later, most - 1, most);
 	}
 }
 
 static void over_a_long_time_exactly_the_amount_goes_through(void **state)
 {
-	struct kh_quota_ledger ledger = fresh();
+	struct kh_quota_ledger quota_ledger = fresh();
 	/* 7 a minute does not divide evenly into anything. */
 	struct kh_rate rate = rate_of(KH_QUOTA_REQUESTS, 7, MINUTE, 1, 8);
 	struct kh_limits limits = { .rates = &rate, .n_rates = 1 };
@@ -90,13 +91,13 @@ static void over_a_long_time_exactly_the_amount_goes_through(void **state)
 	unsigned got = 0;
 	(void)state;
 	for (uint64_t ms = 0; ms < 1000 * MINUTE; ms += 100)
-		got += begin(&quota, &ledger, now + ms);
+		got += begin(&quota, &quota_ledger, now + ms);
 	/* Tries every 100 ms come up to that late for each. */
 	assert_in_range(got, 6900, 7001);
 	got = 0;
 	fresh();
 	for (uint64_t ms = 0; ms < 1000 * MINUTE; ms++)
-		got += begin(&quota, &ledger, now + ms);
+		got += begin(&quota, &quota_ledger, now + ms);
 	assert_in_range(got, 6999, 7001);
 }
 
@@ -104,11 +105,11 @@ static void a_wait_is_exactly_as_long_as_it_says(void **state)
 {
 	struct kh_rate rate = rate_of(KH_QUOTA_REQUESTS, 7, MINUTE, 3, 8);
 	uint64_t upto, now = kh_clock_mono_ms();
-	struct kh_quota_ledger ledger = fresh();
+	struct kh_quota_ledger quota_ledger = fresh();
 	(void)state;
 	assert_int_equal(kh_bucket_wait_ms(memory[8], &rate, now, 3), 0);
 	assert_int_equal(kh_bucket_wait_ms(memory[8], &rate, now, 4), UINT64_MAX);
-	assert_int_equal(kh_bucket_take(&ledger.slots[8], &rate, now, 9, false, &upto), 3);
+	assert_int_equal(kh_bucket_take(&quota_ledger.slots[8], &rate, now, 9, false, &upto), 3);
 	assert_int_equal(kh_bucket_used(memory[8], &rate, now), 3);
 	for (uint64_t n = 1; n <= 3; n++) {
 		uint64_t wait = kh_bucket_wait_ms(memory[8], &rate, now, n);
@@ -121,7 +122,7 @@ static void a_wait_is_exactly_as_long_as_it_says(void **state)
 
 static void bytes_go_up_to_the_last_one(void **state)
 {
-	struct kh_quota_ledger ledger = fresh();
+	struct kh_quota_ledger quota_ledger = fresh();
 	struct kh_rate rates[] = { rate_of(KH_QUOTA_BYTES_DOWN, 1000, DAY, 1000, 8),
 				   rate_of(KH_QUOTA_BYTES_DOWN, 700, DAY, 700, 9) };
 	struct kh_limits tenant = { .rates = &rates[0], .n_rates = 1 };
@@ -131,23 +132,26 @@ static void bytes_go_up_to_the_last_one(void **state)
 	uint64_t now = kh_clock_mono_ms();
 	(void)state;
 	assert_int_equal(
-		kh_quota_take_bytes(&quota, &ledger, KH_QUOTA_BYTES_DOWN, now, 600, &reached), 600);
+		kh_quota_take_bytes(&quota, &quota_ledger, KH_QUOTA_BYTES_DOWN, now, 600, &reached),
+		600);
 	assert_int_equal(reached.kind, KH_QUOTA_NONE);
 	assert_int_equal(
-		kh_quota_take_bytes(&quota, &ledger, KH_QUOTA_BYTES_DOWN, now, 600, &reached), 100);
+		kh_quota_take_bytes(&quota, &quota_ledger, KH_QUOTA_BYTES_DOWN, now, 600, &reached),
+		100);
 	assert_int_equal(reached.owner, KH_OF_SITE);
 	/* Of the tenant's nothing was used up that did not go. */
 	assert_int_equal(kh_bucket_used(memory[8], &rates[0], now), 700);
 	assert_int_equal(kh_bucket_used(memory[9], &rates[1], now), 700);
 	assert_int_equal(
-		kh_quota_take_bytes(&quota, &ledger, KH_QUOTA_BYTES_UP, now, 600, &reached), 600);
+		kh_quota_take_bytes(&quota, &quota_ledger, KH_QUOTA_BYTES_UP, now, 600, &reached),
+		600);
 }
 
 /* ---- all or nothing ---- */
 
 static void what_fails_on_one_limit_uses_up_no_other(void **state)
 {
-	struct kh_quota_ledger ledger = fresh();
+	struct kh_quota_ledger quota_ledger = fresh();
 	struct kh_rate many = rate_of(KH_QUOTA_REQUESTS, 1000, DAY, 1000, 8);
 	struct kh_rate few = rate_of(KH_QUOTA_REQUESTS, 3, DAY, 3, 9);
 	struct kh_limits site = {
@@ -160,10 +164,10 @@ static void what_fails_on_one_limit_uses_up_no_other(void **state)
 	struct kh_verdict reached = { .kind = KH_QUOTA_NONE };
 	uint64_t now = kh_clock_mono_ms();
 	(void)state;
-	assert_true(begin(&quota, &ledger, now));
-	assert_true(begin(&quota, &ledger, now));
+	assert_true(begin(&quota, &quota_ledger, now));
+	assert_true(begin(&quota, &quota_ledger, now));
 	/* No place: the request is not used up. */
-	assert_false(kh_quota_begin(&quota, &ledger, now, 0, &reached));
+	assert_false(kh_quota_begin(&quota, &quota_ledger, now, 0, &reached));
 	assert_int_equal(reached.kind, KH_QUOTA_CONCURRENCY);
 	assert_int_equal(reached.owner, KH_OF_TENANT);
 	assert_int_equal(reached.most, 2);
@@ -171,13 +175,13 @@ static void what_fails_on_one_limit_uses_up_no_other(void **state)
 	assert_int_equal(kh_bucket_used(memory[8], &many, now), 2);
 	assert_int_equal(kh_bucket_used(memory[9], &few, now), 2);
 	assert_int_equal(kh_places_taken(memory[10]), 2);
-	kh_quota_end(&quota, &ledger);
-	assert_true(begin(&quota, &ledger, now));
-	kh_quota_end(&quota, &ledger);
-	kh_quota_end(&quota, &ledger);
+	kh_quota_end(&quota, &quota_ledger);
+	assert_true(begin(&quota, &quota_ledger, now));
+	kh_quota_end(&quota, &quota_ledger);
+	kh_quota_end(&quota, &quota_ledger);
 	/* No request: no place is kept. */
 	reached.kind = KH_QUOTA_NONE;
-	assert_false(kh_quota_begin(&quota, &ledger, now, 0, &reached));
+	assert_false(kh_quota_begin(&quota, &quota_ledger, now, 0, &reached));
 	assert_int_equal(reached.kind, KH_QUOTA_REQUESTS);
 	assert_int_equal(kh_verdict_code(&reached), KH_ERR_LIMIT_SPENT);
 	assert_int_equal(kh_bucket_used(memory[8], &many, now), 3);
@@ -202,29 +206,30 @@ static void what_filled_itself_again_is_not_given_back_twice(void **state)
 
 static void an_announced_body_needs_its_bytes(void **state)
 {
-	struct kh_quota_ledger ledger = fresh();
+	struct kh_quota_ledger quota_ledger = fresh();
 	struct kh_rate up = rate_of(KH_QUOTA_BYTES_UP, 1000, MINUTE, 1000, 8);
 	struct kh_limits tenant = { .rates = &up, .n_rates = 1 };
 	struct kh_quota quota = quota_of(NULL, &tenant);
 	struct kh_verdict reached = { .kind = KH_QUOTA_NONE };
 	uint64_t now = kh_clock_mono_ms();
 	(void)state;
-	assert_false(kh_quota_begin(&quota, &ledger, now, 1001, &reached));
+	assert_false(kh_quota_begin(&quota, &quota_ledger, now, 1001, &reached));
 	assert_int_equal(kh_verdict_code(&reached), KH_ERR_LIMIT_SPENT);
 	assert_int_equal(reached.wait_ms, UINT64_MAX);
-	assert_true(kh_quota_begin(&quota, &ledger, now, 1000, &reached));
+	assert_true(kh_quota_begin(&quota, &quota_ledger, now, 1000, &reached));
 	assert_int_equal(
-		kh_quota_take_bytes(&quota, &ledger, KH_QUOTA_BYTES_UP, now, 900, &reached), 900);
+		kh_quota_take_bytes(&quota, &quota_ledger, KH_QUOTA_BYTES_UP, now, 900, &reached),
+		900);
 	reached.kind = KH_QUOTA_NONE;
-	assert_false(kh_quota_begin(&quota, &ledger, now, 101, &reached));
+	assert_false(kh_quota_begin(&quota, &quota_ledger, now, 101, &reached));
 	assert_in_range(reached.wait_ms, 1, 60);
-	assert_true(kh_quota_begin(&quota, &ledger, now, 100, &reached));
-	assert_true(kh_quota_begin(&quota, &ledger, now, 0, &reached));
+	assert_true(kh_quota_begin(&quota, &quota_ledger, now, 100, &reached));
+	assert_true(kh_quota_begin(&quota, &quota_ledger, now, 0, &reached));
 }
 
 static void what_is_only_observed_goes_through_and_is_told(void **state)
 {
-	struct kh_quota_ledger ledger = fresh();
+	struct kh_quota_ledger quota_ledger = fresh();
 	struct kh_rate one = rate_of(KH_QUOTA_REQUESTS, 1, DAY, 1, 8);
 	struct kh_rate two = rate_of(KH_QUOTA_REQUESTS, 2, DAY, 2, 9);
 	struct kh_limits tenant = {
@@ -236,17 +241,17 @@ static void what_is_only_observed_goes_through_and_is_told(void **state)
 	uint64_t now = kh_clock_mono_ms();
 	(void)state;
 	quota.observes = true;
-	assert_true(kh_quota_begin(&quota, &ledger, now, 0, &reached));
+	assert_true(kh_quota_begin(&quota, &quota_ledger, now, 0, &reached));
 	assert_int_equal(reached.kind, KH_QUOTA_NONE);
-	assert_true(kh_quota_begin(&quota, &ledger, now, 0, &reached));
+	assert_true(kh_quota_begin(&quota, &quota_ledger, now, 0, &reached));
 	assert_int_equal(reached.kind, KH_QUOTA_REQUESTS);
 	assert_int_equal(kh_places_taken(memory[10]), 2);
-	kh_quota_end(&quota, &ledger);
-	kh_quota_end(&quota, &ledger);
+	kh_quota_end(&quota, &quota_ledger);
+	kh_quota_end(&quota, &quota_ledger);
 	assert_int_equal(kh_places_taken(memory[10]), 0);
 	/* The site's is not. */
 	reached.kind = KH_QUOTA_NONE;
-	assert_false(kh_quota_begin(&quota, &ledger, now, 0, &reached));
+	assert_false(kh_quota_begin(&quota, &quota_ledger, now, 0, &reached));
 }
 
 /* ---- places ---- */
@@ -277,7 +282,7 @@ static void a_worker_that_ended_leaves_its_places(void **state)
 static void a_slot_that_is_not_there_is_not_counted(void **state)
 {
 	struct kh_quota_ledger none = { .slots = NULL };
-	struct kh_quota_ledger ledger = fresh();
+	struct kh_quota_ledger quota_ledger = fresh();
 	struct kh_rate one = rate_of(KH_QUOTA_REQUESTS, 1, DAY, 1, SLOTS);
 	struct kh_limits tenant = {
 		.rates = &one, .n_rates = 1, .concurrency = 1, .concurrency_slot = 3
@@ -285,7 +290,7 @@ static void a_slot_that_is_not_there_is_not_counted(void **state)
 	struct kh_quota quota = quota_of(NULL, &tenant);
 	(void)state;
 	assert_int_equal(begin_many(&quota, &none, 5, 3), 3);
-	assert_int_equal(begin_many(&quota, &ledger, 5, 3), 3);
+	assert_int_equal(begin_many(&quota, &quota_ledger, 5, 3), 3);
 	for (int i = 0; i < SLOTS; i++)
 		assert_int_equal(memory[i], 0);
 }
@@ -294,7 +299,7 @@ static void a_slot_that_is_not_there_is_not_counted(void **state)
 
 struct shared {
 	struct kh_quota quota[2];
-	struct kh_quota_ledger ledger;
+	struct kh_quota_ledger quota_ledger;
 	uint64_t now_ms;
 	pthread_barrier_t barrier;
 	_Atomic unsigned got, running, most_running;
@@ -318,7 +323,7 @@ static void *ask_for_requests(void *arg)
 	struct shared *s = arg;
 	pthread_barrier_wait(&s->barrier);
 	for (unsigned i = 0; i < s->tries; i++)
-		if (begin(&s->quota[i & 1], &s->ledger, s->now_ms))
+		if (begin(&s->quota[i & 1], &s->quota_ledger, s->now_ms))
 			atomic_fetch_add(&s->got, 1);
 	return NULL;
 }
@@ -332,7 +337,7 @@ static void eight_threads_get_exactly_what_there_is(void **state)
 	struct kh_rate none = rate_of(KH_QUOTA_REQUESTS, 1, DAY, 1, 9);
 	struct kh_limits site = { .rates = &many, .n_rates = 1 };
 	struct kh_limits full = { .rates = &none, .n_rates = 1 };
-	struct shared s = { .ledger = fresh(),
+	struct shared s = { .quota_ledger = fresh(),
 			    .now_ms = kh_clock_mono_ms() + 1000,
 			    .tries = 12000 };
 	(void)state;
@@ -349,7 +354,7 @@ static void *ask_alone(void *arg)
 	struct shared *s = arg;
 	pthread_barrier_wait(&s->barrier);
 	for (unsigned i = 0; i < s->tries; i++)
-		if (begin(&s->quota[0], &s->ledger, s->now_ms))
+		if (begin(&s->quota[0], &s->quota_ledger, s->now_ms))
 			atomic_fetch_add(&s->got, 1);
 	return NULL;
 }
@@ -363,7 +368,7 @@ static void eight_threads_get_no_request_too_many_and_none_too_few(void **state)
 	struct kh_limits site = { .rates = &sites, .n_rates = 1 };
 	(void)state;
 	for (int round = 0; round < 5; round++) {
-		struct shared s = { .ledger = fresh(),
+		struct shared s = { .quota_ledger = fresh(),
 				    .now_ms = kh_clock_mono_ms(),
 				    .tries = 6000 };
 		s.quota[0] = quota_of(&site, &tenant);
@@ -378,7 +383,7 @@ static void *go_in_and_out(void *arg)
 	struct shared *s = arg;
 	pthread_barrier_wait(&s->barrier);
 	for (unsigned i = 0; i < s->tries; i++) {
-		if (!begin(&s->quota[0], &s->ledger, s->now_ms))
+		if (!begin(&s->quota[0], &s->quota_ledger, s->now_ms))
 			continue;
 		unsigned running = atomic_fetch_add(&s->running, 1) + 1;
 		unsigned most = atomic_load(&s->most_running);
@@ -387,7 +392,7 @@ static void *go_in_and_out(void *arg)
 			continue;
 		atomic_fetch_add(&s->got, 1);
 		atomic_fetch_sub(&s->running, 1);
-		kh_quota_end(&s->quota[0], &s->ledger);
+		kh_quota_end(&s->quota[0], &s->quota_ledger);
 	}
 	return NULL;
 }
@@ -396,7 +401,7 @@ static void no_more_run_at_a_time_than_there_are_places(void **state)
 {
 	struct kh_limits site = { .concurrency = 5, .concurrency_slot = 8 };
 	struct kh_limits tenant = { .concurrency = 3, .concurrency_slot = 9 };
-	struct shared s = { .ledger = fresh(), .now_ms = 1, .tries = 20000 };
+	struct shared s = { .quota_ledger = fresh(), .now_ms = 1, .tries = 20000 };
 	(void)state;
 	s.quota[0] = quota_of(&site, &tenant);
 	run_threads(&s, go_in_and_out);
@@ -404,7 +409,7 @@ static void no_more_run_at_a_time_than_there_are_places(void **state)
 	assert_true(s.got > 0);
 	assert_int_equal(kh_places_taken(memory[8]), 0);
 	assert_int_equal(kh_places_taken(memory[9]), 0);
-	assert_int_equal(begin_many(&s.quota[0], &s.ledger, 1, 5), 3);
+	assert_int_equal(begin_many(&s.quota[0], &s.quota_ledger, 1, 5), 3);
 }
 
 static void *spend_bytes(void *arg)
@@ -413,9 +418,9 @@ static void *spend_bytes(void *arg)
 	pthread_barrier_wait(&s->barrier);
 	for (unsigned i = 0; i < s->tries; i++) {
 		struct kh_verdict reached = { .kind = KH_QUOTA_NONE };
-		atomic_fetch_add(&s->bytes,
-				 kh_quota_take_bytes(&s->quota[0], &s->ledger, KH_QUOTA_BYTES_UP,
-						     s->now_ms, 1 + i % 977, &reached));
+		atomic_fetch_add(&s->bytes, kh_quota_take_bytes(&s->quota[0], &s->quota_ledger,
+								KH_QUOTA_BYTES_UP, s->now_ms,
+								1 + i % 977, &reached));
 	}
 	return NULL;
 }
@@ -425,7 +430,7 @@ static void eight_threads_spend_every_byte_and_no_more(void **state)
 	enum { MOST = 9999991 };
 	struct kh_rate rate = rate_of(KH_QUOTA_BYTES_UP, MOST, DAY, MOST, 8);
 	struct kh_limits tenant = { .rates = &rate, .n_rates = 1 };
-	struct shared s = { .ledger = fresh(), .now_ms = kh_clock_mono_ms(), .tries = 6000 };
+	struct shared s = { .quota_ledger = fresh(), .now_ms = kh_clock_mono_ms(), .tries = 6000 };
 	(void)state;
 	s.quota[0] = quota_of(NULL, &tenant);
 	run_threads(&s, spend_bytes);
@@ -439,7 +444,7 @@ static void a_verdict_says_whose_limit_and_until_when(void **state)
 	struct kh_rate rate = rate_of(KH_QUOTA_REQUESTS, 600, MINUTE, 20, 8);
 	struct kh_verdict v = { .kind = KH_QUOTA_REQUESTS,
 				.owner = KH_OF_TENANT,
-				.rate = &rate,
+				.rate = rate,
 				.most = 20,
 				.used = 20,
 				.wait_ms = 1501,

@@ -35,7 +35,7 @@ static bool read_it(const struct request *r, struct kh_re_sign *out, struct kh_e
 }
 
 /* As the proxy does: what is forwarded, and Host. */
-static void make(const struct request *r, const struct kh_re_sign *resign, struct kh_secret *keys,
+static void make(const struct request *r, const struct kh_re_sign *re_sign, struct kh_secret *keys,
 		 struct kh_re_signed *out)
 {
 	struct kh_field fields[KH_LIMIT_FIELDS];
@@ -49,7 +49,7 @@ static void make(const struct request *r, const struct kh_re_sign *resign, struc
 			fields[n++] = r->message.fields[i];
 	const struct kh_re_sign_head head = { r->message.method, r->raw, fields, n };
 	kh_re_signed_init(out);
-	if (!kh_re_sign_make(out, resign, &head, keys, &err))
+	if (!kh_re_sign_make(out, re_sign, &head, keys, &err))
 		fail_msg("%s", err.text);
 }
 
@@ -58,14 +58,14 @@ static void make(const struct request *r, const struct kh_re_sign *resign, struc
 
 static void expect_seed(const struct request *r, const char *seed)
 {
-	struct kh_re_sign resign;
+	struct kh_re_sign re_sign;
 	struct kh_re_signed out;
 	struct kh_err err;
 	struct kh_secret *keys = example_keys();
 
-	if (!read_it(r, &resign, &err))
+	if (!read_it(r, &re_sign, &err))
 		fail_msg("%s", err.text);
-	make(r, &resign, keys, &out);
+	make(r, &re_sign, keys, &out);
 	assert_string_equal(out.seed, seed);
 	kh_re_signed_fini(&out);
 	kh_secret_unref(keys);
@@ -105,15 +105,15 @@ static void test_a_presigned_url_comes_out_as_the_reference_has_it(void **state)
 		"us-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&"
 		"X-Amz-SignedHeaders=host&X-Amz-Security-Token=theirs&X-Amz-Signature=00",
 		"examplebucket.s3.amazonaws.com");
-	struct kh_re_sign resign;
+	struct kh_re_sign re_sign;
 	struct kh_re_signed out;
 	struct kh_err err;
 	struct kh_secret *keys = example_keys();
 
 	(void)state;
-	assert_true(read_it(&r, &resign, &err));
-	assert_int_equal(resign.form, KH_RE_SIGN_QUERY);
-	make(&r, &resign, keys, &out);
+	assert_true(read_it(&r, &re_sign, &err));
+	assert_int_equal(re_sign.form, KH_RE_SIGN_QUERY);
+	make(&r, &re_sign, keys, &out);
 	assert_slice_equal(kh_buf_view(&out.target),
 			   "/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential="
 			   "AKIAIOSFODNN7EXAMPLE%2F"
@@ -132,7 +132,7 @@ static void test_nothing_of_the_clients_signature_stays(void **state)
 				   "/k?x-amz-acl=private&X-Amz-Credential=MINE&key=1&x-id=Put;X%"
 				   "2dAmz-Signature=ab&token=t&q",
 				   "b.s3.us-east-1.amazonaws.com");
-	struct kh_re_sign resign;
+	struct kh_re_sign re_sign;
 	struct kh_re_signed out;
 	struct kh_err err;
 	struct kh_secret *keys =
@@ -143,8 +143,8 @@ static void test_nothing_of_the_clients_signature_stays(void **state)
 	field(&r, "Date", "Fri, 24 May 2013 00:00:00 GMT");
 	field(&r, "X-Amz-Date", "20130524T000000Z");
 	field(&r, "X-Amz-Meta-Colour", "a   b");
-	assert_true(read_it(&r, &resign, &err));
-	make(&r, &resign, keys, &out);
+	assert_true(read_it(&r, &re_sign, &err));
+	make(&r, &re_sign, keys, &out);
 	assert_slice_equal(kh_buf_view(&out.target), "/k?x-amz-acl=private&x-id=Put&q");
 	const char *fields = kh_buf_cstr(&out.fields);
 	assert_null(strstr(fields, "MINE"));
@@ -186,10 +186,10 @@ static void test_a_signature_goes_in_every_spelling_of_its_name(void **state)
 
 static void expect_refused(const struct request *r, enum kh_err_code code, const char *what)
 {
-	struct kh_re_sign resign;
+	struct kh_re_sign re_sign;
 	struct kh_err err;
 
-	assert_false(read_it(r, &resign, &err));
+	assert_false(read_it(r, &re_sign, &err));
 	assert_int_equal(err.code, code);
 	if (!strstr(err.text, what))
 		fail_msg("%s", err.text);
@@ -198,7 +198,7 @@ static void expect_refused(const struct request *r, enum kh_err_code code, const
 static void test_a_client_chooses_only_what_its_host_serves(void **state)
 {
 	struct request r = request("GET", "/", "b.s3.us-east-1.amazonaws.com");
-	struct kh_re_sign resign;
+	struct kh_re_sign re_sign;
 	struct kh_err err;
 
 	(void)state;
@@ -215,11 +215,11 @@ static void test_a_client_chooses_only_what_its_host_serves(void **state)
 	/* what can't be read is as if it were not there: then the host says it */
 	r.message.fields[0].value =
 		KH_SLICE("AWS4-HMAC-SHA256 Credential=A/20130524/../s3/aws4_request");
-	assert_true(read_it(&r, &resign, &err));
-	assert_string_equal(resign.scope.service, "s3");
-	assert_string_equal(resign.scope.region, "us-east-1");
+	assert_true(read_it(&r, &re_sign, &err));
+	assert_string_equal(re_sign.scope.service, "s3");
+	assert_string_equal(re_sign.scope.region, "us-east-1");
 	r.message.fields[0].value = KH_SLICE("Bearer x");
-	assert_true(read_it(&r, &resign, &err));
+	assert_true(read_it(&r, &re_sign, &err));
 
 	/* another host: the configuration says it, whatever the client does */
 	r = request("GET", "/", "minio.example.com");
@@ -230,8 +230,8 @@ static void test_a_client_chooses_only_what_its_host_serves(void **state)
 	r.config.service = service;
 	expect_refused(&r, KH_ERR_CREDENTIAL_BINDING, "the region");
 	r.config.region = region;
-	assert_true(read_it(&r, &resign, &err));
-	assert_string_equal(resign.scope.region, "auto");
+	assert_true(read_it(&r, &re_sign, &err));
+	assert_string_equal(re_sign.scope.region, "auto");
 
 	/* a host without a region, and a client that does not say it */
 	r = request("GET", "/", "iam.amazonaws.com");
@@ -251,29 +251,29 @@ static void test_what_stands_for_the_content_is_one_of_the_known(void **state)
 		{ "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER", KH_RE_SIGN_CHUNKS_TRAILER },
 		{ "STREAMING-UNSIGNED-PAYLOAD-TRAILER", KH_RE_SIGN_UNSIGNED_TRAILER },
 	};
-	struct kh_re_sign resign;
+	struct kh_re_sign re_sign;
 	struct kh_err err;
 	struct request r = request("PUT", "/k", "b.s3.us-east-1.amazonaws.com");
 
 	(void)state;
 	r.message.framing = KH_FRAMING_LENGTH;
 	r.message.content_length = 5;
-	assert_true(read_it(&r, &resign, &err));
-	assert_int_equal(resign.payload, KH_RE_SIGN_HASHED);
-	assert_true(kh_re_sign_wants_content(&resign));
+	assert_true(read_it(&r, &re_sign, &err));
+	assert_int_equal(re_sign.payload, KH_RE_SIGN_HASHED);
+	assert_true(kh_re_sign_wants_content(&re_sign));
 	r.message.content_length = 0;
-	assert_true(read_it(&r, &resign, &err));
-	assert_int_equal(resign.payload, KH_RE_SIGN_EMPTY);
-	assert_false(kh_re_sign_wants_content(&resign));
+	assert_true(read_it(&r, &re_sign, &err));
+	assert_int_equal(re_sign.payload, KH_RE_SIGN_EMPTY);
+	assert_false(kh_re_sign_wants_content(&re_sign));
 	r.message.framing = KH_FRAMING_CHUNKED;
-	assert_true(read_it(&r, &resign, &err));
-	assert_int_equal(resign.payload, KH_RE_SIGN_HASHED);
+	assert_true(read_it(&r, &re_sign, &err));
+	assert_int_equal(re_sign.payload, KH_RE_SIGN_HASHED);
 	field(&r, "X-Amz-Content-Sha256", "");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		r.message.fields[0].value = kh_slice_str(rows[i].value);
-		assert_true(read_it(&r, &resign, &err));
-		assert_int_equal(resign.payload, rows[i].payload);
-		assert_false(kh_re_sign_wants_content(&resign));
+		assert_true(read_it(&r, &re_sign, &err));
+		assert_int_equal(re_sign.payload, rows[i].payload);
+		assert_false(kh_re_sign_wants_content(&re_sign));
 	}
 	r.message.fields[0].value = KH_SLICE("STREAMING-AWS4-HMAC-SHA256-EVENTS");
 	expect_refused(&r, KH_ERR_REQUEST_MALFORMED, "STREAMING-AWS4-HMAC-SHA256-EVENTS");
@@ -291,17 +291,17 @@ static void test_a_presigned_url_lasts_no_longer_than_it_should(void **state)
 #define URL(date, expires) \
 	"/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=A%2F20130524%2Fus-east-1%2Fs3%2F" \
 	"aws4_request&X-Amz-SignedHeaders=host&X-Amz-Date=" date "&X-Amz-Expires=" expires
-	struct kh_re_sign resign;
+	struct kh_re_sign re_sign;
 	struct kh_err err;
 	struct request r =
 		request("GET", URL("20130523T235900Z", "30"), "b.s3.us-east-1.amazonaws.com");
 
 	(void)state;
-	assert_true(read_it(&r, &resign, &err));
-	assert_int_equal(resign.expires_s, 30);
+	assert_true(read_it(&r, &re_sign, &err));
+	assert_int_equal(re_sign.expires_s, 30);
 	r.raw = KH_SLICE(URL("20130523T235900Z", "99999999"));
-	assert_true(read_it(&r, &resign, &err));
-	assert_int_equal(resign.expires_s, 604800);
+	assert_true(read_it(&r, &re_sign, &err));
+	assert_int_equal(re_sign.expires_s, 604800);
 	r.raw = KH_SLICE(URL("20130522T000000Z", "3600"));
 	expect_refused(&r, KH_ERR_CREDENTIAL_BINDING, "expired");
 	r.raw = KH_SLICE(URL("20130523T235900Z", "0"));

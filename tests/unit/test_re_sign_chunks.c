@@ -10,11 +10,11 @@ static const char trailer_seed[] =
 
 static struct kh_chunk_signer *signer(enum kh_re_sign_payload payload, const char *seed)
 {
-	struct kh_re_sign resign = { .payload = payload, .time = "20130524T000000Z" };
+	struct kh_re_sign re_sign = { .payload = payload, .time = "20130524T000000Z" };
 	struct kh_secret *keys = example_keys();
 
-	assert_true(kh_sigv4_scope_parse(&resign.scope, KH_SLICE("20130524/us-east-1/s3")));
-	struct kh_chunk_signer *s = kh_chunk_signer_new(&resign, seed, keys);
+	assert_true(kh_sigv4_scope_parse(&re_sign.scope, KH_SLICE("20130524/us-east-1/s3")));
+	struct kh_chunk_signer *s = kh_chunk_signer_new(&re_sign, seed, keys);
 	assert_non_null(s);
 	kh_secret_unref(keys);
 	return s;

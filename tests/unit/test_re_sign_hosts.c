@@ -79,6 +79,30 @@ static void test_a_host_takes_its_own_service_and_no_other(void **state)
 	assert_false(fits("amazonaws.com", "eu-west-1", "amazonaws"));
 }
 
+static void test_no_beginning_of_a_label_is_a_service(void **state)
+{
+	static const struct {
+		const char *host, *service;
+	} bad[] = {
+		{ "x.vpc-lattice-svcs.eu-west-1.on.aws", "vpc-lattice" },
+		{ "x.vpc-lattice-svcs.eu-west-1.on.aws", "vpc" },
+		{ "x.s3-object-lambda.eu-west-1.amazonaws.com", "s3" },
+		{ "x.s3-outposts.eu-west-1.amazonaws.com", "s3" },
+		{ "abc.execute-api.eu-west-1.amazonaws.com", "execute" },
+		{ "redshift-serverless.eu-west-1.amazonaws.com", "redshift" },
+		{ "s3-fips-x.eu-west-1.amazonaws.com", "s3" },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		if (fits(bad[i].host, "eu-west-1", bad[i].service))
+			fail_msg("%s is signed for %s", bad[i].host, bad[i].service);
+	assert_true(fits("x.vpc-lattice-svcs.eu-west-1.on.aws", "eu-west-1", "vpc-lattice-svcs"));
+	assert_true(fits("b.s3-object-lambda.eu-west-1.amazonaws.com", "eu-west-1",
+			 "s3-object-lambda"));
+	assert_true(fits("bedrock-agent-runtime.eu-west-1.amazonaws.com", "eu-west-1", "bedrock"));
+	assert_true(fits("email-fips.us-gov-west-1.amazonaws.com", "us-gov-west-1", "ses"));
+}
+
 /* ---- the keys ---- */
 
 static bool packs(const char *value, uint64_t *expires, struct kh_err *err)
@@ -161,6 +185,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_host_says_its_service_and_region),
 		cmocka_unit_test(test_a_host_takes_its_own_service_and_no_other),
+		cmocka_unit_test(test_no_beginning_of_a_label_is_a_service),
 		cmocka_unit_test(test_the_forms_in_which_aws_gives_keys_are_taken),
 		cmocka_unit_test(test_keys_that_are_none_are_refused_and_not_shown),
 	};

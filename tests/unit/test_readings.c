@@ -90,6 +90,13 @@ static const char *const parameters[] = {
 	"%E2%93%90ction",
 	"%C2%AAction",
 	"%F0%9D%9A%8Action",
+	"[action]",
+	"%5Baction%5D",
+	"action]",
+	"]action",
+	"[[action]]",
+	"!action",
+	"+[%20action",
 };
 static const char *const other_parameters[] = { "actions", "xaction",	"act-ion",   "actio",
 						"",	   "%00action", "x[action]", "a%63tion2" };
@@ -217,6 +224,54 @@ static void a_field_name_in_any_spelling_is_denied(void **state)
 	/* A parameter may stand for any field. */
 	refuses(&f, "GET", "https://t.example/?$ct=text/x", NULL);
 	refuses(&f, "GET", "https://d.example/?$httpHeaders=X-Beta:on", NULL);
+	fini(&f);
+}
+
+/* Of a value "form/x", with '|' where it goes; the last ones have no parameters. */
+static const char *const values[] = {
+	"\xc2\xa0|", "|\xc2\xa0",     "\xa0|",	 "|\xa0",      "|\x85",
+	"\x85|",     "|\xe3\x80\x80", "\"|\"",	 "\" |\"",     "\xa0\"|\"\xa0",
+	"a, \"|\"",  "\"a,|\"",	      "\\|",	 "|\xa0; a=b", "|;a",
+	"\"|\";a=b", "\"|;a\"",	      "|\x85;a", "a,|\xa0;b",  "\xef\xbd\x86orm/x",
+};
+
+static void a_field_value_in_any_spelling_is_denied(void **state)
+{
+	(void)state;
+	struct fixture f = policy_of(
+		"version: 1\n"
+		"tenants:\n"
+		"  a:\n"
+		"    rules:\n"
+		"      - { deny: \"https://d.example\", headers: { x-mode: form/x } }\n"
+		"      - { deny: \"https://d.example\", content_type: form/x }\n"
+		"      - { deny: \"https://x.example\", spelling: exact,\n"
+		"          headers: { x-mode: form/x } }\n"
+		"      - { allow: \"https://d.example\" }\n"
+		"      - { allow: \"https://x.example\" }\n"
+		"      - { allow: \"https://a.example\", content_type: \"*x\" }\n"
+		"      - { allow: \"https://a.example\", headers: { x-mode: form/x } }\n");
+	static const char *const names[] = { "X-Mode", "x_mode", "Content-Type", "content_type" };
+	char line[128];
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		int at = (int)strcspn(values[i], "|");
+		bool last = i + 1 == sizeof(values) / sizeof(values[0]);
+		for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++) {
+			(void)snprintf(line, sizeof(line), "%s: %.*s%s%s", names[j], at, values[i],
+				       last ? "" : "Form/x", last ? "" : values[i] + at + 1);
+			struct kh_decision d = ask(&f, "GET", "https://d.example/", line);
+			bool plainly = d.reading == KH_READ_PLAIN && j == 2;
+			if (d.allow || !d.rule || (d.reading != KH_READ_FIELD_SPELLING && !plainly))
+				fail_msg("%s: should be denied", line);
+			allows(&f, "GET", "https://x.example/", line);
+			refuses(&f, "GET", "https://a.example/", j < 2 ? line : "x: y");
+		}
+	}
+	allows(&f, "GET", "https://d.example/", "x-mode: form/xy;form/x");
+	allows(&f, "GET", "https://d.example/", "x-mode: a form/x");
+	allows(&f, "GET", "https://a.example/", "content-type: form/x; a=\"b c\"");
+	refuses(&f, "GET", "https://a.example/", "content-type: form/y x");
+	refuses(&f, "GET", "https://a.example/", "content-type: form/y\xa0x");
 	fini(&f);
 }
 
@@ -378,6 +433,86 @@ static void a_path_in_any_spelling_is_denied(void **state)
 	fini(&f);
 }
 
+/* '?' and '#' in a path, for servers that decode it before they take the query off. */
+static const char *const marks[] = { "%3F",	  "%3f",       "%23",	    "%253F",
+				     "%25%33%46", "%EF%BC%9F", "%ef%bc%83", "%25EF%25BC%259F",
+				     "%C0%BF" };
+
+/* For the '?' of a text. */
+static void put_mark(char *out, size_t room, const char *text, const char *mark)
+{
+	int at = (int)strcspn(text, "?");
+	(void)snprintf(out, room, "%.*s%s%s", at, text, mark, text + at + 1);
+}
+
+static void a_path_is_denied_up_to_an_escaped_mark_as_well(void **state)
+{
+	(void)state;
+	struct fixture f = policy_of(
+		"version: 1\n"
+		"tenants:\n"
+		"  a:\n"
+		"    rules:\n"
+		"      - { deny: \"https://d.example/admin\" }\n"
+		"      - { deny: \"https://d.example/repos/*/delete\" }\n"
+		"      - { deny: \"https://d.example/a%2Fb\" }\n"
+		"      - { deny: \"https://d.example/a%23b\" }\n"
+		"      - { deny: \"https://d.example/q/**\", query: { action: drop } }\n"
+		"      - { deny: \"DELETE https://d.example/**\" }\n"
+		"      - { allow: \"https://d.example/**\" }\n"
+		"      - { deny: \"https://x.example/admin\", spelling: exact }\n"
+		"      - { allow: \"https://x.example/**\" }\n"
+		"      - { allow: \"https://a.example/repos/*/contents\" }\n"
+		"      - { allow: \"https://a.example/find/*\" }\n"
+		"      - { allow: \"https://a.example/q/**\", query: { action: get } }\n"
+		"      - { allow: \"https://e.example/repos/*/contents\", spelling: exact }\n");
+	static const char *const denied[] = {
+		"/admin?",     "/admin?x",	    "/ADMIN?x/y",
+		"//admin/?/x", "/%2561dmin?",	    "/a%2Fb?/x",
+		"/admin%20?x", "/repos/a/delete?x", "/repos%2Fa%252Fdelete?"
+	};
+	static const char *const queries[] = { "/q/x?action=drop",    "/q/x?a=1&ACTION=%64rop",
+					       "/q/x?action%3Ddrop",  "/q/x?a=b%26action=drop",
+					       "/q/x?%3Faction=drop", "/q%2Fx?+action=drop" };
+	char text[128], url[256];
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		for (size_t j = 0; j < sizeof(denied) / sizeof(denied[0]); j++) {
+			put_mark(text, sizeof(text), denied[j], marks[i]);
+			(void)snprintf(url, sizeof(url), "https://d.example%s", text);
+			denies(&f, "GET", url, NULL, KH_READ_CUT);
+			(void)snprintf(url, sizeof(url), "https://x.example%s", text);
+			allows(&f, "GET", url, NULL);
+		}
+		for (size_t j = 0; j < sizeof(queries) / sizeof(queries[0]); j++) {
+			put_mark(text, sizeof(text), queries[j], marks[i]);
+			(void)snprintf(url, sizeof(url), "https://d.example%s", text);
+			denies(&f, "GET", url, NULL, KH_READ_CUT);
+			/* Of what is allowed each reading must be. */
+			(void)snprintf(url, sizeof(url), "https://a.example%s?action=get", text);
+			refuses(&f, "GET", url, NULL);
+		}
+		(void)snprintf(url, sizeof(url), "https://d.example/x%s_method=DELETE", marks[i]);
+		refuses(&f, "GET", url, NULL);
+		(void)snprintf(url, sizeof(url), "https://a.example/repos/x%s/contents", marks[i]);
+		refuses(&f, "GET", url, NULL);
+		(void)snprintf(url, sizeof(url), "https://e.example/repos/x%s/contents", marks[i]);
+		allows(&f, "GET", url, NULL);
+		/* It may well be meant. */
+		(void)snprintf(url, sizeof(url), "https://d.example/find/what%s", marks[i]);
+		allows(&f, "GET", url, NULL);
+		(void)snprintf(url, sizeof(url), "https://a.example/find/what%s?a=b", marks[i]);
+		allows(&f, "GET", url, NULL);
+		(void)snprintf(url, sizeof(url), "https://a.example/find/%swhat", marks[i]);
+		allows(&f, "GET", url, NULL);
+		(void)snprintf(url, sizeof(url), "https://d.example/q/x%saction=dropped", marks[i]);
+		allows(&f, "GET", url, NULL);
+	}
+	/* Which of two marks ends it nobody knows. */
+	denies(&f, "GET", "https://d.example/admin%23x%3Fy", NULL, KH_READ_CUT);
+	denies(&f, "GET", "https://d.example/a%23b%3Fy", NULL, KH_READ_CUT);
+	fini(&f);
+}
+
 static void dots_in_any_spelling_do_not_climb(void **state)
 {
 	(void)state;
@@ -479,9 +614,11 @@ int main(void)
 		cmocka_unit_test(a_query_value_in_any_spelling_is_denied),
 		cmocka_unit_test(a_query_that_a_field_names_is_held_against_conditions),
 		cmocka_unit_test(a_field_name_in_any_spelling_is_denied),
+		cmocka_unit_test(a_field_value_in_any_spelling_is_denied),
 		cmocka_unit_test(a_method_in_any_case_is_denied),
 		cmocka_unit_test(a_path_in_any_spelling_is_denied),
 		cmocka_unit_test(a_slash_at_the_end_evades_no_denial),
+		cmocka_unit_test(a_path_is_denied_up_to_an_escaped_mark_as_well),
 		cmocka_unit_test(dots_in_any_spelling_do_not_climb),
 		cmocka_unit_test(an_address_in_any_form_is_denied),
 		cmocka_unit_test(check_warns_where_a_denial_shadows_what_differs_in_case),

@@ -20,7 +20,7 @@ enum { PATIENCE_MS = 5000 };
 
 static struct kh_ready_placeholder placeholders[2];
 static char names[2][32] = { "ANTHROPIC_API_KEY", "GITHUB_TOKEN" };
-static char values[2][32] = { "sk-ant-api03-stand-in", "ghp_stand-in" };
+static char values[2][32] = { "sk-ant-api03-placeholder", "ghp_placeholder" };
 static char ca[] = "-----BEGIN CERTIFICATE-----\n…\n", audit[] = "/tmp/audit.jsonl";
 
 static struct kh_ready good(void)

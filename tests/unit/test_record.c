@@ -11,8 +11,19 @@ static struct kh_authority authority = {
 	.port = 443,
 };
 
-/* The record as its line, through a journal. */
-static json_t *line_of(struct kh_batch *batch, char **text)
+static void commit_open(struct kh_journal *journal, const char *id)
+{
+	struct kh_batch batch;
+
+	kh_batch_init(&batch);
+	put_open(&batch, id);
+	committed(journal, &batch);
+	kh_batch_fini(&batch);
+}
+
+/* The record as its line, through a journal; behind the `open` record of that id, if one is named.
+ */
+static json_t *line_behind(struct kh_batch *batch, char **text, const char *open_id)
 {
 	int fd = new_file();
 	struct kh_journal *journal = opened(fd, NULL);
@@ -21,6 +32,8 @@ static json_t *line_of(struct kh_batch *batch, char **text)
 	json_error_t error;
 	json_t *object;
 
+	if (open_id)
+		commit_open(journal, open_id);
 	assert_int_equal(batch->count, 1);
 	committed(journal, batch);
 	assert_verifies(fd);
@@ -28,6 +41,8 @@ static json_t *line_of(struct kh_batch *batch, char **text)
 	kh_journal_close(journal);
 	close(fd);
 	line = strchr(bytes, '\n') + 1;
+	if (open_id)
+		line = strchr(line, '\n') + 1;
 	/* Exactly one line. */
 	assert_ptr_equal(strchr(line, '\n'), bytes + len - 1);
 	for (const char *c = line; c < bytes + len - 1; c++)
@@ -39,6 +54,11 @@ static json_t *line_of(struct kh_batch *batch, char **text)
 		*text = strdup(line);
 	free(bytes);
 	return object;
+}
+
+static json_t *line_of(struct kh_batch *batch, char **text)
+{
+	return line_behind(batch, text, NULL);
 }
 
 static const char *text_at(json_t *object, const char *key)
@@ -116,7 +136,7 @@ static void a_close_of_a_websocket_says_how_it_ended(void **state)
 	(void)state;
 	kh_batch_init(&batch);
 	assert_true(kh_audit_close(&batch, &record));
-	json_t *o = line_of(&batch, NULL);
+	json_t *o = line_behind(&batch, NULL, record.id);
 	assert_int_equal(number_at(o, "websocket.close.code"), 4001);
 	assert_string_equal(text_at(o, "websocket.close.by"), "upstream");
 	assert_int_equal(number_at(o, "websocket.up.messages"), 7);
@@ -146,7 +166,7 @@ static void a_close_says_what_came_of_it(void **state)
 	(void)state;
 	kh_batch_init(&batch);
 	assert_true(kh_audit_close(&batch, &record));
-	o = line_of(&batch, NULL);
+	o = line_behind(&batch, NULL, record.id);
 	assert_string_equal(text_at(o, "event"), "close");
 	assert_string_equal(text_at(o, "id"), "x00000000000000aa");
 	assert_int_equal(number_at(o, "http.response.status_code"), 502);
@@ -164,6 +184,27 @@ static void a_close_says_what_came_of_it(void **state)
 	/* `close` does not repeat `open`. */
 	assert_null(json_object_get(o, "url.path"));
 	assert_null(json_object_get(o, "websocket.close.code"));
+	assert_null(json_object_get(o, "would_deny"));
+	assert_null(json_object_get(o, "withheld"));
+	json_decref(o);
+	kh_batch_fini(&batch);
+}
+
+static void a_close_says_what_its_address_would_have_been_refused_for(void **state)
+{
+	struct kh_audit_close record = { .id = "x00000000000000aa",
+					 .would_deny = "denied_by_rule",
+					 .would_rule = "https://[10.0.0.0/8]",
+					 .withheld = true };
+	struct kh_batch batch;
+
+	(void)state;
+	kh_batch_init(&batch);
+	assert_true(kh_audit_close(&batch, &record));
+	json_t *o = line_behind(&batch, NULL, record.id);
+	assert_string_equal(text_at(o, "would_deny"), "denied_by_rule");
+	assert_string_equal(text_at(o, "would_deny.rule"), "https://[10.0.0.0/8]");
+	assert_true(json_is_true(json_object_get(o, "withheld")));
 	json_decref(o);
 	kh_batch_fini(&batch);
 }
@@ -439,6 +480,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_open_says_what_is_asked_and_why_it_may),
 		cmocka_unit_test(a_close_says_what_came_of_it),
+		cmocka_unit_test(a_close_says_what_its_address_would_have_been_refused_for),
 		cmocka_unit_test(a_close_of_a_websocket_says_how_it_ended),
 		cmocka_unit_test(a_refusal_is_one_record),
 		cmocka_unit_test(hostile_bytes_stay_inside_their_string),

@@ -170,6 +170,18 @@ static void test_the_preface_of_http2_may_come_in_pieces(void **state)
 	client_end(0);
 }
 
+static void test_part_of_the_preface_is_not_answered_in_http1(void **state)
+{
+	(void)state;
+	client_begin();
+	client_says("PRI * HT");
+	client_times_out();
+	assert_int_equal(kh_buf_len(&client.out), 0);
+	assert_false(client_is_there());
+	assert_records(0, 0, 1);
+	client_end(0);
+}
+
 /* ---- the order of records and bytes ---- */
 
 static void test_its_answer_waits_for_the_record_of_a_refusal(void **state)
@@ -345,6 +357,7 @@ int main(void)
 		cmocka_unit_test(test_after_the_last_answer_its_end_is_awaited),
 		cmocka_unit_test(test_what_is_no_request_is_refused),
 		cmocka_unit_test(test_the_preface_of_http2_may_come_in_pieces),
+		cmocka_unit_test(test_part_of_the_preface_is_not_answered_in_http1),
 		cmocka_unit_test(test_its_answer_waits_for_the_record_of_a_refusal),
 		cmocka_unit_test(test_an_answer_goes_down_before_its_end_is_recorded),
 		cmocka_unit_test(test_it_ends_in_every_state_with_one_close_record),

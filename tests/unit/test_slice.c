@@ -55,6 +55,14 @@ static void trim_takes_blanks_and_nothing_else(void **state)
 	assert_slice_equal(kh_slice_trim(kh_slice_str(NULL)), "");
 }
 
+static void chomp_takes_line_ends_and_nothing_else(void **state)
+{
+	(void)state;
+	assert_slice_equal(kh_slice_chomp(KH_SLICE("\na \r\n\n")), "\na ");
+	assert_slice_equal(kh_slice_chomp(KH_SLICE("\r\n")), "");
+	assert_slice_equal(kh_slice_chomp(kh_slice_str(NULL)), "");
+}
+
 static void dup_refuses_a_nul_inside(void **state)
 {
 	(void)state;
@@ -119,6 +127,7 @@ int main(void)
 		cmocka_unit_test(prefix_and_suffix),
 		cmocka_unit_test(find_and_sub_stay_inside),
 		cmocka_unit_test(trim_takes_blanks_and_nothing_else),
+		cmocka_unit_test(chomp_takes_line_ends_and_nothing_else),
 		cmocka_unit_test(dup_refuses_a_nul_inside),
 		cmocka_unit_test(numbers_are_digits_without_overflow),
 		cmocka_unit_test(hex_digits_have_values_and_others_none),

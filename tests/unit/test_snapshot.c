@@ -394,7 +394,7 @@ static void test_a_tenant_opens_addresses_for_itself_alone(void **state)
 	kh_buf_fini(&bytes);
 }
 
-/* Else the fuzzer throws dice at a door that is shut: make fuzz-snapshots. */
+/* Else the fuzzer changes bytes of what no reader takes any more: make fuzz-snapshots. */
 static void the_snapshots_to_fuzz_from_are_of_todays_format(void **state)
 {
 	(void)state;

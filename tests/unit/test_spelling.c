@@ -118,7 +118,7 @@ static void spell(char *out, unsigned how, const char *name)
 		(void)snprintf(out, BYTES, "%ss", name);
 		return;
 	case 24:
-		(void)snprintf(out, BYTES, "x%s", name);
+		(void)snprintf(out, BYTES, "y%s", name);
 		return;
 	case 25:
 		repeat(out, "+", 400, "xyz");

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 #include <keyhole/http/target.h>
@@ -42,6 +43,33 @@ static void origin(const char *text, const char *raw_path, const char *query, co
 	is(target.path, path);
 	is(target.path_slashed, slashed);
 	kh_target_fini(&target);
+}
+
+/* "path?query path?query …", and all that follows the first mark. */
+static void cut(const char *text, const char *wanted, const char *query)
+{
+	struct kh_target target;
+	char got[256] = "";
+
+	assert_true(parse(&target, "GET", text));
+	for (size_t i = 0; i < target.path_cuts.n; i++)
+		(void)snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s%.*s?%.*s",
+			       i ? " " : "", KH_FMT(target.path_cuts.list[i].path),
+			       KH_FMT(target.path_cuts.list[i].query));
+	assert_string_equal(got, wanted);
+	is(target.path_cuts.query, query);
+	kh_target_fini(&target);
+}
+
+static void a_path_is_cut_at_each_escaped_mark_in_each_reading(void **state)
+{
+	(void)state;
+	cut("/a%2Fb?c", "", NULL);
+	cut("/a%3F", "/a?", "");
+	cut("/a%3fb%26c%3Dd?e", "/a?b%26c%3Dd", "b&c=d");
+	cut("/a%23b%3Fc%23d", "/a%23b?c%23d /a?b%3Fc%23d", "b&c&d");
+	cut("/a%2Fb%253Fc", "/a%2Fb?c /a/b?c", "c");
+	cut("/%2561%2Fb%EF%BC%9F%2563", "/%2561%2Fb?%2563 /%2561/b?%2563 /a/b?c", "c");
 }
 
 static void test_origin_form(void **state)
@@ -371,6 +399,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_origin_form),
+		cmocka_unit_test(a_path_is_cut_at_each_escaped_mark_in_each_reading),
 		cmocka_unit_test(test_what_could_climb_is_refused),
 		cmocka_unit_test(test_what_no_uri_holds_is_refused),
 		cmocka_unit_test(test_what_browsers_send_raw_in_a_query_is_taken),

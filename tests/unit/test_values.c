@@ -137,7 +137,7 @@ static void refuse(struct kh_credential_ref want, const struct kh_secret *token,
 	assert_int_equal(status, told ? KH_CHANNEL_GOT : KH_CHANNEL_AGAIN);
 	if (!told)
 		return;
-	assert_int_equal(message.type, KH_CHANNEL_CREDENTIAL_REFUSED);
+	assert_int_equal(message.type, KH_WORKER_MSG_CREDENTIAL_REFUSED);
 	struct kh_wire_reader r = { .rest = message.body };
 	assert_true(kh_credential_ref_take(&r, &got) && kh_wire_done(&r));
 	assert_true(got.index == want.index && kh_slice_eq(got.scope, want.scope));
@@ -200,7 +200,7 @@ static void a_scope_that_is_none_is_not_asked_for(void **state)
 static void what_no_keeper_says_is_not_taken(void **state)
 {
 	(void)state;
-	struct kh_channel_message message = { .type = KH_CHANNEL_CREDENTIAL,
+	struct kh_channel_message message = { .type = KH_WORKER_MSG_CREDENTIAL,
 					      .ref = GENERATION,
 					      .body = KH_SLICE("\0\0\0\0") };
 	assert_false(kh_values_came(&worker, &message));

@@ -47,7 +47,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
 static char folder[64];
 /* A command prints the next line that is written there, and ends; `pipe` is read as it is. */
 static const char *const names[COUNT] = { "one", "aws", "pipe" };
-static int gates[COUNT];
+static int listener_stats_list[COUNT];
 static struct kh_config *config;
 static struct kh_vault vault;
 static unsigned n_answers, n_missing;
@@ -88,7 +88,7 @@ static int set_up(void **state)
 	if (!mkdtemp(folder))
 		return -1;
 	for (size_t i = 0; i < COUNT; i++)
-		if ((gates[i] = make_listener_stats(names[i])) < 0)
+		if ((listener_stats_list[i] = make_listener_stats(names[i])) < 0)
 			return -1;
 	kh_log_set_level(KH_LOG_ERROR);
 	kh_auto_free char *yaml = kh_strf(
@@ -118,7 +118,7 @@ static int tear_down(void **state)
 	kh_config_free(config);
 	for (size_t i = 0; i < COUNT; i++) {
 		kh_auto_free char *path = kh_strf("%s/%s", folder, names[i]);
-		(void)close(gates[i]);
+		(void)close(listener_stats_list[i]);
 		(void)unlink(path);
 	}
 	return rmdir(folder);
@@ -131,7 +131,7 @@ static struct kh_item *raw(size_t index)
 
 static void print(size_t index, const char *line)
 {
-	assert_true(kh_file_write_all(gates[index], kh_slice_str(line), NULL));
+	assert_true(kh_file_write_all(listener_stats_list[index], kh_slice_str(line), NULL));
 }
 
 /* Until the command that runs has ended. */
@@ -291,6 +291,24 @@ static void a_pipe_whose_writer_says_nothing_holds_nobody_up_for_long(void **sta
 	assert_int_equal(waited_ms, KH_LIMIT_PIPE_READ_MS + KH_LIMIT_PIPE_LOOK_MS);
 }
 
+/* What a reload takes away from the hosts it takes from what was made before. */
+static void a_key_that_was_made_is_given_for_hosts_in_force_only(void **state)
+{
+	char scope[64], value[128];
+	(void)state;
+	scope_today("us-east-1", scope);
+	const struct kh_credential_ref want = { AWS, KH_NO_TENANT, kh_slice_str(scope) };
+	give(AWS, "{\"Version\":1,\"AccessKeyId\":\"AKIDEXAMPLE12345\","
+		  "\"SecretAccessKey\":\"wJalrXUtnFEMI\"}\n");
+	assert_int_equal(ask(want, value), KH_VAULT_GOT);
+	struct kh_credential_config *aws = &config->credentials[AWS];
+	size_t n = aws->n_hosts;
+	aws->n_hosts = 0;
+	assert_int_equal(ask(want, value), KH_VAULT_NONE);
+	aws->n_hosts = n;
+	assert_int_equal(ask(want, value), KH_VAULT_GOT);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -301,6 +319,7 @@ int main(void)
 		TEST(what_a_reload_shares_is_not_withheld),
 		TEST(a_credential_per_repository_is_made_for_one_and_no_less),
 		TEST(where_the_command_fails_a_scope_is_made_of_the_value_that_is_there),
+		TEST(a_key_that_was_made_is_given_for_hosts_in_force_only),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,8 +25,8 @@ enum { MOST = 16, OURS = 7 };
 static struct {
 	sa_family_t family;
 	uint32_t cid;
-	int far; /* the guest's end, when it was given */
-} guests[MOST];
+	int far; /* the dynamic sandbox's end, when it was given */
+} dynamic_sandboxes[MOST];
 static size_t n_dynamic_sandboxes, n_given;
 
 static struct kh_peer entered[MOST];
@@ -35,9 +35,9 @@ static size_t n_entered;
 static void add_dynamic_sandbox(sa_family_t family, uint32_t cid)
 {
 	assert_true(n_dynamic_sandboxes < MOST);
-	guests[n_dynamic_sandboxes].family = family;
-	guests[n_dynamic_sandboxes].cid = cid;
-	guests[n_dynamic_sandboxes++].far = -1;
+	dynamic_sandboxes[n_dynamic_sandboxes].family = family;
+	dynamic_sandboxes[n_dynamic_sandboxes].cid = cid;
+	dynamic_sandboxes[n_dynamic_sandboxes++].far = -1;
 }
 
 int __wrap_accept4(int listener, struct sockaddr *from, socklen_t *len, int flags);
@@ -52,27 +52,27 @@ int __wrap_accept4(int listener, struct sockaddr *from, socklen_t *len, int flag
 	}
 	assert_int_equal(flags, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | flags, 0, pair), 0);
-	if (guests[n_given].family == AF_VSOCK) {
+	if (dynamic_sandboxes[n_given].family == AF_VSOCK) {
 		const struct sockaddr_vm vm = { .svm_family = AF_VSOCK,
 						.svm_port = 1024,
-						.svm_cid = guests[n_given].cid };
+						.svm_cid = dynamic_sandboxes[n_given].cid };
 
 		assert_true(*len >= sizeof(vm));
 		memcpy(from, &vm, sizeof(vm));
 		*len = sizeof(vm);
 	} else {
-		from->sa_family = guests[n_given].family;
+		from->sa_family = dynamic_sandboxes[n_given].family;
 		*len = sizeof(from->sa_family);
 	}
-	guests[n_given++].far = pair[1];
+	dynamic_sandboxes[n_given++].far = pair[1];
 	return pair[0];
 }
 
-static void enter(struct kh_acceptor *door, int fd, const struct kh_peer *peer)
+static void enter(struct kh_acceptor *acceptor, int fd, const struct kh_peer *peer)
 {
 	entered[n_entered++] = *peer;
 	assert_int_equal(close(fd), 0);
-	kh_acceptor_left(door);
+	kh_acceptor_left(acceptor);
 }
 
 static void ignore(struct kh_loop *of)
@@ -119,12 +119,12 @@ static void make_generation(const char *yaml)
 	kh_diagnostics_fini(&diags);
 	gen->policy = kh_policy_compile(gen->config, NULL);
 	gen->listeners = calloc(2, sizeof(*gen->listeners));
-	gen->gates = calloc(2, sizeof(struct kh_listener_stats *));
+	gen->listener_stats_list = calloc(2, sizeof(struct kh_listener_stats *));
 	gen->slots = calloc(1, sizeof(*gen->slots));
-	assert_true(gen->policy && gen->listeners && gen->gates && gen->slots);
-	gen->gates[0] = calloc(1, sizeof(struct kh_listener_stats));
-	assert_non_null(gen->gates[0]);
-	atomic_init(&gen->gates[0]->refs, 1);
+	assert_true(gen->policy && gen->listeners && gen->listener_stats_list && gen->slots);
+	gen->listener_stats_list[0] = calloc(1, sizeof(struct kh_listener_stats));
+	assert_non_null(gen->listener_stats_list[0]);
+	atomic_init(&gen->listener_stats_list[0]->refs, 1);
 	gen->listeners[0] = eventfd(1, EFD_CLOEXEC); /* always ready */
 	gen->n_listeners = 1;
 }
@@ -140,6 +140,7 @@ static int setup(void **state)
 			"tenants: { t: { rules: [ { allow: \"https://a.example\" } ] } }\n");
 	worker.current = gen;
 	worker.n_loops = 1;
+	worker.taken_fd = -1;
 	worker.fd_limit = worker.fd_acceptor = 1024;
 	worker.leaves = kh_leaves_new(&err);
 	worker.roots = kh_roots_new();
@@ -155,7 +156,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < n_given; i++)
-		close(guests[i].far);
+		close(dynamic_sandboxes[i].far);
 	kh_loop_free(loop);
 	kh_generation_unref(gen);
 	kh_leaves_free(worker.leaves);
@@ -170,11 +171,11 @@ static void accept_all(void)
 	assert_int_equal(n_given, n_dynamic_sandboxes);
 }
 
-static bool is_hung_up_on(size_t guest)
+static bool is_hung_up_on(size_t dynamic_sandbox)
 {
 	char byte;
 
-	return recv(guests[guest].far, &byte, 1, 0) == 0;
+	return recv(dynamic_sandboxes[dynamic_sandbox].far, &byte, 1, 0) == 0;
 }
 
 /* ---- the tests ---- */
@@ -211,7 +212,7 @@ static void test_the_one_cid_comes_in(void **state)
 	assert_int_equal(n_entered, 2);
 	assert_int_equal(entered[0].cid, OURS);
 	assert_string_equal(entered[1].address, "vsock:7");
-	assert_int_equal(atomic_load(&gen->gates[0]->connections), 0);
+	assert_int_equal(atomic_load(&gen->listener_stats_list[0]->connections), 0);
 }
 
 /* Others of the host, the host itself, the hypervisor, what differs in one bit, and what the kernel
@@ -231,7 +232,7 @@ static void test_every_other_is_hung_up_on(void **state)
 	assert_int_equal(n_entered, 0);
 	for (size_t i = 0; i < n_dynamic_sandboxes; i++)
 		assert_true(is_hung_up_on(i));
-	assert_int_equal(atomic_load(&gen->gates[0]->connections), 0);
+	assert_int_equal(atomic_load(&gen->listener_stats_list[0]->connections), 0);
 }
 
 static void test_others_in_between_take_nothing_from_it(void **state)

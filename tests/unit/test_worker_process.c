@@ -12,22 +12,16 @@ static void say_checkpoint(struct pair *pair, uint64_t seq, size_t head_len)
 	assert_true(kh_wire_put_u64(&body, seq) &&
 		    kh_wire_put_bytes(&body, kh_slice_of(head, head_len)) &&
 		    kh_wire_put_u64(&body, 200 * seq));
-	say(pair, KH_CHANNEL_CHECKPOINT, kh_buf_view(&body));
+	say(pair, KH_WORKER_MSG_CHECKPOINT, kh_buf_view(&body));
 	kh_buf_fini(&body);
 }
 
 static void the_keepers_own_words_condemn(void **state)
 {
 	(void)state;
-	static const enum kh_channel_type types[] = {
-		KH_CHANNEL_SNAPSHOT, KH_CHANNEL_LISTENERS,    KH_CHANNEL_JOURNAL,
-		KH_CHANNEL_ROOTS,    KH_CHANNEL_RESOLVER,     KH_CHANNEL_ISSUER,
-		KH_CHANNEL_GO,	     KH_CHANNEL_LEAF,	      KH_CHANNEL_CREDENTIAL,
-		KH_CHANNEL_DRAIN,    KH_CHANNEL_HEAD_WANT,    KH_CHANNEL_RETIRE,
-		KH_CHANNEL_JOIN,     KH_CHANNEL_HELLO,	      KH_CHANNEL_OFFER,
-		KH_CHANNEL_OPEN,     KH_CHANNEL_OPENED,	      KH_CHANNEL_GONE,
-		KH_CHANNEL_PRINTS,   KH_CHANNEL_JOURNAL_HELD, KH_CHANNEL_JOURNAL_CUT
-	};
+#define WORDS(name, value) value,
+	static const uint32_t types[] = { KH_WORKER_MSG_TO_WORKER_TABLE(WORDS) };
+#undef WORDS
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct pair pair;
 		begin(&pair);
@@ -40,12 +34,12 @@ static void the_keepers_own_words_condemn(void **state)
 static void a_body_that_does_not_fit_condemns(void **state)
 {
 	(void)state;
-	static const enum kh_channel_type types[] = {
-		KH_CHANNEL_READY,	    KH_CHANNEL_LEAF_WANT,
-		KH_CHANNEL_CREDENTIAL_WANT, KH_CHANNEL_CHECKPOINT,
-		KH_CHANNEL_DRAINED,	    KH_CHANNEL_HEAD,
-		KH_CHANNEL_JOINED,	    KH_CHANNEL_CREDENTIAL_REFUSED,
-		KH_CHANNEL_JOURNAL_TORN
+	static const enum kh_worker_msg_to_keeper types[] = {
+		KH_WORKER_MSG_READY,	       KH_WORKER_MSG_LEAF_WANT,
+		KH_WORKER_MSG_CREDENTIAL_WANT, KH_WORKER_MSG_CHECKPOINT,
+		KH_WORKER_MSG_DRAINED,	       KH_WORKER_MSG_HEAD,
+		KH_WORKER_MSG_JOINED,	       KH_WORKER_MSG_CREDENTIAL_REFUSED,
+		KH_WORKER_MSG_JOURNAL_TORN
 	};
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct pair pair;
@@ -79,7 +73,8 @@ static void a_descriptor_condemns(void **state)
 	int fd = STDERR_FILENO;
 	begin(&pair);
 	say_key(&pair);
-	assert_true(kh_channel_send(&pair.worker, KH_CHANNEL_READY, 7, nothing, &fd, 1, NULL));
+	assert_true(kh_channel_send(&pair.worker, KH_WORKER_MSG_READY, GENERATION, nothing, &fd, 1,
+				    NULL));
 	expect_condemned(&pair);
 }
 
@@ -106,12 +101,12 @@ static void lay_journal(off_t bytes)
 /* Nobody is killed for a number that it may have inherited; it is not taken. */
 static void expect_doubt(struct pair *pair, uint64_t seq, uint64_t last)
 {
-	pair->ward.doubted = false;
+	pair->worker_process.doubted = false;
 	say_checkpoint(pair, seq, 32);
-	kh_worker_process_receive(&pair->ward);
-	assert_int_equal(pair->ward.state, KH_WORKER_PROCESS_SERVING);
-	assert_int_equal(pair->ward.checkpoint.seq, last);
-	assert_true(pair->ward.doubted);
+	kh_worker_process_receive(&pair->worker_process);
+	assert_int_equal(pair->worker_process.state, KH_WORKER_PROCESS_SERVING);
+	assert_int_equal(pair->worker_process.checkpoint.seq, last);
+	assert_true(pair->worker_process.doubted);
 }
 
 static void a_number_is_taken_where_the_file_has_room_for_it(void **state)
@@ -122,19 +117,19 @@ static void a_number_is_taken_where_the_file_has_room_for_it(void **state)
 	lay_journal(BYTES);
 	begin(&pair);
 	serve(&pair);
-	pair.ward.base.seq = BASE;
-	assert_false(kh_worker_process_can_be_at(&pair.ward, BASE - 1, 0));
-	assert_true(kh_worker_process_can_be_at(&pair.ward, BASE + 100, 0));
-	assert_true(kh_worker_process_can_be_at(&pair.ward, BASE + 100, BYTES));
-	assert_false(kh_worker_process_can_be_at(&pair.ward, BASE + 100, BYTES / 2));
-	assert_false(kh_worker_process_can_be_at(&pair.ward, BASE + 100, BYTES + 1));
-	assert_false(kh_worker_process_can_be_at(&pair.ward, BASE + 200, 0));
+	pair.worker_process.base.seq = BASE;
+	assert_false(kh_worker_process_can_be_at(&pair.worker_process, BASE - 1, 0));
+	assert_true(kh_worker_process_can_be_at(&pair.worker_process, BASE + 100, 0));
+	assert_true(kh_worker_process_can_be_at(&pair.worker_process, BASE + 100, BYTES));
+	assert_false(kh_worker_process_can_be_at(&pair.worker_process, BASE + 100, BYTES / 2));
+	assert_false(kh_worker_process_can_be_at(&pair.worker_process, BASE + 100, BYTES + 1));
+	assert_false(kh_worker_process_can_be_at(&pair.worker_process, BASE + 200, 0));
 	/* Of an earlier daemon's file the beginning is not known, but for what could be one. */
-	pair.ward.base.seq = 0;
-	assert_true(kh_worker_process_can_be_at(&pair.ward, BASE + 200, 1));
-	assert_true(kh_worker_process_can_be_at(&pair.ward, KH_JOURNAL_SEQ_MOST, 1));
-	assert_false(kh_worker_process_can_be_at(&pair.ward, KH_JOURNAL_SEQ_MOST + 1, 1));
-	assert_false(kh_worker_process_can_be_at(&pair.ward, UINT64_MAX, 1));
+	pair.worker_process.base.seq = 0;
+	assert_true(kh_worker_process_can_be_at(&pair.worker_process, BASE + 200, 1));
+	assert_true(kh_worker_process_can_be_at(&pair.worker_process, KH_JOURNAL_SEQ_MOST, 1));
+	assert_false(kh_worker_process_can_be_at(&pair.worker_process, KH_JOURNAL_SEQ_MOST + 1, 1));
+	assert_false(kh_worker_process_can_be_at(&pair.worker_process, UINT64_MAX, 1));
 	end(&pair);
 }
 
@@ -147,9 +142,9 @@ static void checkpoints_only_grow(void **state)
 	serve(&pair);
 	say_checkpoint(&pair, 5, 32);
 	say_checkpoint(&pair, 6, 32);
-	kh_worker_process_receive(&pair.ward);
-	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_SERVING);
-	assert_int_equal(pair.ward.checkpoint.seq, 6);
+	kh_worker_process_receive(&pair.worker_process);
+	assert_int_equal(pair.worker_process.state, KH_WORKER_PROCESS_SERVING);
+	assert_int_equal(pair.worker_process.checkpoint.seq, 6);
 	expect_doubt(&pair, 6, 6);
 	expect_doubt(&pair, 5, 6);
 	expect_doubt(&pair, UINT64_MAX / 2, 6);
@@ -169,7 +164,7 @@ static void say_head(struct pair *pair, uint64_t seq, size_t len)
 	kh_buf_init(&body, 256);
 	assert_true(kh_wire_put_u64(&body, seq) &&
 		    kh_wire_put_bytes(&body, kh_slice_of(hash, len)));
-	say(pair, KH_CHANNEL_HEAD, kh_buf_view(&body));
+	say(pair, KH_WORKER_MSG_HEAD, kh_buf_view(&body));
 	kh_buf_fini(&body);
 }
 
@@ -180,19 +175,19 @@ static void the_head_is_told_when_asked_for_and_once(void **state)
 	struct kh_channel_message message;
 	lay_journal(1 << 20);
 	begin(&pair);
-	assert_false(kh_worker_process_ask_head(&pair.ward)); /* it does not serve yet */
+	assert_false(kh_worker_process_ask_head(&pair.worker_process)); /* it does not serve yet */
 	serve(&pair);
 	say_checkpoint(&pair, 5, 32);
-	assert_true(kh_worker_process_ask_head(&pair.ward));
-	kh_worker_process_receive(&pair.ward);
-	assert_false(pair.ward.head_known);
+	assert_true(kh_worker_process_ask_head(&pair.worker_process));
+	kh_worker_process_receive(&pair.worker_process);
+	assert_false(pair.worker_process.head_known);
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
-	assert_int_equal(message.type, KH_CHANNEL_HEAD_WANT);
+	assert_int_equal(message.type, KH_WORKER_MSG_HEAD_WANT);
 	say_head(&pair, 9, 32);
-	kh_worker_process_receive(&pair.ward);
-	assert_true(pair.ward.head_known);
-	assert_int_equal(pair.ward.head.seq, 9);
-	assert_int_equal(pair.ward.head.hash[1], 2);
+	kh_worker_process_receive(&pair.worker_process);
+	assert_true(pair.worker_process.head_known);
+	assert_int_equal(pair.worker_process.head.seq, 9);
+	assert_int_equal(pair.worker_process.head.hash[1], 2);
 	say_head(&pair, 10, 32);
 	expect_condemned(&pair);
 
@@ -206,8 +201,8 @@ static void the_head_is_told_when_asked_for_and_once(void **state)
 		begin(&pair);
 		serve(&pair);
 		say_checkpoint(&pair, 5, 32);
-		kh_worker_process_receive(&pair.ward);
-		assert_true(kh_worker_process_ask_head(&pair.ward));
+		kh_worker_process_receive(&pair.worker_process);
+		assert_true(kh_worker_process_ask_head(&pair.worker_process));
 		say_head(&pair, lies[i].seq, lies[i].len);
 		expect_condemned(&pair);
 	}
@@ -222,12 +217,12 @@ static void nothing_is_kept_for_signing_after_the_cut(void **state)
 	begin(&pair);
 	serve(&pair);
 	say_checkpoint(&pair, 5, 32);
-	kh_worker_process_receive(&pair.ward);
-	pair.ward.frozen = true;
+	kh_worker_process_receive(&pair.worker_process);
+	pair.worker_process.frozen = true;
 	say_checkpoint(&pair, 6, 32);
-	kh_worker_process_receive(&pair.ward);
-	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_SERVING);
-	assert_int_equal(pair.ward.checkpoint.seq, 5);
+	kh_worker_process_receive(&pair.worker_process);
+	assert_int_equal(pair.worker_process.state, KH_WORKER_PROCESS_SERVING);
+	assert_int_equal(pair.worker_process.checkpoint.seq, 5);
 	end(&pair);
 }
 
@@ -238,18 +233,18 @@ static void a_worker_that_retires_can_be_told_to_drain(void **state)
 	struct kh_channel_message message;
 	begin(&pair);
 	serve(&pair);
-	kh_worker_process_retire(&pair.ward);
-	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_DRAINING);
-	kh_worker_process_drain(&pair.ward);
-	kh_worker_process_drain(&pair.ward); /* said once */
+	kh_worker_process_retire(&pair.worker_process);
+	assert_int_equal(pair.worker_process.state, KH_WORKER_PROCESS_DRAINING);
+	kh_worker_process_drain(&pair.worker_process);
+	kh_worker_process_drain(&pair.worker_process); /* said once */
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
-	assert_int_equal(message.type, KH_CHANNEL_RETIRE);
+	assert_int_equal(message.type, KH_WORKER_MSG_RETIRE);
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
-	assert_int_equal(message.type, KH_CHANNEL_DRAIN);
+	assert_int_equal(message.type, KH_WORKER_MSG_DRAIN);
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_AGAIN);
-	say(&pair, KH_CHANNEL_DRAINED, nothing);
-	kh_worker_process_receive(&pair.ward);
-	assert_true(pair.ward.drained);
+	say(&pair, KH_WORKER_MSG_DRAINED, nothing);
+	kh_worker_process_receive(&pair.worker_process);
+	assert_true(pair.worker_process.drained);
 	end(&pair);
 }
 
@@ -259,35 +254,130 @@ static void drained_is_said_when_draining_and_not_before(void **state)
 	struct pair pair;
 	begin(&pair);
 	serve(&pair);
-	say(&pair, KH_CHANNEL_DRAINED, nothing);
+	say(&pair, KH_WORKER_MSG_DRAINED, nothing);
 	expect_condemned(&pair);
 
 	begin(&pair);
 	serve(&pair);
-	kh_worker_process_drain(&pair.ward);
-	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_DRAINING);
-	say(&pair, KH_CHANNEL_DRAINED, nothing);
-	kh_worker_process_receive(&pair.ward);
-	assert_true(pair.ward.drained);
+	kh_worker_process_drain(&pair.worker_process);
+	assert_int_equal(pair.worker_process.state, KH_WORKER_PROCESS_DRAINING);
+	say(&pair, KH_WORKER_MSG_DRAINED, nothing);
+	kh_worker_process_receive(&pair.worker_process);
+	assert_true(pair.worker_process.drained);
 	end(&pair);
 }
 
-/* READY twice, or one that came while a drain was under way. */
-static void ready_is_said_once(void **state)
+/* A worker that serves, and was told `count` more generations by a GO each. */
+static void serve_and_reload(struct pair *pair, uint32_t count)
+{
+	begin(pair);
+	serve(pair);
+	pair->worker_process.generation += count;
+	pair->worker_process.told = pair->worker_process.generation;
+}
+
+static void ready_is_taken_once_for_each_generation_that_was_told(void **state)
+{
+	(void)state;
+	struct pair pair;
+	serve_and_reload(&pair, 2);
+	for (uint32_t i = 1; i <= 2; i++) {
+		assert_int_equal(pair.worker_process.confirmed, GENERATION + i - 1);
+		say_ready(&pair, GENERATION + i);
+		kh_worker_process_receive(&pair.worker_process);
+		assert_int_equal(pair.worker_process.state, KH_WORKER_PROCESS_SERVING);
+		assert_int_equal(pair.worker_process.confirmed, GENERATION + i);
+	}
+	say_ready(&pair, GENERATION + 2);
+	expect_condemned(&pair);
+
+	serve_and_reload(&pair, 2);
+	say_ready(&pair, GENERATION + 2); /* for both */
+	say_ready(&pair, GENERATION + 1);
+	expect_condemned(&pair);
+}
+
+static void ready_of_a_generation_that_was_not_told_condemns(void **state)
+{
+	(void)state;
+	struct pair pair;
+	static const uint32_t others[] = { 0,	      1, GENERATION - 1, GENERATION, GENERATION + 2,
+					   UINT32_MAX };
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		serve_and_reload(&pair, 1);
+		say_ready(&pair, others[i]);
+		expect_condemned(&pair);
+		assert_int_equal(pair.worker_process.confirmed, GENERATION);
+	}
+	/* Not told yet, though the keeper has it already. */
+	serve_and_reload(&pair, 0);
+	pair.worker_process.generation++;
+	say_ready(&pair, GENERATION + 1);
+	expect_condemned(&pair);
+
+	/* Nor before the first GO. */
+	begin(&pair);
+	pair.worker_process.told = 0;
+	say_key(&pair);
+	say_ready(&pair, GENERATION);
+	expect_condemned(&pair);
+}
+
+static void a_verb_is_asked_for_when_the_one_before_is_answered(void **state)
 {
 	(void)state;
 	struct pair pair;
 	begin(&pair);
 	serve(&pair);
-	say(&pair, KH_CHANNEL_READY, nothing);
+	config->admin.n_acceptors = 1;
+	say(&pair, KH_WORKER_MSG_VERB, KH_SLICE("\1"));
+	kh_worker_process_receive(&pair.worker_process);
+	assert_int_equal(pair.worker_process.state, KH_WORKER_PROCESS_SERVING);
+	assert_int_equal(pair.worker_process.verb, KH_ADMIN_RELOAD);
+	/* A reload, whose answer waits for READY. */
+	pair.worker_process.verb_begun = true;
+	say(&pair, KH_WORKER_MSG_VERB, KH_SLICE("\1"));
 	expect_condemned(&pair);
+	config->admin.n_acceptors = 0;
+}
 
+static void ready_may_come_while_draining(void **state)
+{
+	(void)state;
+	struct pair pair;
 	begin(&pair);
 	say_key(&pair);
-	kh_worker_process_drain(&pair.ward);
-	say(&pair, KH_CHANNEL_READY, nothing);
-	kh_worker_process_receive(&pair.ward);
-	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_DRAINING);
+	kh_worker_process_drain(&pair.worker_process);
+	say_ready(&pair, GENERATION);
+	kh_worker_process_receive(&pair.worker_process);
+	assert_int_equal(pair.worker_process.state, KH_WORKER_PROCESS_DRAINING);
+	end(&pair);
+}
+
+static void ready_is_awaited_for_a_bounded_time(void **state)
+{
+	(void)state;
+	struct pair pair;
+	uint64_t now = kh_clock_mono_ms(), soon = now + KH_LIMIT_READY_MS;
+	begin(&pair);
+	pair.worker_process.confirm_ms = soon;
+	assert_true(kh_worker_process_deadline(&pair.worker_process) == soon);
+	serve(&pair);
+	assert_true(kh_worker_process_deadline(&pair.worker_process) == 0);
+	kh_worker_process_drain(&pair.worker_process);
+	assert_true(kh_worker_process_deadline(&pair.worker_process) == 0);
+	end(&pair);
+
+	/* The first of two is awaited, then the second, each that long. */
+	serve_and_reload(&pair, 2);
+	pair.worker_process.confirm_ms = now;
+	assert_true(kh_worker_process_deadline(&pair.worker_process) == now);
+	say_ready(&pair, GENERATION + 1);
+	kh_worker_process_receive(&pair.worker_process);
+	assert_in_range(kh_worker_process_deadline(&pair.worker_process), soon, soon + 10000);
+	say_ready(&pair, GENERATION + 2);
+	kh_worker_process_receive(&pair.worker_process);
+	assert_true(kh_worker_process_deadline(&pair.worker_process) == 0);
 	end(&pair);
 }
 
@@ -305,7 +395,11 @@ int main(void)
 		cmocka_unit_test(nothing_is_kept_for_signing_after_the_cut),
 		cmocka_unit_test(a_worker_that_retires_can_be_told_to_drain),
 		cmocka_unit_test(drained_is_said_when_draining_and_not_before),
-		cmocka_unit_test(ready_is_said_once),
+		cmocka_unit_test(ready_is_taken_once_for_each_generation_that_was_told),
+		cmocka_unit_test(ready_of_a_generation_that_was_not_told_condemns),
+		cmocka_unit_test(a_verb_is_asked_for_when_the_one_before_is_answered),
+		cmocka_unit_test(ready_may_come_while_draining),
+		cmocka_unit_test(ready_is_awaited_for_a_bounded_time),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

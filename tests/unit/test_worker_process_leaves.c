@@ -4,7 +4,7 @@
 /* It has a `config` of its own. */
 #include "worker_process_pair.h"
 
-static void say_str(struct pair *pair, enum kh_channel_type type, const char *str)
+static void say_str(struct pair *pair, enum kh_worker_msg_to_keeper type, const char *str)
 {
 	struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES);
@@ -20,7 +20,7 @@ static void say_want_of(struct pair *pair, uint32_t generation, const char *host
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES);
 	assert_true(kh_wire_put_str(&body, host) && kh_wire_put_u16(&body, tenant) &&
 		    kh_wire_put_u16(&body, port) && kh_wire_put_str(&body, whose));
-	assert_true(kh_channel_send(&pair->worker, KH_CHANNEL_LEAF_WANT, generation,
+	assert_true(kh_channel_send(&pair->worker, KH_WORKER_MSG_LEAF_WANT, generation,
 				    kh_buf_view(&body), NULL, 0, NULL));
 	kh_buf_fini(&body);
 }
@@ -44,7 +44,7 @@ static void a_leaf_is_signed_for_the_host_and_the_workers_key(void **state)
 	begin(&pair);
 	serve(&pair);
 	want(&pair, "api.example.com");
-	hear(&pair, KH_CHANNEL_LEAF, &message);
+	hear(&pair, KH_WORKER_MSG_LEAF, &message);
 	struct kh_wire_reader r = { .rest = message.body };
 	kh_auto_free char *host = kh_wire_str(&r);
 	struct kh_slice der = kh_wire_bytes(&r);
@@ -112,10 +112,10 @@ static void a_key_that_is_none_gives_no_leaf(void **state)
 	struct pair pair;
 	struct kh_channel_message message;
 	begin(&pair);
-	say_str(&pair, KH_CHANNEL_LEAF_KEY, "this is no SubjectPublicKeyInfo");
-	say(&pair, KH_CHANNEL_READY, nothing);
+	say_str(&pair, KH_WORKER_MSG_LEAF_KEY, "this is no SubjectPublicKeyInfo");
+	say_ready(&pair, GENERATION);
 	want(&pair, "api.example.com");
-	hear(&pair, KH_CHANNEL_LEAF, &message);
+	hear(&pair, KH_WORKER_MSG_LEAF, &message);
 	struct kh_wire_reader r = { .rest = message.body };
 	free(kh_wire_str(&r));
 	assert_int_equal(kh_wire_bytes(&r).len, 0);
@@ -131,18 +131,18 @@ static void signatures_are_bounded(void **state)
 	struct kh_channel_message message;
 	begin(&pair);
 	serve(&pair);
-	pair.ward.signer.refusals.tokens = 3;
+	pair.worker_process.signer.refusals.tokens = 3;
 	unsigned signatures = 0;
 	for (int i = 0; i < 10; i++) {
-		pair.ward.signer.refusals.tokens_ms = kh_clock_mono_ms();
-		double before = pair.ward.signer.refusals.tokens;
+		pair.worker_process.signer.refusals.tokens_ms = kh_clock_mono_ms();
+		double before = pair.worker_process.signer.refusals.tokens;
 		want(&pair, "api.example.com");
-		hear(&pair, KH_CHANNEL_LEAF, &message);
+		hear(&pair, KH_WORKER_MSG_LEAF, &message);
 		struct kh_wire_reader r = { .rest = message.body };
 		free(kh_wire_str(&r));
 		bool signed_one = kh_wire_bytes(&r).len > 0;
 		signatures += signed_one;
-		pair.ward.signer.refusals.tokens =
+		pair.worker_process.signer.refusals.tokens =
 			before - (signed_one ? 1 : 0); /* time stands still */
 	}
 	assert_int_equal(signatures, 3);
@@ -155,7 +155,7 @@ static long life_of(struct pair *pair)
 	struct kh_channel_message message;
 	int days = 0, seconds = 0;
 	assert_int_equal(kh_channel_receive(&pair->worker, false, &message), KH_CHANNEL_GOT);
-	assert_int_equal(message.type, KH_CHANNEL_LEAF);
+	assert_int_equal(message.type, KH_WORKER_MSG_LEAF);
 	struct kh_wire_reader r = { .rest = message.body };
 	free(kh_wire_str(&r));
 	struct kh_slice der = kh_wire_bytes(&r);
@@ -203,7 +203,7 @@ static void a_leaf_lives_a_day_for_a_host_of_a_rule_and_ten_minutes_for_others(v
 	serve(&pair);
 	for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
 		say_want(&pair, wants[i].generation, wants[i].host, wants[i].tenant, wants[i].port);
-		kh_worker_process_receive(&pair.ward);
+		kh_worker_process_receive(&pair.worker_process);
 		long life = life_of(&pair), most = wants[i].allowed ? 24 * 3600 : 10 * 60;
 		if (life > most || life < most - 60)
 			fail_msg("%zu: %s lives %ld s", i, wants[i].host, life);
@@ -223,16 +223,16 @@ static void leaves_for_hosts_of_no_rule_leave_the_others_theirs(void **state)
 			   "  a: { rules: [ { allow: 'https://api.example.com' } ] }\n");
 	begin(&pair);
 	serve(&pair);
-	pair.ward.signer.refusals.tokens = -1e9;
+	pair.worker_process.signer.refusals.tokens = -1e9;
 	for (int i = 0; i < 3; i++) {
 		struct kh_channel_message message;
 		want(&pair, "no-rule.example.com");
-		hear(&pair, KH_CHANNEL_LEAF, &message);
+		hear(&pair, KH_WORKER_MSG_LEAF, &message);
 		struct kh_wire_reader r = { .rest = message.body };
 		free(kh_wire_str(&r));
 		assert_int_equal(kh_wire_bytes(&r).len, 0);
 		want(&pair, "api.example.com");
-		kh_worker_process_receive(&pair.ward);
+		kh_worker_process_receive(&pair.worker_process);
 		assert_true(life_of(&pair) > 3600);
 	}
 	end(&pair);
@@ -245,7 +245,7 @@ static const struct kh_ca *signer_of(struct pair *pair, struct kh_ca *const *cas
 {
 	struct kh_channel_message message;
 	const struct kh_ca *found = NULL;
-	hear(pair, KH_CHANNEL_LEAF, &message);
+	hear(pair, KH_WORKER_MSG_LEAF, &message);
 	struct kh_wire_reader r = { .rest = message.body };
 	free(kh_wire_str(&r));
 	struct kh_slice der = kh_wire_bytes(&r);
@@ -276,7 +276,7 @@ static void a_tenants_leaf_is_signed_by_its_own_ca(void **state)
 	struct kh_ca *cas[] = { kh_ca_new(NULL), kh_ca_new(NULL), ca };
 	begin(&pair);
 	serve(&pair);
-	pair.ward.tenant_cas = (struct kh_tenant_cas){ .list = cas, .n = 2 };
+	pair.worker_process.tenant_cas = (struct kh_tenant_cas){ .list = cas, .n = 2 };
 	for (uint16_t index = 0; index < 3; index++) {
 		say_want_of(&pair, GENERATION, "api.example.com", index, 443, "a");
 		assert_ptr_equal(signer_of(&pair, cas, 3), cas[0]);
@@ -322,27 +322,28 @@ static void a_worker_that_reads_slowly_does_not_keep_the_keeper(void **state)
 	int least = 1;
 	begin(&pair);
 	serve(&pair);
-	assert_return_code(
-		setsockopt(pair.ward.channel.fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least)), 0);
+	assert_return_code(setsockopt(pair.worker_process.channel.fd, SOL_SOCKET, SO_SNDBUF, &least,
+				      sizeof(least)),
+			   0);
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, 256);
 	assert_true(kh_wire_put_str(&body, "api.example.com") && kh_wire_put_u16(&body, 0) &&
 		    kh_wire_put_u16(&body, 443) && kh_wire_put_str(&body, ""));
 	for (int i = 0; i < ASKED; i++)
-		say(&pair, KH_CHANNEL_LEAF_WANT, kh_buf_view(&body));
+		say(&pair, KH_WORKER_MSG_LEAF_WANT, kh_buf_view(&body));
 	struct slow_reader reader = { &pair, ASKED };
 	assert_int_equal(pthread_create(&thread, NULL, read_slowly, &reader), 0);
 	uint64_t began = kh_clock_mono_ms(), longest = 0;
 	for (uint64_t before = began; kh_clock_mono_ms() - began < 1500;) {
-		kh_worker_process_receive(&pair.ward);
+		kh_worker_process_receive(&pair.worker_process);
 		uint64_t now = kh_clock_mono_ms();
 		longest = now - before > longest ? now - before : longest;
 		before = now;
 	}
 	assert_true(longest < 1000);
-	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_SERVING);
-	while (kill(pair.ward.pid, 0) == 0 && kh_clock_mono_ms() - began < 20000) {
-		kh_worker_process_receive(&pair.ward);
+	assert_int_equal(pair.worker_process.state, KH_WORKER_PROCESS_SERVING);
+	while (kill(pair.worker_process.pid, 0) == 0 && kh_clock_mono_ms() - began < 20000) {
+		kh_worker_process_receive(&pair.worker_process);
 		if (pthread_tryjoin_np(thread, NULL) == 0)
 			break;
 		(void)usleep(1000);

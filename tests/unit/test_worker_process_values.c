@@ -8,7 +8,7 @@ static void want_value(struct pair *pair, uint32_t generation, const struct kh_c
 	struct kh_buf body;
 	kh_buf_init(&body, 1024);
 	assert_true(kh_credential_ref_put(&body, want) && kh_wire_put_u64(&body, 1));
-	assert_true(kh_channel_send(&pair->worker, KH_CHANNEL_CREDENTIAL_WANT, generation,
+	assert_true(kh_channel_send(&pair->worker, KH_WORKER_MSG_CREDENTIAL_WANT, generation,
 				    kh_buf_view(&body), NULL, 0, NULL));
 	kh_buf_fini(&body);
 }
@@ -26,7 +26,7 @@ static void a_value_crosses_as_a_page_of_its_own(void **state)
 	begin(&pair);
 	serve(&pair);
 	want_credential(&pair, GENERATION, 0);
-	hear(&pair, KH_CHANNEL_CREDENTIAL, &message);
+	hear(&pair, KH_WORKER_MSG_CREDENTIAL, &message);
 	assert_int_equal(message.n_fds, 1);
 	struct kh_wire_reader r = { .rest = message.body };
 	struct kh_credential_ref want;
@@ -55,7 +55,7 @@ static void a_missing_value_is_said_to_be_missing(void **state)
 	begin(&pair);
 	serve(&pair);
 	want_credential(&pair, GENERATION, 1);
-	hear(&pair, KH_CHANNEL_CREDENTIAL, &message);
+	hear(&pair, KH_WORKER_MSG_CREDENTIAL, &message);
 	assert_int_equal(message.n_fds, 0);
 	struct kh_wire_reader r = { .rest = message.body };
 	struct kh_credential_ref want;
@@ -89,8 +89,8 @@ static void an_index_is_taken_for_its_own_configuration_only(void **state)
 	serve(&pair);
 	want_credential(&pair, GENERATION - 1, 0);
 	want_credential(&pair, GENERATION - 1, 999);
-	kh_worker_process_receive(&pair.ward);
-	assert_int_equal(pair.ward.state, KH_WORKER_PROCESS_SERVING);
+	kh_worker_process_receive(&pair.worker_process);
+	assert_int_equal(pair.worker_process.state, KH_WORKER_PROCESS_SERVING);
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_AGAIN);
 	/* One that the keeper has not made yet was never told to a worker. */
 	want_credential(&pair, GENERATION + 1, 0);
@@ -136,7 +136,7 @@ static void a_value_for_a_part_is_refused_where_there_are_no_parts(void **state)
 	serve(&pair);
 	want_value(&pair, GENERATION,
 		   &(struct kh_credential_ref){ 0, KH_NO_TENANT, KH_SLICE("owner/repo") });
-	hear(&pair, KH_CHANNEL_CREDENTIAL, &message);
+	hear(&pair, KH_WORKER_MSG_CREDENTIAL, &message);
 	assert_int_equal(message.n_fds, 0);
 	struct kh_wire_reader r = { .rest = message.body };
 	struct kh_credential_ref want;

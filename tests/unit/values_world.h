@@ -11,6 +11,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/clock.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/worker_messages.h>
 #include <keyhole/loop/values.h>
 
 static uint64_t mono_ms, wall_ms;
@@ -58,8 +59,9 @@ static inline int set_up(void **state)
 	listener_stats.number = 1;
 	other.number = 2;
 	asker = &listener_stats;
-	if (!kh_channel_pair(fds, NULL) || !kh_channel_init(&worker.channel, fds[0], NULL) ||
-	    !kh_channel_init(&keeper, fds[1], NULL))
+	if (!kh_channel_pair(fds, NULL) ||
+	    !kh_channel_init(&worker.channel, fds[0], KH_WORKER_MSG_TO_WORKER_SET, NULL) ||
+	    !kh_channel_init(&keeper, fds[1], KH_WORKER_MSG_TO_KEEPER_SET, NULL))
 		return -1;
 	pthread_mutex_init(&gen.lock, NULL);
 	gen.number = GENERATION;
@@ -130,7 +132,7 @@ static inline void expect_question(const struct kh_credential_ref *want)
 		return;
 	}
 	assert_int_equal(status, KH_CHANNEL_GOT);
-	assert_int_equal(message.type, KH_CHANNEL_CREDENTIAL_WANT);
+	assert_int_equal(message.type, KH_WORKER_MSG_CREDENTIAL_WANT);
 	assert_int_equal(message.ref, GENERATION);
 	struct kh_wire_reader r = { .rest = message.body };
 	assert_true(kh_credential_ref_take(&r, &got));
@@ -168,8 +170,8 @@ static inline void answer(struct kh_credential_ref want, const char *value, uint
 		    kh_wire_put_u32(&body, value ? (uint32_t)strlen(value) : 0) &&
 		    kh_wire_put_u64(&body, expires_ms) &&
 		    kh_wire_put_str(&body, value ? NULL : "none"));
-	assert_true(kh_channel_send(&keeper, KH_CHANNEL_CREDENTIAL, GENERATION, kh_buf_view(&body),
-				    &fd, fd >= 0 ? 1 : 0, NULL));
+	assert_true(kh_channel_send(&keeper, KH_WORKER_MSG_CREDENTIAL, GENERATION,
+				    kh_buf_view(&body), &fd, fd >= 0 ? 1 : 0, NULL));
 	assert_int_equal(kh_channel_receive(&worker.channel, false, &message), KH_CHANNEL_GOT);
 	assert_true(kh_values_came(&worker, &message));
 	kh_channel_message_close(&message);
@@ -182,7 +184,7 @@ static inline void say_stale_of(struct kh_credential_ref want, bool whole)
 	struct kh_buf body;
 	kh_buf_init(&body, 128);
 	assert_true(kh_wire_put_u8(&body, whole) && kh_credential_ref_put(&body, &want));
-	const struct kh_channel_message message = { .type = KH_CHANNEL_CREDENTIAL_STALE,
+	const struct kh_channel_message message = { .type = KH_WORKER_MSG_CREDENTIAL_STALE,
 						    .ref = GENERATION,
 						    .body = kh_buf_view(&body) };
 	assert_true(kh_values_stale(&worker, &message));

@@ -4,11 +4,11 @@
 
 #include <keyhole/loop/worker.h>
 
-/* ADMIN: the doors that are open from now on. Without any at first no thread is started; without
- * any later those that were are shut. */
+/* ADMIN: the acceptors that are open from now on. Without any at first no thread is started;
+ * without any later those that were are shut. */
 bool kh_admin_take_acceptors(struct kh_worker *worker, struct kh_channel_message *message,
 			     struct kh_err *err);
-/* Its thread: once the worker is locked in. Does nothing where there are no doors. */
+/* Its thread: once the worker is locked in. Does nothing where there are no acceptors. */
 bool kh_admin_start(struct kh_worker *worker, struct kh_err *err);
 /* FACTS and VERB_DONE. Return: false when it is not what a keeper sends. */
 bool kh_admin_take_facts(struct kh_worker *worker, const struct kh_channel_message *message);
@@ -22,7 +22,9 @@ void kh_admin_dynamic_sandbox_is_gone(struct kh_worker *worker, uint32_t ref,
 				      const struct kh_listener_stats *listener_stats);
 /* The generation in force is another one. */
 void kh_admin_reload(struct kh_worker *worker);
-/* Another process serves from here on: the doors are its own. */
+/* Its thread accepts where the last ADMIN said, and nowhere else. */
+bool kh_admin_has_taken(const struct kh_worker *worker);
+/* Another process serves from here on: the acceptors are its own. */
 void kh_admin_retire(struct kh_worker *worker);
 /* Ends the thread, whatever is under way, and frees all of it: the event threads' numbers are about
  * to go. */

@@ -197,6 +197,10 @@ struct kh_audit_close {
 	const char *detail;	 /* one escaped line, or NULL */
 	const char *limit;	 /* that was reached: "tenant acme: requests 600/min" */
 	const char *would_limit; /* and only observed, when it was open already */
+	/* Likewise the reason, and the rule's text, where its address said so; the credential that
+	 * the open record names did not go in. */
+	const char *would_deny, *would_rule;
+	bool withheld;
 	const char *
 		placeholders; /* that were in the content: names of credentials, joined by commas */
 	uint64_t up_bytes, down_bytes; /* content, as framed out */
@@ -247,12 +251,17 @@ struct kh_verify_report {
 	uint64_t lines, opens, closes, denials, recovered;
 	uint64_t counted;	  /* denials that were only counted */
 	uint64_t starts, aborted; /* lives of the writer; opens that an earlier life left */
-	uint64_t unclosed;	  /* opens without an end: alive, or cut off */
+	uint64_t unclosed;	  /* ids that were opened and not ended: alive, or cut off */
 	uint64_t last_seq;
-	char head[65];	   /* hash of the last line, hex */
-	uint64_t bad_line; /* from 1; 0 when ok */
-	char problem[256]; /* "line 7: changed (its hash does not fit)" … */
-	uint64_t reopened; /* opens of an id that was open already */
+	char head[65];	       /* hash of the last line, hex */
+	uint64_t bad_line;     /* from 1; 0 when ok */
+	char problem[256];     /* "line 7: changed (its hash does not fit)" … */
+	uint64_t reopened;     /* opens of an id that was open already */
+	uint64_t unmatched;    /* ends of an id that was not open */
+	uint64_t crowded_line; /* from here on more were open than have names; 0: never */
+	/* Records of events that this version does not write: how many, and the first. */
+	uint64_t unknown, unknown_line;
+	char unknown_event[64];
 	/* Where it is broken: how many parts of it hold by themselves, and the first of them. The
 	 * last one has the last place. */
 	uint64_t n_parts;
@@ -273,5 +282,23 @@ bool kh_journal_verify(int fd, struct kh_verify_report *report, struct kh_err *e
  */
 bool kh_verify_segment(int fd, const struct kh_verify_report *next, struct kh_verify_report *report,
 		       struct kh_err *err);
+
+/* Where a line stands, by the same reading as kh_journal_verify's. */
+enum kh_journal_place {
+	KH_JOURNAL_RECORD,    /* a record of the journal */
+	KH_JOURNAL_RECOVERED, /* another, by which all pieces apart since the last record were torn
+			       */
+	KH_JOURNAL_APART,     /* neither; torn if a KH_JOURNAL_RECOVERED is next, else broken */
+	KH_JOURNAL_BROKEN,    /* the same, and no record can explain it any more */
+};
+struct kh_journal_piece {
+	enum kh_journal_place place;
+	uint64_t line;	       /* from 1 */
+	struct kh_slice bytes; /* without the newline; until the callback returns */
+	bool ends;	       /* a newline ends it; a line of any length may come in pieces */
+};
+/* Every piece of the file, in order. Return: false when it can't be read. */
+bool kh_journal_read(int fd, void (*take)(void *context, const struct kh_journal_piece *piece),
+		     void *context, struct kh_err *err);
 
 #endif

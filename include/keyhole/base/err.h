@@ -72,7 +72,8 @@
 	X(DRAINING, 503, "proxy_internal_response", "draining") \
 	X(DOWN_TLS, 0, "tls_protocol_error", "sandbox_tls") \
 	X(DOWN_CLOSED, 0, "connection_terminated", "sandbox_closed") \
-	X(ABORTED, 0, "connection_terminated", "aborted")
+	X(ABORTED, 0, "connection_terminated", "aborted") \
+	X(DECIDED_ANEW, 0, "", "decided_anew")
 
 enum kh_err_code {
 #define KH_ERR_ENUM(code, status, token, reason) KH_ERR_##code,
@@ -118,6 +119,9 @@ bool kh_err_openssl(struct kh_err *err, enum kh_err_code code, const char *fmt, 
 #endif
 
 int kh_err_status(enum kh_err_code code);
+/* Did keyhole refuse it by the operator's policy (rules, addresses, limits that clear late)? Else
+ * something failed, or the limit or login that is missing has a status of its own. */
+bool kh_err_is_policy(enum kh_err_code code);
 const char *kh_err_proxy_status(enum kh_err_code code);
 const char *kh_err_reason(enum kh_err_code code);
 

@@ -1,5 +1,4 @@
-/* escape.h - the one listener_stats that bytes of a sandbox or an upstream pass before they are
- * shown */
+/* escape.h - the one escaper that bytes of a sandbox or an upstream pass before they are shown */
 #ifndef KEYHOLE_BASE_ESCAPE_H
 #define KEYHOLE_BASE_ESCAPE_H
 
@@ -14,8 +13,8 @@
 enum { KH_ESC_MAX_BYTES = 256 };
 const char *kh_esc(struct kh_slice s);
 const char *kh_esc_str(const char *str);
-/* The last listener_stats of a finished line of our own, in place: what kh_utf8_is_unseen and bytes
- * that are not UTF-8 become '?'. */
+/* The last check of a finished line of our own, in place: what kh_utf8_is_unseen and bytes that are
+ * not UTF-8 become '?'. */
 void kh_esc_clean(char *text);
 
 /*

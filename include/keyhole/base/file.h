@@ -66,4 +66,8 @@ char *kh_path_join(const char *folder, const char *path);
 /* Heap, formatted. Return: NULL without memory. */
 char *kh_strf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Bytes of a name before ".N", 12 or more digits, or ".N.M": what a segment of a journal has after
+ * the journal's name. All of it where it has none. */
+size_t kh_file_stem_len(struct kh_slice name);
+
 #endif

@@ -34,8 +34,8 @@ enum {
 	/* What a value is narrowed to ("owner/repo"): the sandbox's words, kept with the value. */
 	KH_LIMIT_SCOPE_BYTES = 256,
 	/* Values of one credential that the worker keeps, and the keeper makes: sandboxes that name
-	   a scope after the other, each with a secret page of its own. share.h says who gives one
-	   up. */
+	   a scope after the other, each with a secret page of its own. fair_share.h says who gives
+	   one up. */
 	KH_LIMIT_SCOPES = 512,
 	/* Of those, asked for by one sandbox and not answered yet: one that names scopes while the
 	   token endpoint hangs, and leaves no place to others. */
@@ -44,6 +44,12 @@ enum {
 	   endpoint allows an hour (of GitHub's Apps it is 5,000), and the keeper's processes. */
 	KH_LIMIT_SCOPE_QUESTIONS_BURST = 128,
 	KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND = 1,
+	/* Former secrets that are known in what leaves, of one credential (and tenant) and in all:
+	   values that change without end, each with a secret page and fingerprints of its own. And
+	   how long a token counts after its end, for clocks that differ. */
+	KH_LIMIT_FORMER_SECRETS = 16,
+	KH_LIMIT_FORMER_SECRETS_ALL = 256,
+	KH_LIMIT_FORMER_SECRET_MS = 10 * 60 * 1000,
 	/* Children of the keeper that bring values, at a time: commands, which only the
 	   configuration names, and fetchers, of one sandbox's scopes and in all. (One credential's
 	   have half of what is left: an endpoint that hangs.) */
@@ -104,6 +110,9 @@ enum {
 	   of the time that passes is given back. And once the keeper is told to end. */
 	KH_LIMIT_CHANNEL_PATIENCE_MS = 10 * 1000,
 	KH_LIMIT_CHANNEL_ENDING_MS = 1000,
+	/* Until a worker says READY after GO: one that stays under rules that are no longer in
+	   force. Reading a long journal takes its time at a start, hanging does not. */
+	KH_LIMIT_READY_MS = 60 * 1000,
 
 	/* Request or response line: a client that never ends its line. */
 	KH_LIMIT_LINE_BYTES = 16 * 1024,
@@ -229,9 +238,11 @@ enum {
 	KH_LIMIT_WRONG_TOKENS_BURST = 100,
 	KH_TOKEN_LEAST_BYTES = 16,
 
-	/* Places of one request's head that are held against the fingerprints of real values, one
-	   by one: a head that is made of what nearly is one costs time, and tells by it. */
+	/* Places of one request's head that are held against the fingerprints of real values, and
+	   of these so many whose 16 bytes and length agree, so that the digest is made. A request
+	   takes the time of as many, whether it has them or not. */
 	KH_LIMIT_CANDIDATES = 64,
+	KH_LIMIT_CANDIDATE_DIGESTS = 16,
 	/* Requests of one sandbox that would have left but for a real value in them: each says that
 	   a guess was right. Beyond these nothing of the sandbox leaves until one is given back. */
 	KH_LIMIT_RECOGNITIONS_BURST = 32,
@@ -324,9 +335,15 @@ enum {
 	KH_LIMIT_CHILD_LOG_BYTES = 1024 * 1024,
 	KH_LIMIT_CHILD_LOG_PACE_BYTES = 256 * 1024,
 
+	/* Threads and processes of the uid that root's workers and fetchers have: one that was
+	   taken over could use up every process id of the host. A host with many processors has
+	   some hundred threads in each worker, and there are two during a handover. */
+	KH_LIMIT_LOCKIN_TASKS = 4096,
+
 	/* The admin socket and the port for metrics: connections of each kind of caller at a time
 	   (root and the daemon's own user; users who may see tenants; anybody else; TCP), so that
-	   none of them shuts another one out. Those who may add sandboxes have more: as many
+	   none of them shuts another one out. When they are taken, the user who has the most gives
+	   one up to another user who has fewer. Those who may add sandboxes have more: as many
 	   launchers ask at once as sandboxes start at once. */
 	KH_LIMIT_ADMIN_CONNECTIONS = 32,
 	KH_LIMIT_ADMIN_LAUNCHERS = 256,
@@ -406,6 +423,10 @@ enum {
 	   launcher for ever). */
 	KH_LIMIT_SANDBOX_OUTPUT_MS = 30 * 1000,
 
+	/* Lines that are kept until nobody waits for us (kh_log_hold): bytes (an agent that has
+	   thousands of files set aside). */
+	KH_LIMIT_LOG_HELD_BYTES = 256 * 1024,
+
 	/* A sandbox's start: milliseconds from when an engine's program is started until the
 	   command runs, and for each thing that docker is asked for before (a program that hangs, a
 	   daemon that does not answer). Generous: many may start at once, and nothing is pulled
@@ -427,7 +448,8 @@ enum {
 	   compared, a git configuration or a link, is read so far. LINKED: files with several names
 	   that are noted (an agent may make as many as it likes); fewer than LINKED_MOUNTS of those
 	   that have a name outside of the workspace are read-only, one mount each. INLETS: folders
-	   in node_modules or .git to which links elsewhere lead. */
+	   in node_modules or .git to which links elsewhere lead. LEADS: folders that one file of
+	   git's names (a list of alternates) and that are followed. */
 	KH_LIMIT_SURVEY_ENTRIES = 4 * 1000 * 1000,
 	KH_LIMIT_SURVEY_DEPTH = 200,
 	KH_LIMIT_SURVEY_PATH_BYTES = 4000,
@@ -437,12 +459,16 @@ enum {
 	KH_LIMIT_TRIAL_MS = 30 * 1000,
 	KH_LIMIT_SURVEY_MASKS = 1024,
 	KH_LIMIT_SURVEY_INLETS = 4096,
+	KH_LIMIT_SURVEY_LEADS = 1024,
 	/* What is set aside on another file system is copied, without its holes; more than that is
 	   made harmless where it is. */
 	KH_LIMIT_MOVE_BYTES = 1024 * 1024 * 1024,
 	KH_LIMIT_SURVEY_LINKED = 1000 * 1000,
 	KH_LIMIT_SURVEY_LINKED_MOUNTS = 64,
 	KH_LIMIT_SURVEY_FILE_BYTES = 1024 * 1024,
+	/* git's index, of about a million files. An agent can make a larger one, which is set
+	   aside: it is read into memory. */
+	KH_LIMIT_SURVEY_INDEX_BYTES = 256 * 1024 * 1024,
 	/* Until others have started or ended a sandbox in a workspace: one at a time. */
 	KH_LIMIT_WORKSPACE_LOCK_MS = 90 * 1000,
 
@@ -459,7 +485,8 @@ enum {
 	/* A workspace under review: entries of a tree that is looked at, and folders in each other
 	   (an agent that makes millions, or digs); changes that are listed one by one; bytes of a
 	   file whose lines are compared, and of such a comparison; bytes and refs of a bundle of
-	   commits, and milliseconds that git may take to make it. READS: paths that git and other
+	   commits, and milliseconds that git may take to make it; new commits of a ref whose names
+	   are looked at, and bytes of the list of these. READS: paths that git and other
 	   tools of the host read there, with which each change is compared (an agent whose changes
 	   were taken over earlier). */
 	KH_LIMIT_REVIEW_ENTRIES = 4 * 1024 * 1024,
@@ -469,6 +496,7 @@ enum {
 	KH_LIMIT_REVIEW_DIFF_BYTES = 16 * 1024 * 1024,
 	KH_LIMIT_REVIEW_BUNDLE_BYTES = 1024 * 1024 * 1024,
 	KH_LIMIT_REVIEW_REFS = 1024,
+	KH_LIMIT_REVIEW_COMMITS = 16 * 1024,
 	KH_LIMIT_REVIEW_NAMES_BYTES = 64 * 1024 * 1024,
 	KH_LIMIT_REVIEW_READS = 4096,
 	KH_LIMIT_REVIEW_BUNDLE_MS = 10 * 60 * 1000,

@@ -19,6 +19,19 @@ void kh_log_set_role(const char *role);
  */
 void kh_log(enum kh_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * From here on no line is written but kept, until kh_log_release has been called as often: nobody
+ * has to read for us to go on (a lock that others wait for, work that must be done whatever becomes
+ * of a terminal). Lines beyond KH_LIMIT_LOG_HELD_BYTES are counted, and the count is said. A child
+ * that is forked meanwhile writes at once. For programs of one thread.
+ */
+void kh_log_hold(void);
+void kh_log_release(void);
+/* However often it has been held. */
+void kh_log_release_all(void);
+/* A whole line as it is, in the order of the others. */
+void kh_log_line(const char *line, size_t len);
+
 #define kh_log_error(...) kh_log(KH_LOG_ERROR, __VA_ARGS__)
 #define kh_log_warn(...) kh_log(KH_LOG_WARN, __VA_ARGS__)
 #define kh_log_info(...) kh_log(KH_LOG_INFO, __VA_ARGS__)

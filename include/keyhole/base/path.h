@@ -37,4 +37,24 @@ bool kh_path_slashed(struct kh_slice normal, struct kh_buf *out, bool *differs);
  */
 bool kh_path_decoded(struct kh_slice normal, struct kh_buf *out, bool *differs);
 
+/*
+ * What a server makes of a path if it decodes that before it takes the query off: the path ends at
+ * an escaped '?' or '#' (in any spelling), and what follows is a query. Views, each path once.
+ */
+enum { KH_PATH_CUTS = 6 }; /* three readings, each up to its first '?' or its first '#' */
+struct kh_path_cuts {
+	size_t n;
+	struct kh_path_cut {
+		struct kh_slice path, query;
+	} list[KH_PATH_CUTS];
+	struct kh_slice query; /* all that follows the first mark, decoded: kh_path_cut_query */
+};
+
+/* Appends what follows the first mark in a normal form, with every escape undone, and '&' for each
+ * further mark. *cut is false, and nothing is appended, where there is no mark. As above otherwise.
+ */
+bool kh_path_cut_query(struct kh_slice normal, struct kh_buf *out, bool *cut);
+/* Adds where one reading of the path may be cut. */
+void kh_path_cuts_add(struct kh_path_cuts *cuts, struct kh_slice path);
+
 #endif

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -39,6 +40,32 @@ static inline void kh_rights_attach(struct msghdr *msg, union kh_rights *room, c
 	memcpy(CMSG_DATA(header), fds, sizeof(int) * n);
 }
 
+/* The kernel counts what is under way for all processes of a user, and refuses a sender when the
+ * count is above the sender's own limit of descriptors. So a command, whose hard limit is lower
+ * than ours (src/init/command.c), can't have so many under way that we may send none. */
+static inline ssize_t kh_rights_sendmsg(int to, const struct msghdr *msg, int flags)
+{
+	struct rlimit was, raised;
+	ssize_t sent;
+	do
+		sent = sendmsg(to, msg, flags | MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent >= 0 || errno != ETOOMANYREFS || getrlimit(RLIMIT_NOFILE, &was) != 0)
+		return sent;
+	raised = (struct rlimit){ .rlim_cur = was.rlim_max, .rlim_max = was.rlim_max };
+	if (was.rlim_cur >= was.rlim_max || setrlimit(RLIMIT_NOFILE, &raised) != 0) {
+		errno = ETOOMANYREFS;
+		return -1;
+	}
+	do
+		sent = sendmsg(to, msg, flags | MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	int why = errno;
+	(void)setrlimit(RLIMIT_NOFILE, &was);
+	errno = why;
+	return sent;
+}
+
 /*
  * Sends a message with n descriptors (0: none), whole or not at all. flags: as sendmsg has them;
  * MSG_NOSIGNAL is added. Return: false with errno.
@@ -60,11 +87,7 @@ static inline bool kh_rights_send(int to, const void *message, size_t len, const
 	}
 	if (n > 0)
 		kh_rights_attach(&msg, &room, fds, n);
-	ssize_t sent;
-	do
-		sent = sendmsg(to, &msg, flags | MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	return sent == (ssize_t)len;
+	return kh_rights_sendmsg(to, &msg, flags) == (ssize_t)len;
 }
 
 /*

@@ -61,6 +61,6 @@ const char *kh_secret_backing(void);
  */
 bool kh_wipe_libraries(bool but_records);
 /* Overwrites; never optimised away. */
-void kh_wipe(void *bytes, size_t len);
+void kh_secret_wipe(void *bytes, size_t len);
 
 #endif

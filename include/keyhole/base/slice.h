@@ -65,6 +65,8 @@ static inline struct kh_slice kh_slice_sub(struct kh_slice s, size_t from, size_
 
 /* Without leading and trailing SP and HTAB (OWS of RFC 9110). */
 struct kh_slice kh_slice_trim(struct kh_slice s);
+/* Without the line ends at its end. */
+struct kh_slice kh_slice_chomp(struct kh_slice s);
 /* A terminated copy on the heap. Return: NULL without memory or when the view holds a NUL. */
 char *kh_slice_dup(struct kh_slice s);
 /* Decimal digits only, at least one, no sign, no overflow. Return: false otherwise. */

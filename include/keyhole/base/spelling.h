@@ -49,11 +49,27 @@ bool kh_spelling_is_parameter(struct kh_slice parameter, struct kh_slice name);
 /* And for one that is decoded already, as a member of JSON. */
 bool kh_spelling_is_member(struct kh_slice member, struct kh_slice name);
 
+/*
+ * Values of fields. Some servers trim blanks beyond ASCII as well (in UTF-8 or Latin-1), take
+ * quotes off and what a '\\' escapes for itself, and leave out the parameters that follow a ';'.
+ */
+struct kh_character kh_spelling_in_field(struct kh_slice value, size_t at);
+/* How much of a value is read: all, up to its parameters, or, as some read a media type, up to a
+ * blank as well. */
+enum kh_value_end { KH_VALUE_WHOLE = 0, KH_VALUE_TO_PARAMETERS, KH_VALUE_TO_BLANK };
+/* That part of it, without blanks and quotes around it. */
+struct kh_slice kh_spelling_of_value(struct kh_slice value, enum kh_value_end end);
+/* Is the value, or a part of a list, that word to some server? Is the word anywhere in it? */
+bool kh_spelling_is_value(struct kh_slice value, struct kh_slice word);
+bool kh_spelling_has_word(struct kh_slice value, struct kh_slice word);
+
 /* A parameter's name decoded, for those who compare it with many: without what stands around it or
  * behind a NUL. What does not fit into `room` is left out. Return: bytes written. */
 size_t kh_spelling_of_parameter(struct kh_slice parameter, char *out, size_t room);
 /* What kh_spelling_is_parameter says, of a name that is decoded so. */
 bool kh_spelling_is_decoded(struct kh_slice decoded, struct kh_slice name);
+/* Bytes before a decoded parameter's name that some servers take off: brackets, `!`, blanks. */
+size_t kh_spelling_front(struct kh_slice decoded);
 /* A whole text in that form, for those who look for a word anywhere in it: nothing around it or
  * after a NUL is left out. Escapes are undone; a '+' is itself. */
 size_t kh_spelling_of_text(struct kh_slice text, char *out, size_t room);

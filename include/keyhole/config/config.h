@@ -37,6 +37,7 @@ enum kh_host_match {
 	KH_MATCH_SUFFIX, /* "*.example.com": `host` is example.com; one label or more in front */
 	KH_MATCH_ANY,	 /* "**" */
 	KH_MATCH_RANGE,	 /* an address or CIDR: `range` */
+	KH_MATCH_KINDS,
 };
 
 struct kh_host_pattern {
@@ -78,6 +79,7 @@ enum kh_condition_kind {
 	KH_CONDITION_HEADER,	   /* a field; its name is in lower case */
 	KH_CONDITION_CONTENT_TYPE, /* the media type, without its parameters; no name */
 	KH_CONDITION_MODEL,	   /* the model that it is for (model.h); no name */
+	KH_CONDITION_KINDS,
 };
 
 struct kh_condition {
@@ -127,9 +129,14 @@ enum kh_quota_kind {
 	KH_QUOTA_CONNECTIONS, /* from sandboxes, at a time */
 	KH_QUOTA_MAX_BODY,
 	KH_QUOTA_TUNNEL_LIFETIME,
+	KH_QUOTA_KINDS,
 };
 /* "requests", "bytes_up" …: the key under `limits`. */
 const char *kh_quota_name(enum kh_quota_kind kind);
+/* Is it so much in a period (struct kh_rate)? */
+bool kh_quota_is_rate(enum kh_quota_kind kind);
+/* Is it so many at a time? */
+bool kh_quota_is_places(enum kh_quota_kind kind);
 
 /* So much in a period: a bucket that holds `burst` and fills again at that speed. */
 struct kh_rate {
@@ -150,6 +157,8 @@ bool kh_value_size(struct kh_slice text, uint64_t *out_bytes);
 enum { KH_VALUE_BYTES = 32 };
 const char *kh_value_show_duration(uint64_t ms, char out[KH_VALUE_BYTES]);
 const char *kh_value_show_size(uint64_t bytes, char out[KH_VALUE_BYTES]);
+/* As the values of that kind are written: a number, a size or a duration. */
+const char *kh_quota_show(enum kh_quota_kind kind, uint64_t value, char out[KH_VALUE_BYTES]);
 
 /* `limits` of the site, a tenant, a sandbox or a rule. */
 struct kh_limits {
@@ -161,9 +170,11 @@ struct kh_limits {
 	uint32_t tunnel_lifetime_ms;
 	uint64_t max_body;
 	/* Of each kind that is there; a rate has its own. */
-	struct kh_where where[KH_QUOTA_TUNNEL_LIFETIME + 1];
+	struct kh_where where[KH_QUOTA_KINDS];
 };
 void kh_limits_free(struct kh_limits *limits);
+/* Of a kind without a period: its value; 0: there is no such limit. */
+uint64_t kh_limits_value(const struct kh_limits *limits, enum kh_quota_kind kind);
 
 /* What few rules have. */
 struct kh_rule_more {
@@ -244,14 +255,14 @@ struct kh_credential_config {
 	bool shared_host; /* strangers have names or paths at its hosts, and that is meant. Not in
 			     the snapshot */
 	bool allow_short; /* a value of fewer than KH_SECRET_LEAST_BYTES is taken */
-	/* In the sandbox: the variable that clients look for, and what the stand-in looks like: a
-	 * prefix
+	/* In the sandbox: the variable that clients look for, and what the placeholder looks like:
+	 * a prefix
 	 * ("sk-ant-api03-"); random characters of `placeholder_alphabet` follow up to the real
 	 * length. */
 	char *env_name;
 	char *placeholder_prefix;
 	char *placeholder_alphabet;
-	struct kh_placeholder stand_in;
+	struct kh_placeholder placeholder;
 	char *preset;
 	/* Its value is another one for each tenant. */
 	bool by_tenant;
@@ -289,7 +300,7 @@ struct kh_tenant_config {
 	struct kh_geo_rules *geo; /* NULL: none */
 };
 
-enum kh_listener_kind { KH_LISTEN_UNIX = 0, KH_LISTEN_VSOCK, KH_LISTEN_TCP };
+enum kh_listener_kind { KH_LISTEN_UNIX = 0, KH_LISTEN_VSOCK, KH_LISTEN_TCP, KH_LISTEN_KINDS };
 
 struct kh_listener_config {
 	enum kh_listener_kind kind;
@@ -327,7 +338,7 @@ struct kh_admin_config {
 	char *sandboxes;
 	/* The two as what is listened on, the Unix socket first; without tenant and sandbox. Not in
 	 * the snapshot. */
-	struct kh_listener_config doors[2];
+	struct kh_listener_config acceptors[2];
 	size_t n_acceptors;
 	struct kh_admin_grant *grants;
 	size_t n_grants;
@@ -523,8 +534,8 @@ char **kh_preset_names(const char *preset_dir, size_t *n);
  * tree. */
 const char *kh_preset_dir(void);
 /*
- * Looks at the host for what makes a sound configuration unsafe there (a listener's folder that
- * holds other files). For `keyhole check`; warnings only.
+ * Warns of what a sound configuration lets out by its rules, and of what makes it unsafe on this
+ * host (a listener's folder that holds other files). For `keyhole check`.
  */
 void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *diags);
 /* Prints each as "file:line:column: error: text", one write a line. `config` may be NULL. */
@@ -549,7 +560,7 @@ bool kh_config_goes_by_proxy(const struct kh_config *config, uint16_t tenant,
 /* The ranges that this tenant's sandboxes may be connected to although they are special. */
 const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config, size_t tenant,
 						  size_t *n);
-/* All that is listened on: the listeners, then the doors of `admin`. */
+/* All that is listened on: the listeners, then the acceptors of `admin`. */
 size_t kh_config_acceptors(const struct kh_config *config);
 const struct kh_listener_config *kh_config_acceptor(const struct kh_config *config, size_t index);
 /* Index of a tenant by name, -1 when there is none. */

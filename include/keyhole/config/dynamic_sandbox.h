@@ -1,4 +1,4 @@
-/* dynamic_sandbox.h - guests: sandboxes that come and go while the daemon runs */
+/* dynamic_sandbox.h - dynamic sandboxes: sandboxes that come and go while the daemon runs */
 #ifndef KEYHOLE_CONFIG_DYNAMIC_SANDBOX_H
 #define KEYHOLE_CONFIG_DYNAMIC_SANDBOX_H
 
@@ -8,11 +8,11 @@
 #include <keyhole/base/wire.h>
 
 /*
- * A guest is a sandbox that the configuration does not name: it is added and removed by the admin
- * socket. The keeper makes its socket, in a folder that holds nothing else, keeps that open, and
- * remembers who it is for as long as it lives; workers come and go, and are told of all guests
- * anew. Its tenant and id say which one it is; a number, which is never given twice, which of
- * several in a row.
+ * A dynamic sandbox is a sandbox that the configuration does not name: it is added and removed by
+ * the admin socket. The keeper makes its socket, in a folder that holds nothing else, keeps that
+ * open, and remembers who it is for as long as it lives; workers come and go, and are told of all
+ * dynamic sandboxes anew. Its tenant and id say which one it is; a number, which is never given
+ * twice, which of several in a row.
  *
  * Its narrowing is read by the worker, which may be taken over, and is kept by the keeper as bytes
  * that it does not look into (kh_snapshot_encode_narrow). All else the keeper checks anew. Who asks
@@ -65,12 +65,12 @@ const char *kh_dynamic_sandbox_check_id(struct kh_slice id);
 bool kh_dynamic_sandbox_parse_ttl(struct kh_slice text, uint64_t *out_ms, struct kh_err *err);
 /* "0660". */
 bool kh_dynamic_sandbox_parse_mode(struct kh_slice text, mode_t *out, struct kh_err *err);
-/* By which maps of guests know it: "tenant/id", which no other pair gives. */
+/* By which maps of dynamic sandboxes know it: "tenant/id", which no other pair gives. */
 enum { KH_DYNAMIC_SANDBOX_NAME_BYTES = 2 * 64 + 2 };
 struct kh_slice kh_dynamic_sandbox_name(const char *tenant, const char *id,
 					char room[KH_DYNAMIC_SANDBOX_NAME_BYTES]);
 
-/* What became of a question about a guest. */
+/* What became of a question about a dynamic sandbox. */
 enum kh_dynamic_sandbox_result {
 	KH_DYNAMIC_SANDBOX_OK = 1,
 	KH_DYNAMIC_SANDBOX_UNKNOWN, /* there is none of that name; or no such tenant */
@@ -82,7 +82,7 @@ enum kh_dynamic_sandbox_result {
 	KH_DYNAMIC_SANDBOX_RESULTS,
 };
 
-/* A guest, as the keeper shows it to a worker. */
+/* A dynamic sandbox, as the keeper shows it to a worker. */
 struct kh_dynamic_sandbox_card {
 	uint64_t number;
 	char *tenant, *id, *path;

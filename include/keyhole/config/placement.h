@@ -2,6 +2,7 @@
 #ifndef KEYHOLE_CONFIG_PLACEMENT_H
 #define KEYHOLE_CONFIG_PLACEMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct kh_sigv4_config;
@@ -18,13 +19,14 @@ enum kh_placement_kind {
 	KH_PLACEMENT_SIGV4,  /* aws_sigv4: the request is signed anew */
 	KH_PLACEMENT_HMAC,   /* hmac: a digest of the request, by a template */
 	KH_PLACEMENT_MTLS,   /* mtls: a certificate in the handshake with the upstream */
+	KH_PLACEMENT_KINDS,
 };
-enum { KH_PLACEMENT_KINDS = KH_PLACEMENT_MTLS + 1 };
 
 /* How a value becomes part of a field. */
 enum kh_field_form {
 	KH_FIELD_PLAIN = 0, /* as it is, between prefix and suffix */
 	KH_FIELD_BASIC,	    /* base64 of `username:value` (RFC 7617), or of a value that is both */
+	KH_FIELD_FORMS,
 };
 
 /* A field that a credential sets: `{}` of its template stands for the value, once. */
@@ -51,12 +53,14 @@ struct kh_placement {
 	struct kh_mtls_config *mtls;   /* MTLS */
 };
 
-/* Does it sign the request as it goes out (NULL: no)? */
-static inline int kh_placement_signs(const struct kh_placement *placement)
+static inline enum kh_placement_kind kh_placement_kind_of(const struct kh_placement *placement)
 {
-	return placement &&
-	       (placement->kind == KH_PLACEMENT_SIGV4 || placement->kind == KH_PLACEMENT_HMAC);
+	return placement ? placement->kind : KH_PLACEMENT_NONE;
 }
+/* Does it sign the request as it goes out (NULL: no)? */
+bool kh_placement_signs(const struct kh_placement *placement);
+/* Does the value itself stand in the request's target then (NULL: no)? */
+bool kh_placement_is_in_target(const struct kh_placement *placement);
 
 /* Does it go to a place of the request's head where a placeholder can stand, so that it can be
  * asked for (NULL: yes)? */

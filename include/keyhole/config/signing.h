@@ -7,7 +7,7 @@
 
 #include <keyhole/base/slice.h>
 
-/* aws_sigv4 (resign.h) */
+/* aws_sigv4 (re_sign.h) */
 struct kh_sigv4_config {
 	char *region;	     /* NULL: the client's, or the host's */
 	char *service;	     /* NULL: likewise */

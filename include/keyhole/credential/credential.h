@@ -29,6 +29,8 @@ struct kh_slice kh_carrier_find(const struct kh_message *message, struct kh_slic
 /* The same without the field `ours`, which was meant for the proxy. */
 struct kh_slice kh_carrier_find_but(const struct kh_message *message, struct kh_slice query,
 				    struct kh_slice ours);
+/* Of a query alone. */
+struct kh_slice kh_carrier_find_in_query(struct kh_slice query);
 /* Appends `raw` (path and query as they came) without the query parameters that carry
  * authentication; all the rest byte for byte. Return: false as kh_buf_append. */
 bool kh_carrier_strip_query(struct kh_buf *out, struct kh_slice raw);
@@ -62,7 +64,7 @@ bool kh_credential_put_fields(const struct kh_credential_config *credential,
 struct kh_injected {
 	uint16_t index; /* into kh_config.credentials */
 	const struct kh_credential_config *credential;
-	char *scope;		  /* which value (want.h), owned; NULL: all of it */
+	char *scope;		  /* which value (credential_ref.h), owned; NULL: all of it */
 	struct kh_secret *secret; /* a reference; NULL until it is in hand */
 };
 struct kh_injection {
@@ -76,10 +78,10 @@ char *kh_repository_of(struct kh_slice path);
 /* Is it such a one, and nothing else? What asks may have been taken over. */
 bool kh_repository_is_scope(struct kh_slice scope);
 
-/* The rule's credentials: of `credential` the first with a value (else the first), of `credentials`
- * all. What is in there before is gone. */
+/* The credentials of the rule that allows: of `credential` the first with a value (else the first),
+ * of `credentials` all; of what is bare none. What is in there before is gone. */
 void kh_injection_choose(struct kh_injection *injection, const struct kh_config *config,
-			 const struct kh_rule *rule);
+			 const struct kh_decision *decision);
 void kh_injection_fini(struct kh_injection *injection); /* unrefs; empty afterwards */
 /* As kh_credential_binding_fault, for each. *which: the one that may not. */
 const char *kh_injection_binding_fault(const struct kh_injection *injection,
@@ -117,7 +119,7 @@ const struct kh_injected *kh_injection_body(const struct kh_injection *injection
 const char *kh_injection_names(const struct kh_injection *injection, char *out, size_t size);
 
 /* What the keeper has seen of the value: how it begins, if that is public, and its length. */
-void kh_placeholder_see(struct kh_placeholder *stand_in, const struct kh_secret *value);
+void kh_placeholder_see(struct kh_placeholder *placeholder, const struct kh_secret *value);
 void kh_placeholder_spec_of(struct kh_placeholder_spec *out,
 			    const struct kh_credential_config *credential);
 /* Of that sandbox, for that credential, from the key in use. Heap. */

@@ -16,14 +16,14 @@
  *   ghp_ QKXWAHTPL MRDPUEX JWB k3Xw0aTg9Zc 3fQx1B
  *        mark      sandbox cred  filler      checksum of the shape
  *
- * All of it is drawn from HMAC-SHA256 under a key of the daemon's (stand-in key), over the names of
- * tenant, sandbox and credential: the same sandbox gets the same one again, and nobody has to keep
- * it. The mark is the same in every placeholder of the daemon, so one search finds any of them,
- * whosever it is; the two parts behind it say whose. Mark and parts are capital letters, or digits
- * where the shape has no letters: no encoder touches those, and base64 of them is one of three
- * texts.
+ * All of it is drawn from HMAC-SHA256 under a key of the daemon's (placeholder key), over the names
+ * of tenant, sandbox and credential: the same sandbox gets the same one again, and nobody has to
+ * keep it. The mark is the same in every placeholder of the daemon, so one search finds any of
+ * them, whosever it is; the two parts behind it say whose. Mark and parts are capital letters, or
+ * digits where the shape has no letters: no encoder touches those, and base64 of them is one of
+ * three texts.
  *
- * It is worth nothing: it opens no door by itself, and what is written about it here protects
+ * It is worth nothing: it opens no acceptor by itself, and what is written about it here protects
  * nothing but the right to be told. Who knows the mark (every sandbox does) can hide a placeholder
  * from the search by cutting it up.
  */

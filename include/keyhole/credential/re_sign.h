@@ -1,5 +1,5 @@
 /*
- * re_sign.h - a request that its client signed with a stand-in goes out signed anew (aws_sigv4)
+ * re_sign.h - a request that its client signed with a placeholder goes out signed anew (aws_sigv4)
  *
  * First what the client says about its own signature is read (kh_re_sign_read): form, region,
  * service, what stands for the content. None of it is verified, and none of it is trusted beyond
@@ -51,9 +51,9 @@ bool kh_re_sign_read(struct kh_re_sign *out, const struct kh_sigv4_config *confi
 		     const struct kh_message *message, struct kh_slice raw, struct kh_slice host,
 		     uint64_t now_ms, struct kh_err *err);
 /* Must all of the content be there before the head can be written? */
-bool kh_re_sign_wants_content(const struct kh_re_sign *resign);
+bool kh_re_sign_wants_content(const struct kh_re_sign *re_sign);
 /* "20261122/us-east-1/s3", as the keeper is asked. */
-bool kh_re_sign_put_scope(struct kh_buf *out, const struct kh_re_sign *resign);
+bool kh_re_sign_put_scope(struct kh_buf *out, const struct kh_re_sign *re_sign);
 /* A field of the client's that does not go along, beside those that carry authentication. */
 bool kh_re_sign_replaces(struct kh_slice name);
 /* A parameter of the client's query likewise. Of AWS's own only those that are a signature's go:
@@ -76,7 +76,7 @@ struct kh_re_sign_head {
 	size_t n_fields;
 };
 /* `keys` is a value packed by kh_sigv4_pack. */
-bool kh_re_sign_make(struct kh_re_signed *out, const struct kh_re_sign *resign,
+bool kh_re_sign_make(struct kh_re_signed *out, const struct kh_re_sign *re_sign,
 		     const struct kh_re_sign_head *head, const struct kh_secret *keys,
 		     struct kh_err *err);
 
@@ -105,7 +105,7 @@ bool kh_sigv4_unpack(struct kh_sigv4_keys *out, struct kh_slice packed);
  * until it is whole: its signature stands before it.
  */
 struct kh_chunk_signer;
-struct kh_chunk_signer *kh_chunk_signer_new(const struct kh_re_sign *resign, const char *seed,
+struct kh_chunk_signer *kh_chunk_signer_new(const struct kh_re_sign *re_sign, const char *seed,
 					    struct kh_secret *keys);
 void kh_chunk_signer_free(struct kh_chunk_signer *signer);
 /* Appends to `out` what can leave. Return: false: it is no such content, or a chunk is too large.

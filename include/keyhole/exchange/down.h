@@ -6,6 +6,7 @@
 #include <keyhole/base/err.h>
 #include <keyhole/http/message.h>
 #include <keyhole/http/target.h>
+#include <keyhole/policy/quota.h>
 
 #include <keyhole/loop/acceptor.h>
 
@@ -18,14 +19,14 @@ struct kh_session;
  * Its session owns it, and keeps it up to date. */
 struct kh_down_side {
 	struct kh_loop *loop;
-	struct kh_acceptor *door;
+	struct kh_acceptor *acceptor;
 	struct kh_account *account; /* of its sandbox when it came; a reference */
 	struct kh_peer peer;
 	bool tunnel;		       /* inside a tunnel to `authority` */
 	bool tls;		       /* … which is TLS */
 	struct kh_authority authority; /* with `tunnel` */
 	bool host_holds;	       /* that host holds a real credential, */
-	uint16_t host_index;	       /* of this number (kh_prints_find) */
+	uint16_t host_index;	       /* of this number (struct kh_fingerprint_search) */
 	const char *other_name;	       /* the handshake named that one instead; NULL: it did not */
 	const char *
 		via; /* how the sandbox came in, for the journal; NULL: as an HTTP proxy's client */
@@ -86,7 +87,14 @@ struct kh_down_stream {
 };
 
 /* "tenant acme: requests 600/min". */
-enum { KH_LIMIT_TEXT_BYTES = 320 };
+enum { KH_LIMIT_TEXT_BYTES = 320, KH_LIMIT_OWNER_BYTES = 256 };
+
+/* A limit that was reached, with all that is ever said of it: the limits themselves may be gone
+ * when its record is written. */
+struct kh_reached {
+	struct kh_verdict verdict;	  /* NONE: nothing was reached, and the rest is empty */
+	char owner[KH_LIMIT_OWNER_BYTES]; /* whose it is by name, cut short: "acme" */
+};
 
 /* quota.c: `connections` and `tunnel_lifetime` */
 /* A place for this connection, unless it has one: at first when it comes, else with each request.

@@ -20,6 +20,7 @@ struct kh_dry_run {
 	const char *two_models; /* why nothing may say the model; NULL: it may be said */
 	struct kh_request_view view;
 	struct kh_overrides overrides;
+	struct kh_forwarded forwarded;
 };
 
 /* What comes of it: the decision, and what the proxy looks at behind it. */

@@ -68,13 +68,22 @@ enum kh_record_state {
 /* What keyhole.internal answers itself. */
 enum kh_page { KH_PAGE_NONE = 0, KH_PAGE_HOME, KH_PAGE_WHY, KH_PAGE_CA, KH_PAGE_ENV };
 
+/* Rules that have decided, and what. */
+struct kh_ruling {
+	struct kh_standing at; /* its `gen` is a reference; NULL: none have */
+	struct kh_decision decision;
+};
+
 struct kh_exchange {
 	struct kh_loop_member member; /* in the loop's exchanges */
 	struct kh_down_stream *down;
 	struct kh_up_user up;	   /* its upstream side; with a stream from CONNECT on */
 	struct kh_down_side *side; /* where it comes from */
-	struct kh_generation *gen; /* that it was decided under; a reference */
+	/* That it was decided under; a reference, and the sandbox's standing in it. */
+	struct kh_generation *gen;
 	uint16_t tenant;
+	const struct kh_listener_config *listener;
+	const struct kh_narrowing *narrowing;
 	enum kh_exchange_state state;
 	enum kh_request_state request_state;
 	enum kh_answer_state answer_state;
@@ -89,10 +98,11 @@ struct kh_exchange {
 	struct kh_authority authority;
 	struct kh_decision decision;
 	struct kh_decision denied_there; /* by a rule that names addresses: kh_request_may_go_to */
-	/* Where an address has to lie that is dialled for it, by the rules in force: its own, or
-	 * those of a later reload. */
-	struct kh_geo_levels geo;
-	struct kh_generation *geo_gen; /* that has them; a reference */
+	/* What is only observed at the address that was asked about last, and at the last one that
+	 * it was refused for: there it goes without a credential, or not. */
+	struct kh_decision observed_there, observed_before;
+	struct kh_ruling ruling;  /* of the rules in force: its own, or those of a later reload */
+	struct kh_geo_levels geo; /* theirs: where an address has to lie that is dialled for it */
 	struct kh_injection injection; /* the credentials that go in, of `gen` */
 	struct kh_body *body; /* one goes into the content: the filter of this try, else NULL */
 	struct kh_form_carriers *form; /* what is looked for in a form; NULL: nothing */
@@ -100,24 +110,29 @@ struct kh_exchange {
 	uint64_t value_bytes;	       /* by so much */
 	struct kh_signing *signing;    /* NULL: none of them signs */
 	enum kh_model_state model_state;
-	char *model;		     /* with KH_MODEL_NAMED */
-	struct kh_buf content;	     /* held (hold.c), and not sent yet */
-	uint64_t content_bytes;	     /* that were held, all in all */
-	size_t share;		     /* of it, as the sandbox's listener_stats was told */
-	char stripped[128];	     /* names of carriers that were taken out */
-	struct kh_charge descriptor; /* for the upstream, of its session's account */
+	char *model;			      /* with KH_MODEL_NAMED */
+	struct kh_model_reader *model_reader; /* of `content`; NULL: nobody has asked */
+	struct kh_buf content;		      /* held (body_buffer.c), and not sent yet */
+	uint64_t content_bytes;		      /* that were held, all in all */
+	size_t share;			      /* of it, as the sandbox's listener_stats was told */
+	char stripped[128];		      /* names of carriers that were taken out */
+	struct kh_charge descriptor;	      /* for the upstream, of its session's account */
 	/* Facts, each of which may be true in any state: */
 	bool base_url;		   /* it came as a path of keyhole.internal */
 	bool holds_for_credential; /* the last decision waits for the content: a credential goes
 				      into it, or signs it */
 	bool continued;		   /* we said 100 Continue */
-	bool settled;	  /* it was answered, or content has gone that is not held: no other try */
-	bool limits_held; /* it has taken its request and its places */
+	bool settled;	   /* it was answered, or content has gone that is not held: no other try */
+	bool marked_there; /* it is only observed by its address: its open record does not say so */
+	bool withheld;	   /* … and names a credential that did not go in */
+	bool limits_held;  /* it has taken its request and its places */
 	/* It holds a real credential. The journal says so, and hides where; the sandbox sees what
 	 * it would have seen without, but that the request does not leave. */
 	bool recognised, method_hidden, target_hidden, host_hidden;
-	unsigned heads;	    /* that went upstream: beyond the first, of other tries */
-	struct kh_buf held; /* all content that has gone upstream, until it is settled */
+	bool held_against;     /* the lists were opened for it (recognise.c) */
+	uint32_t longest_text; /* of those that were looked through */
+	unsigned heads;	       /* that went upstream: beyond the first, of other tries */
+	struct kh_buf held;    /* all content that has gone upstream, until it is settled */
 	uint16_t status;
 	unsigned interim;
 	uint64_t up_bytes, down_bytes, started_ms, first_byte_ms, progress_ms;
@@ -126,10 +141,10 @@ struct kh_exchange {
 	uint64_t own_us;	    /* that were ours, of the time until it left for the upstream */
 	struct kh_tally_row *tally; /* of its tenant and thread; NULL: none. `gen` keeps it */
 	struct kh_websocket *websocket; /* one was asked for; NULL: none */
-	struct kh_quota limits;		/* that it is under, of limits_gen (NULL: none) */
-	struct kh_generation *limits_gen;
-	struct kh_verdict reached;     /* why it was refused or ended, where that was a limit */
-	struct kh_verdict would_reach; /* the first that was only observed */
+	struct kh_quota limits;		/* that it is under, of `limited` (without one: none) */
+	struct kh_ruling limited;
+	struct kh_reached reached;     /* why it was refused or ended, where that was a limit */
+	struct kh_reached would_reach; /* the first that was only observed */
 	struct kh_content_look *content_look; /* NULL: nothing is sought in it */
 	enum kh_err_code reason;
 	char detail[160];
@@ -137,6 +152,12 @@ struct kh_exchange {
 	struct kh_place place;
 	const char *tls; /* OpenSSL's name for it, or NULL */
 };
+
+/* Of the generation that it was decided under. */
+static inline struct kh_standing kh_exchange_standing(const struct kh_exchange *x)
+{
+	return (struct kh_standing){ x->gen, x->tenant, x->listener, x->narrowing };
+}
 
 /* The request has come to its end; all of its content was held. */
 static inline bool kh_exchange_has_request(const struct kh_exchange *x)
@@ -205,7 +226,7 @@ bool kh_websocket_switch_fields(const struct kh_exchange *x, bool h2,
 				char accept[KH_WS_ACCEPT_BYTES],
 				struct kh_field fields[KH_WEBSOCKET_SWITCH_FIELDS], size_t *n);
 
-/* own.c: is it keyhole.internal? */
+/* internal_page.c: is it keyhole.internal? */
 bool kh_internal_page_is(const struct kh_host *host);
 /* request.c: what a denial by the rules is told as, and whose rules they are. Return: false. */
 bool kh_request_say_denied(const struct kh_decision *decision, struct kh_err *err);

@@ -3,12 +3,21 @@
 #define KEYHOLE_FETCHER_FETCH_H
 
 #include <keyhole/config/config.h>
+#include <keyhole/base/channel.h>
 #include <keyhole/base/fetch_url.h>
 #include <keyhole/http/message.h>
 #include <keyhole/base/wire.h>
 
+/* The two messages of its channel (channel.h), and what each end takes. */
+enum kh_fetch_msg {
+	KH_FETCH_MSG_ORDER = 49,  /* keeper → fetcher: kh_fetch_order_put; fds: its files */
+	KH_FETCH_MSG_ANSWER = 50, /* fetcher → keeper: kh_fetch_answer_put */
+};
+#define KH_FETCH_MSG_TO_FETCHER_SET KH_CHANNEL_BIT(KH_FETCH_MSG_ORDER)
+#define KH_FETCH_MSG_TO_KEEPER_SET KH_CHANNEL_BIT(KH_FETCH_MSG_ANSWER)
+
 /*
- * What the fetcher is told (FETCH): one request to one host, over verified TLS, and nothing else.
+ * What the fetcher is told (ORDER): one request to one host, over verified TLS, and nothing else.
  * Its files: a snapshot of how upstreams are reached (sealed; without rules, tenants and
  * credentials), resolv.conf, hosts, then the trust roots.
  */
@@ -44,10 +53,11 @@ enum kh_fetch_error {
 	KH_FETCH_ERROR_SERVER_ERROR,
 	KH_FETCH_ERROR_TEMPORARILY_UNAVAILABLE,
 	KH_FETCH_ERROR_OTHER,
+	KH_FETCH_ERRORS,
 };
 const char *kh_fetch_error_name(enum kh_fetch_error error); /* "invalid_grant" */
 
-/* What it says (FETCHED), once. Nothing in it is free text of the endpoint's. */
+/* What it says (ANSWER), once. Nothing in it is free text of the endpoint's. */
 struct kh_fetch_answer {
 	bool ok;	 /* the endpoint answered, and its answer was read */
 	uint16_t status; /* of HTTP; 0: there was none */

@@ -138,8 +138,6 @@ void kh_h2_resume(struct kh_h2_stream *stream);
 /* The peer may send so much of this stream ahead, from now on. Not less than before, and no more
  * than stream_window_most_bytes. Return: false: the stream is closed, or no memory. */
 bool kh_h2_widen(struct kh_h2_stream *stream, uint32_t window_bytes);
-/* What the peer lets us send of all streams together. */
-size_t kh_h2_peer_window(const struct kh_h2 *h2);
 
 /* For CONNECT: method and authority; with `protocol` (RFC 8441) also scheme and path. */
 struct kh_h2_request {

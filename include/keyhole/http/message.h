@@ -68,6 +68,8 @@ uint32_t kh_message_kept_seconds(const struct kh_message *message);
 struct kh_overrides;
 void kh_overrides_read(struct kh_overrides *out, const struct kh_message *message,
 		       struct kh_slice query);
+/* The same of one more query, if only to some servers it is one (kh_path_cuts). */
+void kh_overrides_read_query(struct kh_overrides *out, struct kh_slice query);
 
 /*
  * Where `out` names a source (KH_COPY_UNREAD): is it an object of the bucket that the request
@@ -81,9 +83,18 @@ void kh_copy_source_read(struct kh_overrides *out, const struct kh_authority *ow
 /* Does this field name a path? *query is that path's, without '?'; ptr NULL: it has none. */
 bool kh_override_has_path(const struct kh_field *field, struct kh_slice *query);
 
-/* Steps through the fields that go upstream, for a rule to look at; `message` is a kh_message, *at
- * is 0 at first. Return: false at the end. */
-bool kh_message_next_forwarded(const void *message, size_t *at, struct kh_slice *name,
+/* Which of a message's fields go upstream. That is worked out once, when a rule first looks at a
+ * field: many rules do, and a Connection field may have many options. Set `message` alone. */
+struct kh_forwarded {
+	const struct kh_message *message;
+	bool known;
+	uint8_t n;
+	uint8_t fields[KH_LIMIT_FIELDS];
+};
+
+/* Steps through them, for a rule to look at; `forwarded` is a kh_forwarded, *at is 0 at first.
+ * Return: false at the end. */
+bool kh_message_next_forwarded(void *forwarded, size_t *at, struct kh_slice *name,
 			       struct kh_slice *value);
 
 #endif

@@ -5,6 +5,7 @@
 #include <keyhole/base/buf.h>
 #include <keyhole/config/config.h>
 #include <keyhole/base/host.h>
+#include <keyhole/base/path.h>
 
 struct kh_authority {
 	struct kh_host host;
@@ -33,9 +34,10 @@ struct kh_target {
 	struct kh_slice raw_path;
 	struct kh_slice query; /* without '?'; ptr NULL where there is none */
 	struct kh_slice path;  /* normalised: unreserved decoded, hex in upper case, %2F kept */
-	struct kh_slice path_slashed; /* %2F as '/', where there is one, else ptr NULL */
-	struct kh_slice path_decoded; /* decoded further (path.h), where that differs, else NULL */
-	struct kh_buf store;	      /* kh_target_fini */
+	struct kh_slice path_slashed;  /* %2F as '/', where there is one, else ptr NULL */
+	struct kh_slice path_decoded;  /* decoded further (path.h), where that differs, else NULL */
+	struct kh_path_cuts path_cuts; /* where it has an escaped '?' or '#' */
+	struct kh_buf store;	       /* kh_target_fini */
 };
 
 /*

@@ -55,19 +55,20 @@ struct kh_loop_member_ops {
 
 /* What the loop calls of those who stand on it; its worker wires them. */
 struct kh_loop_ops {
-	/* A connection, with a place at the door and a descriptor of its account that were taken.
+	/* A connection, with a place at the acceptor and a descriptor of its account that were
+	 * taken.
 	 */
-	void (*accepted)(struct kh_acceptor *door, int fd, const struct kh_peer *peer);
-	/* The door ends: whoever came through it (`sessions`) goes. */
-	void (*acceptor_ended)(struct kh_acceptor *door, const char *why);
+	void (*accepted)(struct kh_acceptor *acceptor, int fd, const struct kh_peer *peer);
+	/* The acceptor ends: whoever came through it (`sessions`) goes. */
+	void (*acceptor_ended)(struct kh_acceptor *acceptor, const char *why);
 	/* Of connections to upstreams (loop->ups). At first and last: NULL without memory. */
 	struct kh_ups *(*ups_new)(void);
 	void (*ups_free)(struct kh_ups *ups);
 	/* Every second; all that nothing runs on are closed; so are
-	 * those that are kept for what came through that door alone. */
+	 * those that are kept for what came through that acceptor alone. */
 	void (*up_tick)(struct kh_loop *loop);
 	void (*up_close_idle)(struct kh_loop *loop);
-	void (*up_close_of_acceptor)(struct kh_loop *loop, int64_t door);
+	void (*up_close_of_acceptor)(struct kh_loop *loop, int64_t acceptor);
 };
 
 /*
@@ -78,6 +79,7 @@ struct kh_loop_ops {
 struct kh_loop {
 	struct kh_worker *worker;
 	struct kh_generation *gen; /* in force */
+	_Atomic(uint32_t) taken;   /* its number, for the main thread; 0: it does not run yet */
 	unsigned index;
 	struct event_base *base;
 	struct kh_resolver *resolver;
@@ -88,15 +90,16 @@ struct kh_loop {
 	const struct kh_loop_ops *ops;
 	struct kh_node live; /* struct kh_loop_member: connections from sandboxes */
 	size_t n_live;
-	struct kh_node exchanges; /* struct kh_loop_member */
-	struct kh_node graves;	  /* struct kh_deferred_free: freed at the end of the turn */
+	struct kh_node exchanges;      /* struct kh_loop_member */
+	struct kh_node deferred_frees; /* struct kh_deferred_free: freed at the end of the turn */
 	struct kh_node calls[KH_LOOP_WHENS]; /* struct kh_loop_call */
-	struct kh_ups *ups;	    /* connections to upstreams; nobody else looks into it */
-	struct kh_acceptor **doors; /* one a listener */
+	struct kh_ups *ups;		/* connections to upstreams; nobody else looks into it */
+	struct kh_acceptor **acceptors; /* one a listener */
 	size_t n_acceptors;
-	struct kh_node guests; /* struct kh_dynamic_sandbox_acceptor.link (guest_doors.c) */
-	size_t n_unsaid;       /* doors of which lines were left out */
-	size_t n_counted;      /* doors with refusals that are counted and in no record yet */
+	struct kh_node dynamic_sandboxes; /* struct kh_dynamic_sandbox_acceptor.link
+					     (dynamic_acceptors.c) */
+	size_t n_unsaid;		  /* acceptors of which lines were left out */
+	size_t n_counted; /* acceptors with refusals that are counted and in no record yet */
 	struct event *wake;
 	struct event *tick; /* every second: idle upstreams, a journal that failed */
 	int wake_fd;

@@ -78,7 +78,7 @@ struct kh_counts {
 	_Alignas(64) kh_counter n[KH_COUNTS];
 	kh_counter denials[KH_ERR_COUNT];  /* by reason */
 	kh_counter failures[KH_ERR_COUNT]; /* of what was allowed */
-	kh_counter limits[KH_QUOTA_TUNNEL_LIFETIME + 1];
+	kh_counter limits[KH_QUOTA_KINDS];
 	struct kh_histogram total, own;
 };
 
@@ -88,7 +88,7 @@ struct kh_tally_row {
 	kh_counter up_bytes, down_bytes;
 };
 
-/* Of one tenant: as it goes from generation to generation, like a listener's listener_stats. */
+/* Of one tenant: as it goes from generation to generation, like a listener's stats. */
 struct kh_tally {
 	atomic_uint refs;
 	unsigned n_rows;

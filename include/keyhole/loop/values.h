@@ -15,8 +15,8 @@ enum kh_slot_state { KH_SLOT_EMPTY = 0, KH_SLOT_ASKED, KH_SLOT_FULL, KH_SLOT_MIS
 
 /* Safe from any event thread. `want->tenant` is the exchange's, or KH_NO_TENANT; it does not matter
  * where all tenants have the same value. `asker`: the sandbox's listener_stats, whose share it is
- * that a scope takes (share.h); NULL: it is for none. FULL: *out is a reference for the caller.
- * ASKED: wait; every loop is told when there is something new about this credential
+ * that a scope takes (fair_share.h); NULL: it is for none. FULL: *out is a reference for the
+ * caller. ASKED: wait; every loop is told when there is something new about this credential
  * (kh_loop_post_credential), and then it is to be called again. MISSING: `err` says why, for a
  * sandbox to read. */
 enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generation *g,

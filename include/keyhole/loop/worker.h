@@ -35,9 +35,9 @@ struct kh_credential_slot {
 /* What a listener's connections are counted by, over all threads and generations. */
 struct kh_listener_stats {
 	atomic_uint refs;
-	uint64_t number; /* of this process, from 1: who asks for a value's scope (share.h) */
+	uint64_t number; /* of this process, from 1: who asks for a value's scope (fair_share.h) */
 	atomic_uint connections;
-	atomic_uint_fast64_t held_bytes;      /* of requests' content (hold.c) */
+	atomic_uint_fast64_t held_bytes;      /* of requests' content (body_buffer.c) */
 	atomic_size_t kept_bytes;	      /* by their HTTP/2 streams */
 	atomic_uint_fast64_t fates[KH_FATES]; /* what became of its requests */
 	/* Monotonic: until when its questions for a scope have taken up their places (values.c). */
@@ -48,7 +48,8 @@ struct kh_listener_stats {
 	 * (recognise.c). */
 	atomic_uint_fast64_t recognitions_ms;
 };
-/* With one reference. NULL without memory. Guests have theirs to themselves, and free it. */
+/* With one reference. NULL without memory. Dynamic sandboxes have theirs to themselves, and free
+ * it. */
 struct kh_listener_stats *kh_listener_stats_new(void);
 
 /* How placeholders are known under one configuration (generation.c); nothing of it changes. */
@@ -66,12 +67,12 @@ struct kh_generation {
 			    never taken for one of another configuration */
 	struct kh_config *config;
 	struct kh_policy *policy;
-	struct kh_quota_ledger ledger; /* its own mapping of what all generations count in */
-	int *listeners;		       /* in the order of config->listeners; owned */
+	struct kh_quota_ledger quota_ledger; /* its own mapping of what all generations count in */
+	int *listeners;			     /* in the order of config->listeners; owned */
 	size_t n_listeners;
 	size_t n_down; /* of them: nobody can connect, the keeper tries again to open them */
-	atomic_uint at_acceptors;	  /* threads that accept from them, or will */
-	struct kh_listener_stats **gates; /* likewise */
+	atomic_uint at_acceptors;			/* threads that accept from them, or will */
+	struct kh_listener_stats **listener_stats_list; /* likewise */
 	/* Of the tenants, whose CAs are their own; references. NULL: one CA signs for all. */
 	struct kh_leaves **leaves;
 	struct kh_tally **tallies; /* in the order of config->tenants; NULL: nothing is counted */
@@ -100,6 +101,8 @@ struct kh_worker {
 	atomic_bool journal_is_short; /* of space: refusals are only counted */
 	struct kh_loop **loops;
 	unsigned n_loops;
+	int taken_fd;	    /* eventfd: a thread has taken a generation; -1: nobody waits for it */
+	uint32_t confirmed; /* READY's last */
 	atomic_bool draining;
 	unsigned fd_limit;    /* RLIMIT_NOFILE */
 	unsigned fd_acceptor; /* above it no sandbox's connection is taken: upstreams need some too
@@ -107,11 +110,11 @@ struct kh_worker {
 	unsigned fd_begun;    /* those that it began with */
 	uint64_t memory_most; /* half of the machine's; 0: not known */
 	pthread_mutex_t lock; /* wanted leaves */
-	struct kh_admin *admin;		     /* NULL: nobody looks */
-	struct kh_dynamic_sandboxes *guests; /* guests.h */
+	struct kh_admin *admin;				/* NULL: nobody looks */
+	struct kh_dynamic_sandboxes *dynamic_sandboxes; /* dynamic_sandboxes.h */
 	pthread_mutex_t fingerprints_lock;
-	struct kh_fingerprints *prints; /* what no sandbox may send */
-	struct kh_wanted_leaf *wanted;	/* hosts asked for and not yet answered (asks.c) */
+	struct kh_fingerprints *fingerprints; /* what no sandbox may send */
+	struct kh_wanted_leaf *wanted; /* hosts asked for and not yet answered (leaf_requests.c) */
 };
 
 /* generation.c */
@@ -128,11 +131,13 @@ bool kh_generation_take_geo(struct kh_generation *g, const struct kh_channel_mes
 bool kh_generation_take_listeners(struct kh_generation *g, struct kh_channel_message *message,
 				  struct kh_err *err);
 bool kh_generation_is_whole(const struct kh_generation *g);
+/* Wakes the main thread: the one that calls works by another generation from now on. */
+void kh_worker_note_taken(const struct kh_worker *worker);
 /* How many event threads there are under it. */
 enum { KH_WORKER_THREADS_MOST = 64 };
 unsigned kh_generation_threads(const struct kh_config *config);
 
-/* prints.c: PRINTS' message; and the list in force, a reference, for any thread. */
+/* fingerprints.c: the message FINGERPRINTS; and the list in force, a reference, for any thread. */
 bool kh_worker_take_fingerprints(struct kh_worker *worker, struct kh_channel_message *message,
 				 struct kh_err *err);
 struct kh_fingerprints *kh_worker_fingerprints(struct kh_worker *worker);
@@ -161,6 +166,9 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, const stru
 /* The thread's body; returns when it has drained. */
 void kh_loop_run(struct kh_loop *loop);
 void kh_loop_free(struct kh_loop *loop);
+/* The number of the newest generation that all loops have taken: none decides by one before it. 0:
+ * not all of them run yet. */
+uint32_t kh_loops_taken(const struct kh_worker *worker);
 /* From the main thread: wake the loop and tell it. */
 /* `signer` as of kh_generation_signer. */
 void kh_loop_post_leaf(struct kh_loop *loop, const struct kh_host *host, const char *signer,
@@ -168,10 +176,11 @@ void kh_loop_post_leaf(struct kh_loop *loop, const struct kh_host *host, const c
 void kh_loop_post_credential(struct kh_loop *loop, uint32_t generation, uint16_t index);
 /* Takes a reference of its own. */
 void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g);
-/* A guest came, or goes; each takes a reference of its own. */
-void kh_loop_post_dynamic_sandbox(struct kh_loop *loop, struct kh_dynamic_sandbox *guest,
+/* A dynamic sandbox came, or goes; each takes a reference of its own. */
+void kh_loop_post_dynamic_sandbox(struct kh_loop *loop, struct kh_dynamic_sandbox *dynamic_sandbox,
 				  uint16_t tenant);
-void kh_loop_post_dynamic_sandbox_gone(struct kh_loop *loop, struct kh_dynamic_sandbox *guest);
+void kh_loop_post_dynamic_sandbox_gone(struct kh_loop *loop,
+				       struct kh_dynamic_sandbox *dynamic_sandbox);
 void kh_loop_post_drain(struct kh_loop *loop);
 void kh_loop_post_retire(struct kh_loop *loop);
 

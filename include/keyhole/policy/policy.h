@@ -2,6 +2,7 @@
 #ifndef KEYHOLE_POLICY_POLICY_H
 #define KEYHOLE_POLICY_POLICY_H
 
+#include <keyhole/base/path.h>
 #include <keyhole/config/config.h>
 
 /* Compiled once, immutable, shared by threads; reference-counted (atomically). */
@@ -32,8 +33,8 @@ const struct kh_narrowing *kh_policy_narrowing(const struct kh_policy *policy, s
 /* The fields of a request's head that go upstream (hop-by-hop ones are not among them), one a call;
  * *at is 0 at first. Return: false at the end. */
 struct kh_request_fields {
-	bool (*next)(const void *head, size_t *at, struct kh_slice *name, struct kh_slice *value);
-	const void *head;
+	bool (*next)(void *head, size_t *at, struct kh_slice *name, struct kh_slice *value);
+	void *head;
 };
 
 /*
@@ -51,7 +52,7 @@ enum {
 	KH_OVERRIDING_SOURCE_BYTES = 3200
 };
 #define KH_OVERRIDING_ANY "*"
-/* What a server is asked to copy by itself (X-Amz-Copy-Source and its kin): kh_copy_source_read. */
+/* What a server is asked to read by itself (X-Amz-Copy-Source and its kin): kh_copy_source_read. */
 enum kh_copy {
 	KH_COPY_NONE = 0,
 	KH_COPY_UNREAD, /* what nobody can read, or elsewhere: nothing allows it */
@@ -79,9 +80,12 @@ struct kh_overrides {
 	bool any_host; /* it names one that can't be read, or too many: nothing allows that */
 	/* A source must be allowed as a GET of it, at the request's own host. */
 	enum kh_copy source;
-	uint8_t source_form;	      /* copy_source.c's */
+	uint8_t source_form;  /* override_name.h's */
+	bool source_in_query; /* a parameter says it, or a field and a parameter: it is escaped */
 	struct kh_slice source_field; /* that names it, as it was written, and what it says */
 	struct kh_slice source_value;
+	size_t repositories; /* how many parameters name that of a blob; one can be read */
+	struct kh_slice repository;
 	size_t source_len; /* READ: of its path in normal form */
 	char source_path[KH_OVERRIDING_SOURCE_BYTES];
 };
@@ -108,9 +112,10 @@ struct kh_request_view {
 	struct kh_slice
 		path_slashed; /* the other reading, %2F as '/'; ptr NULL where there is no %2F */
 	struct kh_slice
-		path_decoded;  /* decoded further (path.h); ptr NULL where that is the same */
-	struct kh_slice query; /* as it came, without '?'; ptr NULL where there is none */
-	struct kh_request_fields fields;      /* next NULL: there are none */
+		path_decoded; /* decoded further (path.h); ptr NULL where that is the same */
+	const struct kh_path_cuts *path_cuts; /* NULL: there are none */
+	struct kh_slice query;		 /* as it came, without '?'; ptr NULL where there is none */
+	struct kh_request_fields fields; /* next NULL: there are none */
 	const struct kh_overrides *overrides; /* NULL: there are none */
 	bool has_length;
 	uint64_t length; /* of the content, where it is announced */
@@ -123,11 +128,12 @@ enum kh_reading {
 	KH_READ_PLAIN = 0,
 	KH_READ_SLASHED,       /* %2F taken for '/' */
 	KH_READ_OTHER_METHOD,  /* the one that a field or parameter names */
-	KH_READ_OTHER_PATH,    /* any: a field names one */
+	KH_READ_OTHER_PATH,    /* any: a field or parameter names one */
 	KH_READ_DECODED,       /* the path decoded further (kh_path_decoded) */
+	KH_READ_CUT,	       /* the path cut at an escaped '?' or '#' (kh_path_cuts) */
 	KH_READ_OTHER_ADDRESS, /* the IPv4 address that the IPv6 one carries */
 	KH_READ_OTHER_HOST,    /* the one that a field names */
-	KH_READ_SOURCE,	       /* what a field has the server copy */
+	KH_READ_SOURCE,	       /* what a field or parameter has the server read */
 	/* In which a rule denies that names it in another spelling: */
 	KH_READ_METHOD_CASE,
 	KH_READ_PATH_SPELLING,
@@ -164,6 +170,9 @@ struct kh_decision {
 	enum kh_err_code would;
 	const struct kh_rule *would_rule;
 	enum kh_list would_list;
+	/* With `allow`: its tenant's rules, which only observe, would refuse it. No credential of
+	 * `rule` goes in, and the client's own authentication passes. */
+	bool bare;
 	uint64_t steps; /* what it took, of KH_LIMIT_DECISION_STEPS */
 };
 
@@ -188,9 +197,9 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
  * What was allowed by a host's name, asked again of an address that the name resolves into: does a
  * rule deny it that names addresses and stands above the one that allows, in the same list?
  * `decision` is what allowed it; `unread`: it is a tunnel that nobody reads. With `spelling: exact`
- * a rule means addresses that are written, and with mode observe it denies nothing. Return: it is
- * denied, and `out` says by which rule (NULL: it would take too many steps). Allocates as
- * kh_policy_decide does.
+ * a rule means addresses that are written. Return: it is denied, and `out` says by which rule
+ * (NULL: it would take too many steps). Else `out` has `would` where a denial is only observed, and
+ * `bare` where that is the tenant's mode. Allocates as kh_policy_decide does.
  */
 bool kh_policy_denies_address(const struct kh_policy *policy, uint16_t tenant,
 			      const struct kh_narrowing *narrowing,
@@ -212,10 +221,22 @@ const struct kh_rule *kh_decision_max_body(const struct kh_decision *decision);
  * are never only observed.
  */
 const struct kh_rule *kh_policy_observing(const struct kh_policy *policy, uint16_t tenant);
-/* The same in place of a rule that allowed it, and that something else was refused under: what that
- * one says of the connection stays. */
-const struct kh_rule *kh_policy_observing_instead(const struct kh_policy *policy, uint16_t tenant,
-						  const struct kh_rule *rule);
+/*
+ * The tenant's rules would refuse it for that reason, by that rule (NULL: for want of one): where
+ * they only observe it is allowed, marked and bare, all three at once. This is the only way to a
+ * mark of the tenant's mode. What it was marked for already stays where that was the mode's too.
+ * Return: false: they are enforced, and nothing has changed.
+ */
+bool kh_decision_observe(const struct kh_policy *policy, uint16_t tenant, enum kh_err_code reason,
+			 const struct kh_rule *by, struct kh_decision *out);
+/* It goes to an address of which kh_policy_denies_address said that: the mark of a rule that
+ * observes, unless it has one. Return: it got it. */
+bool kh_decision_mark_there(const struct kh_decision *there, struct kh_decision *out);
+/* Does the client's own authentication pass? */
+static inline bool kh_decision_passes_auth(const struct kh_decision *decision)
+{
+	return decision->bare || decision->rule->client_auth_pass;
+}
 
 /* Does a rule that this request may reach look at that field, in any spelling? `view`: its scheme,
  * host and port. */

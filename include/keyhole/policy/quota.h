@@ -9,9 +9,9 @@
 /*
  * What is counted stands in a ledger: shared memory, one number of 64 bits a limit. Every thread of
  * every worker maps it (at a handover there are two), so a limit is one for all of them; it
- * outlives the worker, and the keeper (ledger.h) says which limit has which slot. Everything here
- * is lock-free, takes no memory, and is exact: of any number of threads that ask at the same time,
- * as many get something as there is something to be had.
+ * outlives the worker, and the keeper (quota_slots.h) says which limit has which slot. Everything
+ * here is lock-free, takes no memory, and is exact: of any number of threads that ask at the same
+ * time, as many get something as there is something to be had.
  *
  * Time is kh_clock_mono_ms, the same for all processes; a thread whose clock is behind is given
  * less, never more.
@@ -38,7 +38,7 @@ enum { KH_QUOTA_LEDGER_CHANGED = 0, KH_QUOTA_LEDGER_FIRST_SLOT = 8 };
 /* Maps what `fd` (which stays the caller's) has of slots. */
 bool kh_quota_ledger_map(struct kh_quota_ledger *out, int fd, uint32_t n_slots, unsigned column,
 			 struct kh_err *err);
-void kh_quota_ledger_unmap(struct kh_quota_ledger *ledger);
+void kh_quota_ledger_unmap(struct kh_quota_ledger *quota_ledger);
 
 /* ---- one bucket ---- */
 
@@ -94,11 +94,11 @@ struct kh_quota {
 void kh_quota_set(struct kh_quota *quota, enum kh_quota_owner owner,
 		  const struct kh_limits *limits);
 
-/* What was reached. */
+/* What was reached. It points at nothing: what it was read from may go before it. */
 struct kh_verdict {
 	enum kh_quota_kind kind; /* NONE: nothing was */
 	enum kh_quota_owner owner;
-	const struct kh_rate *rate; /* NULL: a limit without a period */
+	struct kh_rate rate; /* with `kind`; without one (NONE): a limit without a period */
 	uint64_t most, used;
 	uint64_t wait_ms;  /* until what was asked for may be had; UINT64_MAX: never */
 	uint64_t reset_ms; /* until nothing of it is in use; 0: not known */
@@ -118,30 +118,30 @@ void kh_verdict_text(const struct kh_verdict *verdict, const char *name, struct 
  * a little of bytes down. Return: false: *reached says what; nothing was taken. With `observes`,
  * what only the tenant limits is passed over: true, and *reached says what would have refused it.
  */
-bool kh_quota_begin(const struct kh_quota *quota, struct kh_quota_ledger *ledger, uint64_t now_ms,
-		    uint64_t announced_bytes, struct kh_verdict *reached);
+bool kh_quota_begin(const struct kh_quota *quota, struct kh_quota_ledger *quota_ledger,
+		    uint64_t now_ms, uint64_t announced_bytes, struct kh_verdict *reached);
 /* Gives the places back. */
-void kh_quota_end(const struct kh_quota *quota, struct kh_quota_ledger *ledger);
+void kh_quota_end(const struct kh_quota *quota, struct kh_quota_ledger *quota_ledger);
 /* Other limits are in force for what runs: places only, whether there are any or not. */
 void kh_quota_move(const struct kh_quota *from, const struct kh_quota *to,
-		   struct kh_quota_ledger *ledger);
+		   struct kh_quota_ledger *quota_ledger);
 /*
  * Content that is about to go: KH_QUOTA_BYTES_UP or DOWN. Return: how many bytes of it may; fewer
  * than asked for: *reached says why, and that is its end. With `observes` as above.
  */
-uint64_t kh_quota_take_bytes(const struct kh_quota *quota, struct kh_quota_ledger *ledger,
+uint64_t kh_quota_take_bytes(const struct kh_quota *quota, struct kh_quota_ledger *quota_ledger,
 			     enum kh_quota_kind kind, uint64_t now_ms, uint64_t bytes,
 			     struct kh_verdict *reached);
 /* A connection: a place of each `connections`, all or nothing. */
-bool kh_quota_connect(const struct kh_quota *quota, struct kh_quota_ledger *ledger,
+bool kh_quota_connect(const struct kh_quota *quota, struct kh_quota_ledger *quota_ledger,
 		      struct kh_verdict *reached);
-void kh_quota_disconnect(const struct kh_quota *quota, struct kh_quota_ledger *ledger);
+void kh_quota_disconnect(const struct kh_quota *quota, struct kh_quota_ledger *quota_ledger);
 void kh_quota_reconnect(const struct kh_quota *from, const struct kh_quota *to,
-			struct kh_quota_ledger *ledger);
+			struct kh_quota_ledger *quota_ledger);
 /* For people: each limit of `limits` with what of it is used now, and until when (`wait_ms` is not
  * set). */
 void kh_quota_look(const struct kh_limits *limits, enum kh_quota_owner owner,
-		   const struct kh_quota_ledger *ledger, uint64_t now_ms,
+		   const struct kh_quota_ledger *quota_ledger, uint64_t now_ms,
 		   void (*show)(void *arg, const struct kh_verdict *limit), void *arg);
 /* The smallest max_body, tunnel_lifetime (0: none), and whose it is. `enforced`: of what is only
  * observed nothing. */

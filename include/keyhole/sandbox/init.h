@@ -30,7 +30,7 @@
  *   --seccomp  a filter, classic BPF, loaded before the command is started. Twice at most, in this
  *              order
  *   --writable the command may write here and nowhere else, by Landlock (where the kernel has it;
- *              without any --writable there is no such fence). Several times.
+ *              without any --writable it limits nothing). Several times.
  *   --memory   the most that a process of the command may have mapped (RLIMIT_AS)
  *   --pids     the most processes and threads in its user namespace, keyhole-init among them
  *   --hold     with --control: says READY, and goes on at GO, in the control groups that it has

@@ -48,12 +48,22 @@ bool kh_review_continue(struct kh_review *out, const char *id, const char *engin
 			struct kh_err *err);
 /* Opens one by its id. `exclusive`: locked, and refused while a run works on it. */
 bool kh_review_open(struct kh_review *out, const char *id, bool exclusive, struct kh_err *err);
+/* Of one that was opened without a lock: until it is given back, nobody writes to it, and others
+ * may do the same. Return: false: a run, or another command, works on it. */
+bool kh_review_share(const struct kh_review *review, struct kh_err *err);
+void kh_review_give_back(const struct kh_review *review);
 /* Removes a locked one with all that is in it. */
 bool kh_review_remove(struct kh_review *review, struct kh_err *err);
 
 /* ---- what the agent did ---- */
 
-enum kh_change_kind { KH_CHANGE_ADDED = 1, KH_CHANGE_CHANGED, KH_CHANGE_MODE, KH_CHANGE_DELETED };
+enum kh_change_kind {
+	KH_CHANGE_ADDED = 1,
+	KH_CHANGE_CHANGED,
+	KH_CHANGE_MODE,
+	KH_CHANGE_DELETED,
+	KH_CHANGE_KINDS,
+};
 
 /* Why a change is not taken over with the others. */
 enum kh_change_bar {
@@ -72,6 +82,7 @@ struct kh_change {
 	enum kh_change_bar bar;
 	size_t reach;		  /* PROTECTED, BULKY: a name has to hold so many bytes of path */
 	bool conflict;		  /* the workspace's own has changed since the run began */
+	bool passing;		  /* of commits: one of them has it, and the last has it not */
 	struct stat was, is;	  /* st_mode 0: absent */
 	char *was_link, *is_link; /* of symbolic links */
 };
@@ -124,24 +135,35 @@ struct kh_review_ref {
 	char *name; /* "refs/keyhole/ID/heads/main" */
 	char object[65];
 };
+struct kh_review_objects;
 struct kh_review_refs {
 	struct kh_review_ref *list;
 	size_t n;
+	/* Where their commits are, until kh_review_refs_fini; NULL: in the workspace's repository.
+	 */
+	struct kh_review_objects *objects;
 };
 /*
  * Commits of the agent's that the workspace's repository lacks. git makes a bundle of them in a
  * sandbox without a network, in which the review can be read only; on the host git takes it in with
  * all its checks, into refs/keyhole/ID/. No hook runs, and nothing is checked out. No refs: there
- * is nothing new. `dry_run`: they are named, and nothing is taken in.
+ * is nothing new. `dry_run`: the same commits, with the same checks, to be looked at alone: nothing
+ * is written to the workspace. Nobody may change the review meanwhile (kh_review_share).
  */
 bool kh_review_commits(const struct kh_review *review, bool dry_run, struct kh_review_refs *out,
 		       struct kh_err *err);
 /* How many refs of its commits the workspace's repository has. */
 bool kh_review_count_refs(const struct kh_review *review, size_t *n, struct kh_err *err);
-/* What a commit that came over has otherwise than the repository's HEAD: `path`, `kind` and `bar`
- * (PROTECTED or NONE) of each name are set. Freed with kh_changes_fini, also after an error. */
-bool kh_review_commit_names(const struct kh_review *review, const char *object,
-			    struct kh_changes *out, struct kh_err *err);
+/*
+ * What one of these refs has otherwise than the repository's HEAD, and what each commit on the way
+ * to it changes: `path`, `kind`, `bar` and `passing` of each name are set, in the order of
+ * names. An error where there are more commits or names than anybody looks at. Freed with
+ * kh_changes_fini, also after an error.
+ */
+bool kh_review_commit_names(const struct kh_review *review, const struct kh_review_refs *refs,
+			    size_t which, struct kh_changes *out, struct kh_err *err);
+/* Is no ref before it one of the same commit? */
+bool kh_review_refs_is_first(const struct kh_review_refs *refs, size_t which);
 void kh_review_refs_fini(struct kh_review_refs *refs);
 
 #endif

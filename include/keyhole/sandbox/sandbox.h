@@ -97,6 +97,8 @@ struct kh_sandbox_spec {
 	char *const *argv; /* the command */
 	bool tty;	   /* standard input and output are a terminal */
 	bool no_stdio;	   /* the command's standard descriptors are /dev/null */
+	bool holds_log;	   /* once the command has ended, the log is held until the caller has
+			      done its own part and calls kh_log_release_all */
 };
 
 /*
@@ -125,15 +127,5 @@ struct kh_sandbox_groups {
 void kh_sandbox_try_groups(struct kh_sandbox_groups *out);
 /* As kh_sandbox_try for a layer over a root: one is mounted and written to. */
 bool kh_sandbox_try_layer(struct kh_err *err);
-
-/*
- * Names in a workspace that make something run outside later (hooks, settings of editors and
- * agents): read-only in every sandbox, also where they don't exist. Terminated by NULL; for the
- * documentation's test.
- */
-extern const char *const kh_sandbox_protected[];
-/* The same, where they exist; made by the agent, they are set aside after the run. Patterns of
- * fnmatch(3). Terminated by NULL. */
-extern const char *const kh_protected_names[];
 
 #endif

@@ -38,7 +38,7 @@ struct kh_up_key {
 	struct kh_secret *identity; /* the client certificate; NULL: none. The connection's own */
 	/* -1, or the one listener that it is for: where HTTP/2 may be spoken, and where the
 	 * client's own authentication rides along. */
-	int64_t door;
+	int64_t acceptor;
 	int64_t session_acceptor; /* likewise, for TLS sessions: with client_auth alone */
 	/* The lists that its address was held against (kh_up.geo_gen has them): what was dialled
 	 * under none, or others, is not lent to who has to keep to these. */
@@ -48,9 +48,9 @@ struct kh_up_key {
 
 /* What a user asks for. */
 struct kh_up_wish {
-	struct kh_up_key key;	   /* but for `door` and `only_h1` */
-	int64_t door;		   /* the number of the one that it came through */
-	uint64_t whose;		   /* the number of its sandbox (share.h) */
+	struct kh_up_key key;	   /* but for `acceptor` and `only_h1` */
+	int64_t acceptor;	   /* the number of the one that it came through */
+	uint64_t whose;		   /* the number of its sandbox (fair_share.h) */
 	bool may_be_h2;		   /* HTTP/2 may be offered there */
 	struct kh_generation *gen; /* whose configuration says where the host is; not a reference */
 	struct kh_generation *geo_gen; /* that has the lists of key.geo; likewise */
@@ -188,9 +188,6 @@ struct kh_up_stream {
 /* Sets user->stream, in the end calls `ready` or `failed`; at once, perhaps. `fresh`: on a
  * connection of HTTP/1 that nobody used before. */
 void kh_up_acquire(struct kh_up_user *user, bool fresh);
-/* Other rules are in force: what waits for an answer to the old ones, or was to be dialled by other
- * lists than those of `before`, begins again. */
-void kh_up_recheck(struct kh_up_user *user, const struct kh_geo_levels *before);
 /* Has it a connection that is made? Then *address is the one that it leads to; NULL: not known. */
 bool kh_up_is_connected(const struct kh_up_user *user, const struct kh_sockaddr **address);
 /* There is something new about that credential. */
@@ -203,7 +200,7 @@ struct kh_ups *kh_ups_new(void);
 void kh_ups_free(struct kh_ups *ups);
 void kh_up_tick(struct kh_loop *loop);
 void kh_up_close_idle(struct kh_loop *loop);
-/* Those that are kept for what came through that door alone. */
-void kh_up_close_of_acceptor(struct kh_loop *loop, int64_t door);
+/* Those that are kept for what came through that acceptor alone. */
+void kh_up_close_of_acceptor(struct kh_loop *loop, int64_t acceptor);
 
 #endif

@@ -1,0 +1,55 @@
+/*
+ * git_shape.c - would this folder be taken for a git folder?
+ *
+ * git tells one by what is in it (its is_git_directory), whatever its name is, and then
+ * runs what its configuration says. Here the workspace and the agent's count together: what one
+ * review brought must not wait for what the next one brings.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "review_internal.h"
+
+struct layers {
+	int workspace, upper; /* -1: no upper one */
+};
+
+static bool layers_have(void *arg, const char *path)
+{
+	const struct layers *l = arg;
+	struct stat st;
+	if (kh_review_beneath_stat(l->workspace, path, &st) == 0)
+		return true;
+	return l->upper >= 0 && kh_review_beneath_stat(l->upper, path, &st) == 0 &&
+	       !(S_ISCHR(st.st_mode) && st.st_rdev == 0);
+}
+
+bool kh_git_has_shape(bool (*has)(void *arg, const char *path), void *arg, const char *folder)
+{
+	static const char *const names[] = { "HEAD", "commondir", "objects", "refs" };
+	bool found[sizeof(names) / sizeof(names[0])];
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char path[KH_REVIEW_PATH_BYTES];
+		int n = snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "",
+				 names[i]);
+		found[i] = n < 0 || (size_t)n >= sizeof(path) || has(arg, path);
+	}
+	return found[0] && (found[1] || (found[2] && found[3]));
+}
+
+bool kh_git_is_shaped(int workspace, int upper, const char *folder, bool agents)
+{
+	struct layers layers = { workspace, agents ? upper : -1 };
+	return kh_git_has_shape(layers_have, &layers, folder);
+}
+
+bool kh_git_is_part(const char *rest)
+{
+	static const char *const parts[] = { "HEAD",   "commondir",	  "objects", "refs",
+					     "config", "config.worktree", "hooks" };
+	size_t len = strcspn(rest, "/");
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strlen(parts[i]) == len && strncmp(parts[i], rest, len) == 0)
+			return true;
+	return false;
+}
