@@ -54,7 +54,7 @@ test|a journal checked by hand|jq|jq|jq|jq
 test|programs that fill a terminal|vim-tiny/vim htop|vim-enhanced htop|vim htop|vim htop
 test|processes and sockets looked at from outside|procps iproute2|procps-ng iproute|procps iproute2|procps-ng iproute2
 test|the other shell whose completion is tried|zsh|zsh|zsh|zsh
-test|containers, and what deploy/ has for them|podman runc/containerd.io docker-compose|podman runc/containerd.io|podman runc|podman runc docker-compose
+test|containers, and what deploy/ has for them|podman crun runc/containerd.io docker-compose|podman crun runc/containerd.io|podman crun runc|podman crun runc docker-compose
 test|docker: the tests start a daemon that is theirs alone|docker.io/docker-ce/docker-ce-cli/moby-engine/containerd.io/podman-docker|moby-engine/docker-ce/docker-ce-cli/containerd.io/podman-docker|docker/podman-docker|docker/podman-docker
 test|docker: its client, where docker.io only recommends it|docker-cli/docker.io/docker-ce/docker-ce-cli/moby-engine/containerd.io/podman-docker|-|-|-
 test|roots of one static program|busybox-static|busybox|busybox-static|busybox

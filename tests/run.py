@@ -90,9 +90,11 @@ def raise_limits():
 
 
 def heed_interrupts():
-    """A shell lets what it starts in the background ignore Ctrl-C, and so would all that a test sends it to."""
+    """A shell lets what it starts in the background ignore Ctrl-C and Ctrl-\\, and so would all that a test sends them to."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGQUIT) == signal.SIG_IGN:
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def environment():

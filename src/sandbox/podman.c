@@ -183,13 +183,14 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
 }
 
+/* What podman says has been through the escaper: no quotes here. */
 static const struct {
 	const char *said, *means;
 } meanings[] = {
 	{ "unknown flag", "this podman is too old (4.0 or newer is needed): " },
 	{ "does not support NoCgroups", "podman needs crun (`apt install crun`): " },
 	{ "not find a working", "podman lacks a part (`apt install conmon crun`): " },
-	{ "OCI runtime \"crun\" not found", "podman needs crun (`apt install crun`): " },
+	{ "default OCI runtime", "podman needs crun (`apt install crun`): " },
 	{ "invalid argument: crun", "podman needs crun (`apt install crun`): " },
 };
 

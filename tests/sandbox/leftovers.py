@@ -126,9 +126,10 @@ class Leftovers:
 
     def new(self):
         now = self.look()
-        # The lock of all runs' records stays, as it stays for the next one.
-        now["files"] = {path for path in now["files"] if not path.endswith((self.but if isinstance(self.but, tuple) else (self.but,)) +
-                                                                           ("/keyhole/workspaces", "/keyhole/workspaces/lock"))}  # fmt: skip
+        # The lock of all runs' records stays for the next one, in the folders that lead to it.
+        lock = {path for path in now["files"] if path.endswith("/keyhole/workspaces/lock")}
+        stays = {path for path in now["files"] if any(at == path or at.startswith(path + "/") for at in lock)}
+        now["files"] = {path for path in now["files"] - stays if not path.endswith(self.but)}
         return {kind: found - self.before[kind] for kind, found in now.items()}
 
     def left(self, patience=PATIENCE):

@@ -23,6 +23,15 @@ def test_a_missing_podman_is_one_line_with_what_to_do(sandbox):
     assert "podman is not on the PATH" in said and "apt install podman" in said and said.count("\n") == 1
 
 
+def test_a_podman_without_crun_is_one_line_with_what_to_do(sandbox):
+    """As podman 4.3 says it where only runc is installed."""
+    env = only(sandbox)
+    said = 'Error: default OCI runtime "crun" not found: invalid argument'
+    sandbox.file(os.path.join(env["PATH"], "podman"), f"#!/bin/sh\necho '{said}' >&2\nexit 125\n", 0o755)
+    done = sandbox.run("true", engine="podman", env=env, check=125).stderr.decode()
+    assert "podman needs crun (`apt install crun`): " in done and "invalid argument" in done and done.count("\n") == 1
+
+
 @podman
 def test_auto_does_not_take_podman(sandbox):
     """It is for those who name it."""

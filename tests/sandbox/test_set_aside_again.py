@@ -42,18 +42,39 @@ def outside(host, name="outside"):
     return folder
 
 
-@AS_BOTH
-def test_a_worktree_that_became_a_link_out_is_set_aside(host):
+MAKE_WORKTREE = ("git init -q dep && mkdir x && cd dep && git config core.worktree ../../x && echo 'gitdir: ../dep/.git' > ../x/.git && "
+                 "echo evil > ../x/.bashrc && git add -A && git commit -qm x && cd ..")  # fmt: skip
+
+
+def with_file(host):
     victim = outside(host)
     with open(victim + "/.bashrc", "w", encoding="ascii") as file:
         file.write("mine\n")
-    done = run(host, "git init -q dep && mkdir x && cd dep && git config core.worktree ../../x && echo 'gitdir: ../dep/.git' > ../x/.git && echo evil > ../x/.bashrc && git add -A && git commit -qm x")
-    assert said(done) == [] and "worktree" in host.read("dep/.git/config"), done.stderr
-    done = run(host, f"rm -rf x && ln -s {victim} x")
-    assert len(said(done)) == 1 and "worktree" not in host.read("dep/.git/config"), done.stderr
+    return victim
+
+
+def is_untouched(host, victim):
     host.git("checkout", "-f", ".", at="dep")
     with open(victim + "/.bashrc", encoding="ascii") as file:
-        assert file.read() == "mine\n"
+        return file.read() == "mine\n"
+
+
+@AS_BOTH
+def test_a_worktree_that_became_a_link_out_is_set_aside(host):
+    victim = with_file(host)
+    done = run(host, f"{MAKE_WORKTREE} && rm -rf x && ln -s {victim} x")
+    assert said(done) and "worktree" not in host.read("dep/.git/config"), done.stderr
+    assert is_untouched(host, victim)
+
+
+@AS_BOTH
+def test_a_worktree_of_an_earlier_run_can_not_become_a_link_out(host):
+    victim = with_file(host)
+    done = run(host, MAKE_WORKTREE)
+    assert said(done) == [] and "worktree" in host.read("dep/.git/config"), done.stderr
+    done = run(host, f"rm -rf x || mv x away || ln -sT {victim} x || test -e x/.git")
+    assert done.stderr.count(b"Device or resource busy") >= 2 and os.path.isdir(host.path("x")), done.stderr
+    assert not os.path.islink(host.path("x")) and is_untouched(host, victim)
 
 
 def test_a_git_file_whose_folder_became_a_link_out_is_set_aside(host):
