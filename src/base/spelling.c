@@ -128,9 +128,12 @@ char kh_spelling_fold(char c)
 	return c == '_' || c == '.' || c == '[' || c == ' ' ? '-' : kh_lower(c);
 }
 
-static char fold_field(char c)
+/* A letter is itself in either case, a digit is itself, and all else is one character. */
+static bool is_same_in_field(char c, char of)
 {
-	return kh_is_alpha(c) || kh_is_digit(c) ? kh_lower(c) : '-';
+	if (kh_is_alpha(of))
+		return ((c ^ of) & ~('a' ^ 'A')) == 0;
+	return c == of || (!kh_is_digit(of) && !kh_is_alpha(c) && !kh_is_digit(c));
 }
 
 bool kh_spelling_is_field(struct kh_slice field, struct kh_slice name)
@@ -138,7 +141,7 @@ bool kh_spelling_is_field(struct kh_slice field, struct kh_slice name)
 	if (field.len != name.len)
 		return false;
 	for (size_t i = 0; i < name.len; i++)
-		if (fold_field(field.ptr[i]) != fold_field(name.ptr[i]))
+		if (!is_same_in_field(field.ptr[i], name.ptr[i]))
 			return false;
 	return true;
 }
@@ -232,11 +235,19 @@ struct kh_character kh_spelling_in_field(struct kh_slice value, size_t at)
 	return out;
 }
 
+/* The same; most characters are themselves. */
+static inline struct kh_character value_at(struct kh_slice value, size_t at)
+{
+	unsigned char c = (unsigned char)value.ptr[at];
+	return c < 0x80 && c != '\\' ? (struct kh_character){ 1, c }
+				     : kh_spelling_in_field(value, at);
+}
+
 struct kh_slice kh_spelling_of_value(struct kh_slice value, enum kh_value_end end)
 {
 	size_t from = SIZE_MAX, to = 0;
 	for (size_t at = 0; at < value.len;) {
-		struct kh_character c = kh_spelling_in_field(value, at);
+		struct kh_character c = value_at(value, at);
 		bool blank = kh_spelling_is_blank((char)c.byte);
 		if ((c.byte == ';' && end != KH_VALUE_WHOLE) ||
 		    (blank && end == KH_VALUE_TO_BLANK && from != SIZE_MAX))
@@ -256,7 +267,7 @@ static size_t skip_word(struct kh_slice value, size_t at, struct kh_slice word)
 	for (size_t i = 0; i < word.len; i++) {
 		if (at >= value.len)
 			return SIZE_MAX;
-		struct kh_character c = kh_spelling_in_field(value, at);
+		struct kh_character c = value_at(value, at);
 		if (kh_lower((char)c.byte) != kh_lower(word.ptr[i]))
 			return SIZE_MAX;
 		at += c.width;
@@ -273,7 +284,9 @@ bool kh_spelling_is_value(struct kh_slice value, struct kh_slice word)
 bool kh_spelling_has_word(struct kh_slice value, struct kh_slice word)
 {
 	for (size_t at = 0; at < value.len; at++)
-		if (skip_word(value, at, word) != SIZE_MAX)
+		if ((word.len == 0 ||
+		     kh_lower((char)value_at(value, at).byte) == kh_lower(word.ptr[0])) &&
+		    skip_word(value, at, word) != SIZE_MAX)
 			return true;
 	return false;
 }
