@@ -58,9 +58,12 @@ class Unread:
 
     def is_harmless(self):
         for name in DEPENDENCIES:
-            with open(os.path.join(self.work, name, ".git/config"), encoding="ascii") as file:
-                if "fsmonitor" in file.read():
-                    return False
+            try:
+                with open(os.path.join(self.work, name, ".git/config"), encoding="ascii") as file:
+                    if "fsmonitor" in file.read():
+                        return False
+            except FileNotFoundError:  # between what is set aside and what takes its place
+                return False
         return True
 
     def read(self):
