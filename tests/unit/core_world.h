@@ -8,6 +8,7 @@
 #ifndef KEYHOLE_TESTS_CORE_WORLD_H
 #define KEYHOLE_TESTS_CORE_WORLD_H
 
+#include "machine_steps.h"
 #include "unit.h"
 
 #include <stdlib.h>
@@ -16,7 +17,6 @@
 
 #include <keyhole/base/clock.h>
 #include <keyhole/base/log.h>
-#include <keyhole/base/machine.h>
 #include <keyhole/base/worker_messages.h>
 
 #include <keyhole/loop/leaf_requests.h>
@@ -381,26 +381,5 @@ static inline void world_end(uint64_t faults)
 	kh_channel_fini(&world.worker.channel);
 	kh_channel_fini(&world.keeper);
 }
-
-/* ---- tables of states ---- */
-
-/* `allowed`: of each state, a line of one letter a state, 'x' where that one may follow. */
-#define assert_steps(machine_set, object, member, type, allowed) \
-	do { \
-		const size_t n_ = sizeof(allowed) / sizeof(*(allowed)); \
-		uint64_t faults_ = kh_machine_faults(), wrong_ = 0; \
-		for (size_t from_ = 0; from_ < n_; from_++) { \
-			assert_int_equal(strlen((allowed)[from_]), n_); \
-			for (size_t to_ = 0; to_ < n_; to_++) { \
-				bool may_ = (allowed)[from_][to_] == 'x'; \
-				(object)->member = (type)from_; \
-				if ((machine_set(object, (type)to_)) != may_) \
-					fail_msg("%zu to %zu", from_, to_); \
-				assert_int_equal((object)->member, may_ ? to_ : from_); \
-				wrong_ += !may_; \
-			} \
-		} \
-		assert_int_equal(kh_machine_faults() - faults_, wrong_); \
-	} while (0)
 
 #endif

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include <keyhole/base/machine.h>
 
@@ -34,5 +35,28 @@ static inline void check_steps(const struct kh_machine *m, const char *steps,
 		}
 	assert_string_equal(made, steps);
 }
+
+/*
+ * The same for a setter that has its table to itself; `machine_set`(object, to) tells whether the
+ * step was made. `allowed`: of each state, a line of one letter a state, 'x' where that one may
+ * follow.
+ */
+#define assert_steps(machine_set, object, member, type, allowed) \
+	do { \
+		const size_t n_ = sizeof(allowed) / sizeof(*(allowed)); \
+		uint64_t faults_ = kh_machine_faults(), wrong_ = 0; \
+		for (size_t from_ = 0; from_ < n_; from_++) { \
+			assert_int_equal(strlen((allowed)[from_]), n_); \
+			for (size_t to_ = 0; to_ < n_; to_++) { \
+				bool may_ = (allowed)[from_][to_] == 'x'; \
+				(object)->member = (type)from_; \
+				if ((machine_set(object, (type)to_)) != may_) \
+					fail_msg("%zu to %zu", from_, to_); \
+				assert_int_equal((object)->member, may_ ? to_ : from_); \
+				wrong_ += !may_; \
+			} \
+		} \
+		assert_int_equal(kh_machine_faults() - faults_, wrong_); \
+	} while (0)
 
 #endif
