@@ -58,6 +58,50 @@ def test_every_row_of_what_to_change_names_its_files_and_its_tests():
     assert kinds == {name.lower() for name in re.findall(r"^- \*\*(.+?)\.\*\*", told, re.M)}
 
 
+def named_files(row):
+    """What the paths of a row stand for; of a folder the sources in it."""
+    files = []
+    for path in re.findall(r"(?<![\w./-])(?:src|include|tests|policies|docs|deploy)/[\w./*-]*", row):
+        for one in glob.glob(os.path.join(ROOT, path.rstrip(".").replace("NAME", "*"))):
+            files += glob.glob(os.path.join(one, "*.[ch]")) if os.path.isdir(one) else [one]
+    return files
+
+
+def code_words(row):
+    """Functions, tables and types: `clash`, `routes[]` and `struct kh_up`; `KH_UP_` for all that begin so."""
+    return [word for word in re.findall(r"`(?:(?:struct|enum) )?([A-Za-z_]\w{2,})(?:\[\])?`", row) if word != "NAME"]
+
+
+def words_that_are_not_there(row):
+    """Of the names of code in a row of a table or an entry of a list, those that stand in none of its files."""
+    text = ""
+    for path in named_files(row):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text += file.read()
+    return [word for word in code_words(row) if not re.search(rf"\b{word}" + ("" if word.endswith("_") else r"\b"), text)]
+
+
+def test_every_name_of_code_in_a_row_of_the_map_is_in_a_file_of_that_row():
+    text = read("docs/architecture.md")
+    text = text[text.index("## The way of a request") : text.index("## Folders")]
+    rows = re.findall(r"^\| .*|^- \*\*(?:.+\n)(?:  .+\n)*", text, re.M)
+    assert sum(len(code_words(row)) for row in rows) > 150
+    missing = [(row.split(" | ")[0], word) for row in rows if named_files(row) for word in words_that_are_not_there(row)]
+    assert missing == []
+
+
+def test_a_name_that_is_not_in_the_files_of_its_row_is_found():
+    row = "| x | `kh_err_set` and `kh_err_nowhere` of `src/base/err.c`, `rows[]`, `struct err_row` | |"
+    assert words_that_are_not_there(row) == ["kh_err_nowhere"]
+
+
+def test_names_of_code_in_contributing_are_in_the_file_that_stands_beside_them():
+    named = re.findall(r"`(\w{3,})`\s(?:in|of)\s`((?:src|include|tests)/[\w/.]+)`", read("CONTRIBUTING.md"))
+    assert named
+    for word, path in named:
+        assert re.search(rf"\b{word}\b", read(path)), (word, path)
+
+
 def test_every_folder_of_src_is_on_the_way_of_a_request_or_a_secret_or_has_a_process():
     text = read("docs/architecture.md")
     told = set(re.findall(r"`src/(\w+)/\w+\.c`", text[: text.index("## To change X, go to Y")]))
