@@ -22,6 +22,8 @@
 #endif
 
 enum { READ_STEP_BYTES = 16 * 1024, COPY_BYTES = 16 * 1024 * 1024 };
+/* A second in all. */
+enum { SEAL_TRIES = 20, SEAL_WAIT_MS = 50 };
 
 /* A pipe whose writer holds it open and says nothing must not hold us up for ever. */
 static bool await(int fd, uint64_t deadline_ms)
@@ -249,10 +251,22 @@ static int make_memfd(const char *name, struct kh_err *err)
 	return fd;
 }
 
+/* Somebody may hold a page of it for a moment (a read that has not ended, migration). */
+static bool add_seals(int fd)
+{
+	const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+	for (int left = SEAL_TRIES; fcntl(fd, F_ADD_SEALS, seals) != 0; left--) {
+		if (errno != EBUSY || left <= 1)
+			return false;
+		(void)poll(NULL, 0, SEAL_WAIT_MS);
+	}
+	return true;
+}
+
 static bool seal(int fd, const char *name, struct kh_err *err)
 {
-	if (lseek(fd, 0, SEEK_SET) == 0 &&
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)
+	if (lseek(fd, 0, SEEK_SET) == 0 && add_seals(fd))
 		return true;
 	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: can't be sealed", kh_esc_str(name));
 }

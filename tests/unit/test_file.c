@@ -1,4 +1,4 @@
-/* wrap: poll getpwuid */
+/* wrap: poll getpwuid fcntl */
 /* test_file.c - files are read and replaced whole or not at all */
 #include "unit.h"
 
@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -244,6 +245,41 @@ static void a_write_that_fails_leaves_what_was_there(void **state)
 	assert_int_equal(unlink("f"), 0);
 }
 
+/* How often sealing answers that somebody holds a page. */
+static int busy;
+
+int __real_fcntl(int fd, int cmd, ...);
+int __wrap_fcntl(int fd, int cmd, ...);
+int __wrap_fcntl(int fd, int cmd, ...)
+{
+	va_list args;
+	va_start(args, cmd);
+	long arg = va_arg(args, long);
+	va_end(args);
+	if (cmd != F_ADD_SEALS || busy <= 0)
+		return __real_fcntl(fd, cmd, arg);
+	busy--;
+	errno = EBUSY;
+	return -1;
+}
+
+static void a_file_whose_pages_are_held_for_a_moment_is_sealed_all_the_same(void **state)
+{
+	struct kh_err err = KH_ERR_INIT;
+	(void)state;
+	busy = 3;
+	int fd = kh_file_sealed("snapshot", KH_SLICE("content"), &err);
+	assert_true(fd >= 0);
+	assert_int_equal(busy, 0);
+	assert_int_equal(write(fd, "x", 1), -1);
+	(void)close(fd);
+	busy = 10000;
+	assert_int_equal(kh_file_sealed("snapshot", KH_SLICE("content"), &err), -1);
+	assert_true(busy > 0);
+	assert_non_null(strstr(err.text, "can't be sealed"));
+	busy = 0;
+}
+
 static void a_sealed_file_can_not_be_changed(void **state)
 {
 	(void)state;
@@ -453,6 +489,7 @@ int main(void)
 		TEST(a_file_has_its_mode_whatever_the_umask),
 		TEST(a_write_that_fails_leaves_what_was_there),
 		TEST(a_sealed_file_can_not_be_changed),
+		TEST(a_file_whose_pages_are_held_for_a_moment_is_sealed_all_the_same),
 		TEST(folders_are_made_with_their_parents),
 		TEST(paths_join),
 		TEST(nobody_elses_state_is_believed),
