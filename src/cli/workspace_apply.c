@@ -134,6 +134,17 @@ static void show_left(struct work *w)
 	}
 }
 
+/* Commits that were not asked for may be left, and `discard` would remove them. */
+static void say_done(const struct kh_changes *changes, const struct kh_workspace_options *options)
+{
+	if (options->no_commits && kh_workspace_may_have_commits(changes))
+		printf("no file is left to apply (`keyhole workspace diff --only-commits` lists "
+		       "the commits that are left)\n");
+	else
+		printf("no file is left to apply (`keyhole workspace discard` removes the "
+		       "review)\n");
+}
+
 static int apply_files(const struct kh_review *review, const struct kh_workspace_options *options,
 		       struct work *w)
 {
@@ -150,8 +161,7 @@ static int apply_files(const struct kh_review *review, const struct kh_workspace
 	printf("%zu %s%s\n", w->done, options->dry_run ? "would be applied" : "applied",
 	       w->failed ? "; the others can be tried again" : "");
 	if (!w->failed && !w->left && !options->names[0] && !options->dry_run)
-		printf("no file is left to apply (`keyhole workspace discard` removes the "
-		       "review)\n");
+		say_done(&changes, options);
 	return w->failed || w->left || fflush(stdout) != 0 ? KH_EXIT_FAILED : 0;
 }
 
@@ -207,6 +217,13 @@ static bool has_files(const struct kh_review *review, const struct kh_workspace_
 	return any;
 }
 
+static void say_not_applied(const struct kh_workspace_options *options)
+{
+	if (!options->only_commits)
+		kh_cli_complain("workspace: nothing was applied; --no-commits takes the files "
+				"only");
+}
+
 /* New commits come before files, which wait until they are merged: git merges over no file that
  * differs from its own. */
 int kh_workspace_apply(const struct kh_review *review, const struct kh_workspace_options *options)
@@ -217,7 +234,9 @@ int kh_workspace_apply(const struct kh_review *review, const struct kh_workspace
 	if (kh_workspace_wants_commits(options) && may_have_commits(review)) {
 		bool files = has_files(review, options);
 		status = apply_commits(review, options, files, &n);
-		if (n > 0 && files)
+		if (status != 0)
+			say_not_applied(options);
+		if (status != 0 || (n > 0 && files))
 			return KH_EXIT_FAILED;
 	} else if (options->only_commits) {
 		printf("no new commits\n");

@@ -40,7 +40,8 @@ enum {
 static char script[] = "command -v git >/dev/null || exit 4\n"
 		       "known=$(cat)\n"
 		       "ask() { printf '%s\\n' \"$known\" | \"$@\" --stdin; }\n"
-		       "git rev-parse --git-dir >/dev/null 2>&1 || exit 3\n"
+		       "git rev-parse --git-dir >/dev/null 2>&1 || { [ -f .git/HEAD ] || exit 3; "
+		       "git rev-parse --git-dir >/dev/null; exit 5; }\n"
 		       "new=$(ask git rev-list --max-count=1 --ignore-missing --branches --tags "
 		       "HEAD) || exit 5\n"
 		       "[ -n \"$new\" ] || exit 3\n"
@@ -105,13 +106,13 @@ static bool copy_bundle(int from, int to, struct kh_err *err)
 
 static void explain(int complaints, int status, struct kh_err *err)
 {
-	char said[256];
+	char said[2 * KH_ESC_MAX_BYTES];
 	ssize_t n = pread(complaints, said, sizeof(said), 0);
 	kh_err_set(err, KH_ERR_SYSTEM,
 		   status == NO_GIT ? "git is not in the sandbox, which makes a bundle of commits "
 				      "(`apt install git`; --no-commits does without)%s"
 				    : "git could make no bundle of the agent's commits: %s",
-		   status == NO_GIT ? "" : kh_esc(kh_slice_of(said, n > 0 ? (size_t)n : 0)));
+		   status == NO_GIT ? "" : kh_host_git_said(kh_slice_of(said, n > 0 ? (size_t)n : 0)));
 }
 
 /* *empty: there are no new ones. */

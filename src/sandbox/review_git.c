@@ -36,6 +36,24 @@ static bool become_owner(void *arg)
 	       setresuid(git->uid, git->uid, git->uid) == 0 && setuid(0) != 0;
 }
 
+const char *kh_host_git_said(struct kh_slice said)
+{
+	char line[KH_ESC_MAX_BYTES + 1]; /* one more than is shown, so that kh_esc marks the cut */
+	size_t n = 0;
+	bool ended = false;
+	for (size_t i = 0; i < said.len && n < sizeof(line); i++) {
+		bool blank = said.ptr[i] == '\n' || said.ptr[i] == '\r';
+		if (!blank && ended && n > 0 && n + 2 < sizeof(line)) {
+			line[n++] = ';';
+			line[n++] = ' ';
+		}
+		ended = blank;
+		if (!blank)
+			line[n++] = said.ptr[i];
+	}
+	return kh_esc(kh_slice_of(line, n));
+}
+
 bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
 		 struct kh_buf *said, struct kh_err *err)
 {
@@ -87,7 +105,7 @@ bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
 	return result.status == 0 ||
 	       kh_err_set(err, KH_ERR_SYSTEM, "git %s: %s", words[1 + N_SETTINGS],
 			  result.end == KH_CHILD_LATE ? "took too long and was ended"
-						      : kh_esc(kh_buf_view(said)));
+						      : kh_host_git_said(kh_buf_view(said)));
 }
 
 bool kh_host_git_open(struct kh_host_git *git, const char *workspace, int folder,

@@ -26,6 +26,8 @@ void kh_host_git_fini(struct kh_host_git *git);
  * gets what it wrote; more than there is room for is an error. */
 bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
 		 struct kh_buf *said, struct kh_err *err);
+/* What it said, as one line of a message: its lines joined by "; ", as kh_esc shows them. */
+const char *kh_host_git_said(struct kh_slice said);
 
 /* ---- review_objects.c ---- */
 

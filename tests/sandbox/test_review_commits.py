@@ -172,6 +172,29 @@ def test_diff_fails_where_commits_can_not_be_looked_at_and_shows_the_files(sandb
     assert review.diff("--no-commits").startswith("A  x\n")
 
 
+def nothing_came(review, done):
+    said = done.stdout + done.stderr
+    assert b"nothing was applied; --no-commits takes the files only" in done.stderr and b"discard" not in said, said
+    assert "x" not in review.contents() and len(review.reviews()) == 1
+
+
+def test_apply_takes_no_file_where_it_can_not_bring_the_commits_and_then_advises_no_discard(sandbox):
+    """The commits would be in the review alone, and `discard` removes it."""
+    review = Review(sandbox)
+    review.agent("git init -q -b main; echo x > x;" + commit("one"))
+    nothing_came(review, review.apply(check=1))
+    done = review.apply("--no-commits")
+    assert review.contents() == {"x": "x\n"} and b"discard" not in done.stdout and b"--only-commits` lists" in done.stdout
+    assert b"nothing was applied" not in review.apply("--only-commits", check=1).stderr
+
+
+def test_a_repository_that_git_can_not_read_any_more_is_no_repository_without_new_commits(review):
+    review.agent("echo x > x;" + commit("two") + "printf '[core\\n' > .git/config")
+    done = review.apply(check=1)
+    nothing_came(review, done)
+    assert b"git could make no bundle of the agent's commits: fatal: bad config" in done.stderr, done.stderr
+
+
 def test_no_name_of_a_workspace_leads_git_astray_when_it_looks_at_commits(sandbox):
     review = Review(sandbox)
     review.work = sandbox.folder('work"x\\y\nz:o')

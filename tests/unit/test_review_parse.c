@@ -95,11 +95,27 @@ static void test_of_the_notes_the_last_one_counts_and_a_torn_one_is_left_out(voi
 	}
 }
 
+static void test_what_git_says_is_one_line_of_a_message(void **state)
+{
+	(void)state;
+	assert_string_equal(kh_host_git_said(KH_SLICE("fatal: one\n\nhint: \x1btwo\r\n")),
+			    "fatal: one; hint: \\x1btwo");
+	assert_string_equal(kh_host_git_said(KH_SLICE("")), "");
+	char many[4000];
+	memset(many, 'x', sizeof(many));
+	for (size_t i = 0; i < sizeof(many); i += 7)
+		many[i] = '\n';
+	const char *said = kh_host_git_said(kh_slice_of(many, sizeof(many)));
+	assert_null(strstr(said, "\\x0a"));
+	assert_string_equal(said + strlen(said) - 3, "...");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refs_of_a_bundle_come_below_their_review),
 		cmocka_unit_test(test_a_bundle_of_anything_else_is_refused),
+		cmocka_unit_test(test_what_git_says_is_one_line_of_a_message),
 		cmocka_unit_test(test_of_the_notes_the_last_one_counts_and_a_torn_one_is_left_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
