@@ -65,6 +65,8 @@ bool kh_line_id(struct kh_slice line, uint64_t *id);
  * digits, 64 hex digits. Return: false, or an empty view, where there is none or another kind. */
 bool kh_line_number(struct kh_slice line, const char *name, uint64_t *out);
 struct kh_slice kh_line_hex(struct kh_slice line, const char *name);
+/* A close record of an exchange that was refused after its open record (by an address). */
+bool kh_line_is_refusal(struct kh_slice line);
 /* The event is one that this version writes. */
 bool kh_line_is_known(const struct kh_line *line);
 

@@ -265,6 +265,17 @@ bool kh_line_number(struct kh_slice line, const char *name, uint64_t *out)
 	return kh_slice_to_u64(value, out);
 }
 
+bool kh_line_is_refusal(struct kh_slice line)
+{
+	struct kh_slice reason = member(line, "reason");
+	uint64_t status;
+
+	/* In quotes, and none of ours has any inside. */
+	return reason.len > 2 && kh_line_number(line, "http.response.status_code", &status) &&
+	       status < 1000 &&
+	       kh_err_is_refusal(kh_err_of_reason(reason.ptr + 1, reason.len - 2), (int)status);
+}
+
 struct kh_slice kh_line_hex(struct kh_slice line, const char *name)
 {
 	struct kh_slice value = member(line, name);

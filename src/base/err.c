@@ -41,6 +41,19 @@ bool kh_err_is_policy(enum kh_err_code code)
 	return row(code)->status == 403;
 }
 
+bool kh_err_is_refusal(enum kh_err_code code, int status)
+{
+	return (kh_err_is_policy(code) || code == KH_ERR_LIMIT) && status == kh_err_status(code);
+}
+
+enum kh_err_code kh_err_of_reason(const char *reason, size_t len)
+{
+	for (int code = KH_ERR_NONE + 1; code < KH_ERR_COUNT; code++)
+		if (strlen(rows[code].reason) == len && memcmp(rows[code].reason, reason, len) == 0)
+			return (enum kh_err_code)code;
+	return KH_ERR_NONE;
+}
+
 const char *kh_err_proxy_status(enum kh_err_code code)
 {
 	return row(code)->token;

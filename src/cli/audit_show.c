@@ -98,13 +98,10 @@ static void put_bytes(struct show *s, uint64_t bytes)
 static bool is_refusal(const json_t *open, const json_t *close)
 {
 	struct kh_slice reason = kh_record_text(close, "reason");
+	uint64_t status = kh_record_number(close, "http.response.status_code");
 
-	if (is_event(open, "deny"))
-		return true;
-	for (int code = 0; reason.len > 0 && code < KH_ERR_COUNT; code++)
-		if (kh_slice_eq(reason, kh_slice_str(kh_err_reason((enum kh_err_code)code))))
-			return kh_err_is_policy((enum kh_err_code)code);
-	return false;
+	return is_event(open, "deny") ||
+	       kh_err_is_refusal(kh_err_of_reason(reason.ptr, reason.len), (int)status);
 }
 
 static void put_status(struct show *s, uint64_t status, bool refused)

@@ -42,24 +42,34 @@ void kh_exchange_go_on(struct kh_exchange *x)
 		x->own_from_us = kh_clock_mono_us();
 }
 
+/* An address that is refused is known only after the open record. */
+static enum kh_fate fate_of(const struct kh_exchange *x, bool opened)
+{
+	if (!opened || kh_err_is_refusal(x->reason, x->status))
+		return KH_FATE_DENY;
+	return x->decision.would != KH_ERR_NONE || x->would_reach.verdict.kind != KH_QUOTA_NONE
+		       ? KH_FATE_WOULD_DENY
+		       : KH_FATE_ALLOW;
+}
+
 void kh_exchange_count_end(const struct kh_exchange *x, bool opened)
 {
 	struct kh_counts *counts = &x->side->loop->counts;
-	enum kh_fate fate =
-		!opened ? KH_FATE_DENY
-		: x->decision.would != KH_ERR_NONE || x->would_reach.verdict.kind != KH_QUOTA_NONE
-			? KH_FATE_WOULD_DENY
-			: KH_FATE_ALLOW;
+	enum kh_fate fate = fate_of(x, opened);
+	bool denied = fate == KH_FATE_DENY;
 
-	if (x->tally)
-		kh_counter_add(&x->tally->requests[fate], 1);
-	atomic_fetch_add_explicit(&x->side->acceptor->listener_stats->fates[fate], 1,
-				  memory_order_relaxed);
+	/* A page of keyhole's own is nobody's request. */
+	if (!kh_internal_page_is(&x->authority.host)) {
+		if (x->tally)
+			kh_counter_add(&x->tally->requests[fate], 1);
+		atomic_fetch_add_explicit(&x->side->acceptor->listener_stats->fates[fate], 1,
+					  memory_order_relaxed);
+	}
 	if (x->reason != KH_ERR_NONE)
-		kh_counter_add(&(opened ? counts->failures : counts->denials)[x->reason], 1);
+		kh_counter_add(&(denied ? counts->denials : counts->failures)[x->reason], 1);
 	if (x->reached.verdict.kind != KH_QUOTA_NONE)
 		kh_counter_add(&counts->limits[x->reached.verdict.kind], 1);
-	if (!opened)
+	if (denied)
 		return;
 	kh_histogram_add(&counts->total, &kh_bounds_total, kh_clock_mono_us() - x->began_us);
 	kh_histogram_add(&counts->own, &kh_bounds_own, x->own_us);

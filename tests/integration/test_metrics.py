@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 from admin_client import admin, ask, ctl, samples, serves, status
-from harness import ROOT, Tunnel, until
+from harness import KEYHOLE, ROOT, Tunnel, until
+from test_base_url import origin_form
 
 
 def test_promtool_has_nothing_to_say_about_a_live_scrape(daemon):
@@ -20,6 +21,26 @@ def test_promtool_has_nothing_to_say_about_a_live_scrape(daemon):
     done = subprocess.run(["promtool", "check", "metrics"], input=content, capture_output=True,
                           timeout=30, check=False)  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_an_address_that_is_refused_counts_as_a_refusal_and_a_page_of_keyholes_as_no_request(daemon):
+    one = daemon(admin(), rules=[{"allow": "https://10.1.2.3"}])
+    before = samples(one)
+    with Tunnel(one, "10.1.2.3") as tunnel:
+        assert tunnel.ask("GET", "/").status == 403
+    assert origin_form(one, "/").status == 200
+    until("both have ended", lambda: len(one.journal(event="close")) == 2)
+    after = samples(one)
+
+    def grew(name):
+        return after.get(name, 0) - before.get(name, 0)
+
+    assert grew('keyhole_requests_total{tenant="acme",decision="deny"}') == 1
+    assert grew('keyhole_requests_total{tenant="acme",decision="allow"}') == 0
+    assert grew('keyhole_denials_total{reason="address_prohibited"}') == 1
+    assert grew('keyhole_failures_total{reason="address_prohibited"}') == 0
+    report = subprocess.run([KEYHOLE, "audit", "verify", one.journal_path], capture_output=True, text=True, timeout=30, check=True).stdout
+    assert ", 1 denied" in report, report
 
 
 def test_each_kind_of_request_is_counted_as_what_it_was(daemon):

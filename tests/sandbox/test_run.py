@@ -301,6 +301,17 @@ def test_a_run_trusts_its_own_tenants_ca_alone(run):
     assert "would see it" in done.stderr, done.stderr
 
 
+def test_the_last_line_counts_an_address_that_is_refused_as_refused_and_says_how_many_requests_failed(run):
+    """Both have an open record: the address is judged, and the server asked, after it."""
+    rules = [{"allow": "http://10.1.2.3"}, {"allow": "http://127.0.0.1:9"}]
+    path = configuration(run, run.sandbox.folder("conf", 0o700), tenants={"one": {"rules": rules}},
+                         upstream={"allow_addresses": ["127.0.0.1/32"]})  # fmt: skip
+    script = "for at in 10.1.2.3 127.0.0.1:9; do curl -s -o /dev/null -w '%{http_code} ' --noproxy '' http://$at/; done"
+    done = run("-c", path, "--", "sh", "-c", script, use=None, check=None)
+    assert done.stdout == "403 502 ", (done.stdout, done.stderr)
+    assert "keyhole: 1 request allowed (1 failed), 1 refused; journal" in done.stderr, done.stderr
+
+
 def test_of_several_tenants_one_must_be_named(run):
     rules = {"rules": [{"allow": "https://one.test"}]}
     path = configuration(run, run.sandbox.folder("conf", 0o700), tenants={"one": rules, "two": rules})

@@ -248,7 +248,8 @@ struct kh_verify_part {
  */
 struct kh_verify_report {
 	bool ok;
-	uint64_t lines, opens, closes, denials, recovered;
+	uint64_t lines, opens, closes, recovered;
+	uint64_t denials;	  /* with exchanges that were refused after their open record */
 	uint64_t counted;	  /* denials that were only counted */
 	uint64_t starts, aborted; /* lives of the writer; opens that an earlier life left */
 	uint64_t unclosed;	  /* ids that were opened and not ended: alive, or cut off */

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdarg.h>
+#include <stddef.h>
 
 /*
  * One row a cause: X(code, HTTP status, Proxy-Status error type of RFC 9209 §2.3 ("" where none
@@ -122,6 +123,11 @@ int kh_err_status(enum kh_err_code code);
 /* Did keyhole refuse it by the operator's policy (rules, addresses, limits that clear late)? Else
  * something failed, or the limit or login that is missing has a status of its own. */
 bool kh_err_is_policy(enum kh_err_code code);
+/* Was a request refused for it with `status`, by policy or by a limit? Then it does not count as
+ * allowed, also where the journal had its open record already. */
+bool kh_err_is_refusal(enum kh_err_code code, int status);
+/* The code whose reason this text of `len` bytes is; KH_ERR_NONE: it is none. */
+enum kh_err_code kh_err_of_reason(const char *reason, size_t len);
 const char *kh_err_proxy_status(enum kh_err_code code);
 const char *kh_err_reason(enum kh_err_code code);
 
