@@ -31,6 +31,12 @@ static bool is_passing(enum kh_err_code code)
 	return status == 429 || status == 502 || status == 503 || status == 504;
 }
 
+/* A rule allows the request, and its server's address is refused: that rule is no advice. */
+static bool is_of_the_address(enum kh_err_code code)
+{
+	return code == KH_ERR_ADDRESS_PROHIBITED || code == KH_ERR_GEO_PROHIBITED;
+}
+
 /* A rule decided, and another request of the same kind is allowed: what the text asks for helps,
  * and a list of what is allowed would only say the same request again. */
 static bool is_of_the_request(enum kh_err_code code)
@@ -106,7 +112,7 @@ static void put_message(struct kh_buf *out, const struct kh_down_side *side,
 	} else if (is_denial(err->code) && !is_of_the_request(err->code)) {
 		kh_buf_append_str(out, " Trying again will not help: ask the person who runs this "
 				       "sandbox, or use what is allowed.");
-		if (x)
+		if (x && !is_of_the_address(err->code))
 			put_nearby(out, side, x);
 	} else if (is_of_the_request(err->code) || !is_passing(err->code)) {
 		kh_buf_append_str(out, " Trying again the same way will not help.");

@@ -1,12 +1,13 @@
 /*
  * why_page.c - http://keyhole.internal/why: what would become of a request that nobody has sent
  *
- * By the rules in force, without a look at names, addresses or limits. Fields and content that a
- * real one would have are not known here.
+ * By the rules in force, and by the address where it is known without a look-up: a literal, a pin.
+ * Limits are not looked at. Fields and content that a real one would have are not known here.
  */
 
 #include <keyhole/base/encode.h>
 #include <keyhole/exchange/dry_run.h>
+#include <keyhole/net/guard.h>
 
 #include "pages_internal.h"
 #include "placeholder_check.h"
@@ -56,7 +57,43 @@ struct verdict {
 	struct kh_outcome outcome;
 	struct kh_injection injection; /* what would go in */
 	bool known, allow;
+	bool unresolved;      /* its address is judged only when it is sent */
+	struct kh_err refused; /* the address that it would go to is */
 };
+
+/* As the connector judges it. Return: false with what is refused. */
+static bool judge_address(const struct kh_exchange *x, struct verdict *v)
+{
+	const struct kh_host *host = &v->question->authority.host;
+	const struct kh_config *config = x->gen->config;
+	const struct kh_pin *pin = kh_config_pin(config, x->tenant, host);
+	struct kh_geo_levels geo = kh_policy_geo(x->gen->policy, x->tenant, &v->outcome.decision);
+	struct kh_decision there = { .allow = false };
+	char text[KH_SOCKADDR_TEXT_BYTES];
+	struct kh_sockaddr addr;
+	struct kh_host as_host;
+	size_t n;
+
+	v->unresolved = !pin && !kh_guard_known(host, v->question->authority.port, &addr);
+	if (v->unresolved)
+		return true;
+	const struct kh_cidr *allow = kh_config_allowed_addresses(config, x->tenant, &n);
+	const char *class_name = pin ? NULL : kh_guard_refuses(&addr, allow, n);
+	if (pin)
+		addr = pin->addr;
+	kh_sockaddr_format(&addr, text);
+	if (class_name)
+		return kh_err_set(&v->refused, KH_ERR_ADDRESS_PROHIBITED,
+				  "%s is a %s address, which is not connected to", text,
+				  class_name);
+	if (host->kind == KH_HOST_NAME && kh_host_of_sockaddr(&as_host, &addr) &&
+	    kh_policy_denies_address(x->gen->policy, x->tenant, x->narrowing, &v->question->view,
+				     false, &v->outcome.decision, &as_host, &there)) {
+		(void)kh_request_say_denied(&there, &v->refused);
+		return kh_err_wrap(&v->refused, "%s", text);
+	}
+	return kh_geo_allows(x->gen->geo, &geo, &addr, &v->refused);
+}
 
 /* What becomes of it. */
 static void put_words(struct kh_buf *out, const struct verdict *v)
@@ -68,6 +105,8 @@ static void put_words(struct kh_buf *out, const struct verdict *v)
 		kh_buf_printf(out, "a rule asks for the model, and %s", v->question->two_models);
 	} else if (!v->known) {
 		kh_buf_append_str(out, "that depends on the model: ask again with &model=NAME");
+	} else if (v->refused.code != KH_ERR_NONE) {
+		kh_buf_append_str(out, v->refused.text);
 	} else if (!v->allow && !decision->allow) {
 		(void)kh_request_say_denied(decision, &err);
 		kh_buf_append_str(out, err.text);
@@ -91,6 +130,9 @@ static void put_words(struct kh_buf *out, const struct verdict *v)
 		if (one->present)
 			kh_credential_put_kind(out, one);
 	}
+	if (v->allow && v->unresolved)
+		kh_buf_append_str(out, "; the address of a name is checked only when the request "
+				       "is sent");
 }
 
 static struct verdict judge(const struct kh_exchange *x, const struct kh_dry_run *question)
@@ -101,6 +143,10 @@ static struct verdict judge(const struct kh_exchange *x, const struct kh_dry_run
 			  &v.outcome);
 	v.known = !v.outcome.decision.asks_model;
 	v.allow = v.known && v.outcome.allow && v.outcome.decision.rule;
+	if (v.allow && !judge_address(x, &v)) {
+		v.allow = false;
+		v.outcome.reason = v.refused.code;
+	}
 	if (v.allow)
 		kh_injection_choose(&v.injection, x->gen->config, &v.outcome.decision);
 	return v;
@@ -112,7 +158,8 @@ static size_t nearby(const struct kh_exchange *x, const struct verdict *v,
 	bool own = v->outcome.decision.list == KH_LIST_SANDBOX;
 
 	*more = false;
-	return v->allow ? 0
+	return v->allow || v->refused.code != KH_ERR_NONE
+		       ? 0
 			: kh_policy_nearby(x->gen->policy, x->tenant, own ? x->narrowing : NULL,
 					   &v->question->authority.host, texts, NEARBY, more);
 }

@@ -27,7 +27,8 @@ def test_an_address_that_is_refused_counts_as_a_refusal_and_a_page_of_keyholes_a
     one = daemon(admin(), rules=[{"allow": "https://10.1.2.3"}])
     before = samples(one)
     with Tunnel(one, "10.1.2.3") as tunnel:
-        assert tunnel.ask("GET", "/").status == 403
+        refused = tunnel.ask("GET", "/")
+    assert refused.status == 403 and b"Allowed:" not in refused.body, "the rule that allows it is no advice"
     assert origin_form(one, "/").status == 200
     until("both have ended", lambda: len(one.journal(event="close")) == 2)
     after = samples(one)

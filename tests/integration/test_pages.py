@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 
 import pytest
@@ -147,6 +148,19 @@ def test_why_as_text(one):
     assert text.startswith("PUT https://api.test/x\ndenied: no rule allows it.\nAllowed near it:\n")
     text = origin_form(one, "/why?url=https://api.test/x").text()
     assert text == "GET https://api.test/x\nallowed: the rule 'GET https://api.test/**' allows it; the credential main goes in as header x-api-key.\n"
+
+
+def test_why_says_what_the_address_guard_refuses_and_what_it_can_not_know(one):
+    config = one.config
+    config["tenants"][one.tenant]["rules"] += [{"allow": "https://169.254.169.254"}, {"allow": "https://later.test"}]
+    one.write(config)
+    one.process.send_signal(signal.SIGHUP)
+    until("it is in force", lambda: why(one, "https://later.test/")["allow"])
+    what = why(one, "https://169.254.169.254/latest")
+    assert (what["allow"], what["reason"], what["nearby"]) == (False, "address_prohibited", [])
+    assert what["message"] == "169.254.169.254:443 is a metadata address, which is not connected to"
+    assert why(one, "https://later.test/")["message"].endswith("; the address of a name is checked only when the request is sent")
+    assert "address" not in why(one, "https://api.test/x")["message"], "that name is pinned"
 
 
 @pytest.mark.parametrize("query", [
