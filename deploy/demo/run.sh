@@ -57,6 +57,13 @@ if [ ! -x "$keyhole" ]; then
 	echo "demo: $keyhole is not built (run \`make demo\`)"
 	exit 1
 fi
+case ${ENGINE:-process} in
+auto | process | container | podman | docker | gvisor) ;;
+*)
+	echo "demo: ENGINE=$ENGINE: no such engine (there is: auto, process, container, podman, docker, gvisor)"
+	exit 1
+	;;
+esac
 for tool in openssl curl sha256sum "$python"; do
 	if ! command -v "$tool" >/dev/null; then
 		echo "demo: $tool is missing (deploy/install-deps.sh installs it)"

@@ -195,7 +195,7 @@ static void offer_engines(const struct typed *typed)
 
 	for (size_t i = 0; (name = kh_sandbox_engine(i)); i++)
 		offer(typed, kh_slice_str(name), kh_slice_of("", 0));
-	offer(typed, KH_SLICE("auto"), KH_SLICE("the strongest that works here"));
+	offer(typed, KH_SLICE("auto"), KH_SLICE("container, or process where that does not work"));
 }
 
 /* Words of an image that are no name: how it is said where it lies. */

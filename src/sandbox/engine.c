@@ -45,8 +45,8 @@ const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err)
 		(void)kh_buf_printf(&names, "%s%s", i ? ", " : "", engines[i]->name);
 	const char *list = kh_buf_cstr(&names);
 	kh_err_set(err, KH_ERR_USAGE,
-		   "--engine %s: no such engine (there is: %s; auto takes the "
-		   "strongest that works)",
+		   "--engine %s: no such engine (there is: %s; auto takes container, or process "
+		   "where that does not work)",
 		   kh_esc_str(name), list ? list : "process");
 	return NULL;
 }

@@ -74,6 +74,11 @@ def test_the_demo_tells_it_to_an_ordinary_user():
         check(*run(home, os.path.join(tree, "deploy/demo/run.sh"), who))
 
 
+def test_an_engine_that_there_is_not_is_named_before_anything_begins(tmp_path):
+    done = run(tmp_path, ENGINE="foo")[0]
+    assert done.returncode == 1 and "ENGINE=foo: no such engine" in done.stdout and done.stdout.count("\n") == 1, done.stdout
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_demo_tells_it_of_every_engine(tmp_path, engine):
     """One word is another, and every claim holds all the same."""
