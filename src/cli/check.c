@@ -1,4 +1,5 @@
 /* check.c - `keyhole check`: every error and warning of a configuration, and an exit status */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,8 @@
 #include <keyhole/base/file.h>
 #include <keyhole/net/geo.h>
 #include <keyhole/keeper/keeper.h>
+#include <keyhole/lockin/lockin.h>
+#include <keyhole/tls/ca.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/exchange/dry_run.h>
 
@@ -179,6 +182,31 @@ static void check_journal(const struct kh_config *config, struct kh_diagnostics 
 				   "audit.file: %s; the daemon would not start", err.text);
 }
 
+/* Files that the daemon reads at its start. What this user may not read may be the daemon's. */
+static void check_start(const struct kh_config *config, struct kh_diagnostics *diags)
+{
+	const char *certificate = config->ca_certificate_path, *key = config->ca_key_path;
+	struct kh_err err = KH_ERR_INIT;
+	if (config->upstream_ca_file && !kh_roots_look(config->upstream_ca_file, &err) &&
+	    err.sys != EACCES)
+		kh_diagnostics_add(diags, false, (struct kh_where){ 0 },
+				   "%s; the daemon would not start", err.text);
+	err = (struct kh_err)KH_ERR_INIT;
+	/* Neither is there before the first start, which makes both. */
+	bool made = certificate && key && access(certificate, F_OK) == 0 && access(key, F_OK) == 0;
+	struct kh_ca *ca = made ? kh_ca_load(certificate, key, &err) : NULL;
+	kh_ca_free(ca);
+	if (made && !ca && err.sys != EACCES)
+		kh_diagnostics_add(diags, false, (struct kh_where){ 0 },
+				   "authority: %s (certificate: %s; key: %s); the daemon would not "
+				   "start",
+				   err.text, kh_esc_str(certificate), kh_esc_str(key));
+	err = (struct kh_err)KH_ERR_INIT;
+	if (config->worker_user && !kh_lockin_user_look(config->worker_user, &err))
+		kh_diagnostics_add(diags, false, (struct kh_where){ 0 },
+				   "worker.user: %s; a daemon of root's would not start", err.text);
+}
+
 static void print_notes(const struct kh_config *config, const struct kh_diagnostics *diags)
 {
 	struct kh_buf out;
@@ -199,6 +227,7 @@ static int check(const char *path, bool json)
 		kh_check_pairs(config, &diags);
 		kh_check_values(config, &diags);
 		check_journal(config, &diags);
+		check_start(config, &diags);
 		kh_config_inspect(config, &diags);
 	}
 	bool good = config != NULL && diags.errors == 0;

@@ -6,13 +6,16 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <openssl/err.h>
+#include <openssl/pem.h>
+
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/log.h>
 
 /* A hosts file that blocks advertisers has a few megabytes. */
-enum { RESOLVER_FILE_BYTES = 8 * 1024 * 1024 };
+enum { RESOLVER_FILE_BYTES = 8 * 1024 * 1024, ROOTS_FILE_BYTES = 16 * 1024 * 1024 };
 
 /* Where distributions keep the system's roots, as one PEM file. */
 static const char *const bundles[] = {
@@ -36,6 +39,38 @@ static int open_regular(const char *path)
 	return kh_steal_fd(&fd);
 }
 
+/* Its first certificate is enough; the worker reads them all. */
+static bool holds_certificate(int fd, const char *path, struct kh_err *err)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf pem;
+	kh_buf_init(&pem, ROOTS_FILE_BYTES);
+	if (!kh_file_read_fd(fd, &pem, err))
+		return kh_err_wrap(err, "upstream.ca_file %s", kh_esc_str(path));
+	BIO *bio = BIO_new_mem_buf(kh_buf_view(&pem).ptr, (int)kh_buf_len(&pem));
+	X509 *cert = bio ? PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL) : NULL;
+	bool found = cert != NULL;
+	X509_free(cert);
+	BIO_free(bio);
+	ERR_clear_error();
+	return found || kh_err_set(err, KH_ERR_CONFIG,
+				   "upstream.ca_file %s: it holds no certificate in PEM",
+				   kh_esc_str(path));
+}
+
+static int open_roots(const char *path, struct kh_err *err)
+{
+	kh_auto_close int fd = open_regular(path);
+	if (fd < 0)
+		kh_err_sys(err, KH_ERR_CONFIG, errno, "upstream.ca_file %s", kh_esc_str(path));
+	return fd >= 0 && holds_certificate(fd, path, err) ? kh_steal_fd(&fd) : -1;
+}
+
+bool kh_roots_look(const char *path, struct kh_err *err)
+{
+	kh_auto_close int fd = open_roots(path, err);
+	return fd >= 0;
+}
+
 bool kh_roots_open(const struct kh_config *config, int fds[KH_ROOTS_MOST], unsigned *n,
 		   struct kh_err *err)
 {
@@ -48,10 +83,8 @@ bool kh_roots_open(const struct kh_config *config, int fds[KH_ROOTS_MOST], unsig
 			fds[(*n)++] = fd;
 	}
 	if (config->upstream_ca_file) {
-		int fd = open_regular(config->upstream_ca_file);
+		int fd = open_roots(config->upstream_ca_file, err);
 		if (fd < 0) {
-			kh_err_sys(err, KH_ERR_CONFIG, errno, "upstream.ca_file %s",
-				   kh_esc_str(config->upstream_ca_file));
 			while (*n > 0)
 				(void)close(fds[--*n]);
 			return false;

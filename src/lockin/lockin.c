@@ -116,6 +116,12 @@ static bool choose_identity(const char *user, struct identity *out, struct kh_er
 	return true;
 }
 
+bool kh_lockin_user_look(const char *user, struct kh_err *err)
+{
+	struct identity identity;
+	return choose_identity(user, &identity, err);
+}
+
 /* An empty folder that no longer has a name becomes the root. What is left undone (a read-only
  * /tmp, a container without CAP_SYS_CHROOT) is left to Landlock and seccomp. */
 static void empty_root(void)

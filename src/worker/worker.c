@@ -156,7 +156,7 @@ static void *load_roots(void *arg)
 	(void)pthread_detach(pthread_self());
 	(void)prctl(PR_SET_NAME, "roots", 0, 0, 0);
 	if (!kh_roots_load(b->worker->roots, b->roots, b->n_roots, &err))
-		kh_log_error("trust roots: %s; no upstream can be verified", err.text);
+		kh_log_error("%s; no upstream can be verified", err.text);
 	for (unsigned i = 0; i < b->n_roots; i++)
 		(void)close(b->roots[i]);
 	/* Parsing leaves as much behind as it keeps. */

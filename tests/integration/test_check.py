@@ -44,6 +44,24 @@ def test_a_listeners_folder_that_others_may_write_to_is_warned_of(tmp_path):
         assert ("put a socket of their own in this one's place" in errors) == warned, errors
 
 
+def test_what_the_daemon_would_not_start_with_is_an_error_that_names_the_file(tmp_path):
+    roots = "version: 1\nupstream: { ca_file: roots.pem }\n" + TENANT
+    status, _, errors = check(tmp_path, roots)
+    assert status == 1 and "roots.pem: No such file" in errors, errors
+    (tmp_path / "roots.pem").write_text("nothing\n")
+    status, _, errors = check(tmp_path, roots)
+    assert status == 1 and "roots.pem: it holds no certificate in PEM; the daemon would not start" in errors, errors
+    start = subprocess.run([KEYHOLE, "proxy", "-c", "k.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+    assert start.returncode != 0 and "serving" not in start.stderr, start.stderr
+    status, _, errors = check(tmp_path, "version: 1\nworker: { user: no-such-user }\n" + TENANT)
+    assert status == 1 and "'no-such-user': not in /etc/passwd" in errors, errors
+    for name in ("one", "two"):
+        subprocess.run([KEYHOLE, "ca", "init", "--certificate", f"{name}.pem", "--key", f"{name}.key"], cwd=tmp_path,
+                       capture_output=True, timeout=20, check=True)  # fmt: skip
+    status, _, errors = check(tmp_path, "version: 1\nauthority: { certificate: one.pem, key: two.key }\n" + TENANT)
+    assert status == 1 and "one.pem" in errors and "two.key" in errors and "would not start" in errors, errors
+
+
 def with_rule(rule):
     return f"version: 1\ncredentials: {{ c: {CREDENTIAL} }}\ntenants: {{ t: {{ rules: [ {rule} ] }} }}\n"
 
@@ -675,6 +693,8 @@ def test_every_example_of_the_documentation_passes(tmp_path, block):
         (presets / "example.yaml").write_text(block)
         block = "version: 1\ntenants: { t: { rules: [ { use: example } ] } }\n"
         env = {"KEYHOLE_PRESETS": str(presets)}
+    for roots in re.findall(r"ca_file: (\S+)", block):  # what the example says is there
+        subprocess.run([KEYHOLE, "ca", "init", "--certificate", roots, "--key", "roots.key"], cwd=tmp_path, timeout=20, check=True)
     status, _, errors = check(tmp_path, block, env=env)
     assert (status, without_values(errors)) == (0, "")
 

@@ -68,6 +68,9 @@ enum kh_journal_verdict {
 };
 /* As it is judged at start. Nothing is made or changed. */
 enum kh_journal_verdict kh_journal_look(const char *path, struct kh_err *err);
+/* Trust roots: a regular file with a certificate in PEM. Return: false with `err`, which names the
+ * file; err->sys where it can't be opened. */
+bool kh_roots_look(const char *path, struct kh_err *err);
 
 /*
  * Could a daemon of this user use the value that is in that source of the credential now? Pipes,

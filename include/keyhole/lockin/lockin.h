@@ -12,5 +12,7 @@
  * and gid, no groups, no capabilities, no new privileges, not dumpable, Landlock with nothing
  * allowed, and the seccomp allowlist. */
 bool kh_lockin(const char *user, struct kh_err *err);
+/* Is there such a user for a worker of root's? Changes nothing. NULL is the default one. */
+bool kh_lockin_user_look(const char *user, struct kh_err *err);
 
 #endif
