@@ -272,6 +272,18 @@ static char **resolve_all(char *const *names, const char *workspace)
 	return out;
 }
 
+/* A review that is given by its id alone may be another project's. */
+static bool may_discard(const struct kh_review *review, const struct kh_workspace_options *options)
+{
+	kh_auto_free char *folder = realpath(options->workspace ? options->workspace : ".", NULL);
+	if (!review->workspace || (folder && is_at_or_below(folder, review->workspace)))
+		return true;
+	kh_cli_complain("workspace: review %s is one of %s, and not of this folder; nothing was "
+			"discarded (run it there, or add --workspace %s)",
+			review->id, kh_esc_str(review->workspace), kh_esc_str(review->workspace));
+	return false;
+}
+
 static int act(const char *command, struct kh_workspace_options *options)
 {
 	bool diff = strcmp(command, "diff") == 0;
@@ -284,6 +296,8 @@ static int act(const char *command, struct kh_workspace_options *options)
 		kh_cli_complain_err(&err);
 		return KH_EXIT_FAILED;
 	}
+	if (strcmp(command, "discard") == 0 && !may_discard(&review, options))
+		return KH_EXIT_FAILED;
 	char **names kh_cleanup(names_fini) =
 		review.workspace ? resolve_all(options->names, review.workspace) : NULL;
 	if (review.workspace && !names)

@@ -779,6 +779,17 @@ def test_folders_that_were_shut_are_no_way_to_stay(review):
     assert review.reviews() == []
 
 
+def test_discard_removes_no_review_of_another_folder_by_its_id_alone(review):
+    review.agent("echo x > x")
+    id_ = review.reviews()[0]
+    other = review.sandbox.folder("other")
+    done = review.verb("discard", "--review", id_, cwd=other, check=1)
+    assert f"review {id_} is one of {review.work}, and not of this folder" in done.stderr.decode()
+    assert review.reviews() == [id_]
+    review.verb("discard", "--review", id_, "--workspace", review.work, cwd=other)
+    assert review.reviews() == []
+
+
 # --- commits --------------------------------------------------------------------------------------
 
 
