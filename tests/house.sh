@@ -42,6 +42,11 @@ if grep -nE '(->|\.)(life|hold|recv|delivery|put|sent|flow|state|peer) = ' src/h
 	complain "a state is assigned outside of its machine's setter (above)"
 fi
 
+# A buffer's cap is changed by kh_buf_set_cap, which never goes below what the buffer holds.
+if git grep -nE '[a-z](->|\.)cap = ' -- 'src/*.[ch]' 'include/*.h' ':!src/base/buf.c'; then
+	complain "a buffer's cap is assigned (above): kh_buf_set_cap does that"
+fi
+
 # Every file says what it is for, and a long one tells about a missing module.
 sources=$(git ls-files 'src/*.[ch]' 'include/*.h' 'tests/unit/*.[ch]' 'tests/fuzz/*.[ch]' 'tests/simulation/*.[ch]' | while read -r f; do
 	[ ! -f "$f" ] || echo "$f"

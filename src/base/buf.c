@@ -19,12 +19,15 @@
  * a head that is written line by line moves once. */
 enum { FIRST_ALLOC_BYTES = 256, SECOND_ALLOC_BYTES = 4096 };
 
-static void init(struct kh_buf *buf, size_t cap_bytes, bool wipe)
+static size_t cap_of(size_t cap_bytes)
 {
 	size_t most = SIZE_MAX / 4; /* no sum of two lengths overflows */
-	*buf = (struct kh_buf){ .cap = cap_bytes < most ? cap_bytes : most,
-				.wipe = wipe,
-				.hide = wipe };
+	return cap_bytes < most ? cap_bytes : most;
+}
+
+static void init(struct kh_buf *buf, size_t cap_bytes, bool wipe)
+{
+	*buf = (struct kh_buf){ .cap = cap_of(cap_bytes), .wipe = wipe, .hide = wipe };
 }
 
 void kh_buf_init(struct kh_buf *buf, size_t cap_bytes)
@@ -35,6 +38,14 @@ void kh_buf_init(struct kh_buf *buf, size_t cap_bytes)
 void kh_buf_init_wiping(struct kh_buf *buf, size_t cap_bytes)
 {
 	init(buf, cap_bytes, true);
+}
+
+bool kh_buf_set_cap(struct kh_buf *buf, size_t cap_bytes)
+{
+	if (kh_buf_len(buf) > cap_bytes)
+		return false;
+	buf->cap = cap_of(cap_bytes);
+	return true;
 }
 
 static void drop_block(struct kh_buf *buf)
@@ -69,10 +80,12 @@ static void compact(struct kh_buf *buf)
 	buf->tail = len;
 }
 
-/* Into another block. */
+/* Into another block. Return: false without memory, or where the content and a NUL do not fit. */
 static bool move(struct kh_buf *buf, size_t size)
 {
 	size_t len = kh_buf_len(buf);
+	if (size < len + 1)
+		return false;
 	char *fresh = buf->hide ? kh_hidden_get(&size, KH_HIDDEN_BRIEF) : kh_block_get(&size);
 	if (!fresh)
 		return false;
@@ -98,8 +111,7 @@ static bool grow(struct kh_buf *buf, size_t need)
 		size = SECOND_ALLOC_BYTES;
 	if (size > most)
 		size = most;
-
-	return move(buf, size);
+	return size >= need && move(buf, size);
 }
 
 bool kh_buf_hide(struct kh_buf *buf)

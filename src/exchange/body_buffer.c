@@ -23,6 +23,12 @@ static bool over_limit(const struct kh_exchange *x, struct kh_err *err)
 			  (unsigned long long)x->gen->config->held_content);
 }
 
+/* A reload may have lowered it below what is held already. */
+static bool hold_at_most(struct kh_exchange *x, size_t bytes, struct kh_err *err)
+{
+	return kh_buf_set_cap(&x->content, bytes) || over_limit(x, err);
+}
+
 static bool say_continue(struct kh_exchange *x, struct kh_err *err)
 {
 	static const struct kh_message go_on = { .status = 100,
@@ -103,8 +109,8 @@ bool kh_body_buffer_begin(struct kh_exchange *x, struct kh_err *err)
 	if (x->message->framing == KH_FRAMING_LENGTH &&
 	    x->message->content_length > x->gen->config->held_content)
 		return over_limit(x, err);
-	x->content.cap = (size_t)x->gen->config->held_content;
-	return begin_to_read(x, err) && wait_for_content(x, err);
+	return hold_at_most(x, (size_t)x->gen->config->held_content, err) &&
+	       begin_to_read(x, err) && wait_for_content(x, err);
 }
 
 bool kh_body_buffer_begin_for_credential(struct kh_exchange *x, struct kh_err *err)
@@ -114,9 +120,8 @@ bool kh_body_buffer_begin_for_credential(struct kh_exchange *x, struct kh_err *e
 	if (x->signing && x->message->framing == KH_FRAMING_LENGTH &&
 	    x->message->content_length > x->gen->config->held_content)
 		return over_limit(x, err);
-	x->content.cap =
-		x->signing ? (size_t)x->gen->config->held_content : KH_LIMIT_BODY_HELD_BYTES;
-	return wait_for_content(x, err);
+	size_t most = x->signing ? (size_t)x->gen->config->held_content : KH_LIMIT_BODY_HELD_BYTES;
+	return hold_at_most(x, most, err) && wait_for_content(x, err);
 }
 
 bool kh_body_buffer_end_for_credential(struct kh_exchange *x, size_t n_trailers, struct kh_err *err)

@@ -317,8 +317,10 @@ bool kh_signing_put_fields(const struct kh_exchange *x, struct kh_buf *out)
 
 bool kh_signing_take_content(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err)
 {
-	if (x->content.cap == 0 || !x->content.data)
-		x->content.cap = 2 * (size_t)KH_LIMIT_SIGNED_CHUNK_BYTES + CHUNKS_AHEAD_BYTES;
+	size_t most = 2 * (size_t)KH_LIMIT_SIGNED_CHUNK_BYTES + CHUNKS_AHEAD_BYTES;
+
+	if (!x->content.data && !kh_buf_set_cap(&x->content, most))
+		return kh_err_set(err, KH_ERR_INTERNAL, "content without memory has a length");
 	x->content_bytes += piece.len;
 	return kh_chunk_signer_feed(x->signing->chunks, piece, &x->content, err);
 }

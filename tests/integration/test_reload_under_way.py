@@ -2,6 +2,9 @@
 
 import contextlib
 import copy
+import fcntl
+import sys
+import termios
 import threading
 
 import pytest
@@ -293,3 +296,37 @@ def test_a_limit_outlives_the_configuration_that_it_was_read_from(daemon):
         close = until("its end", lambda: one.journal(event="close"))[-1]
         assert close["would_deny.limit"] == "tenant acme: bytes_down 1KiB/h"
         assert one.worker_pid() == pid, "the worker stays"
+
+
+def is_read(sock):
+    queued = fcntl.ioctl(sock, termios.TIOCOUTQ, b"\0\0\0\0")
+    return int.from_bytes(queued, sys.byteorder) == 0
+
+
+def test_content_that_is_held_keeps_to_the_limit_of_the_rules_in_force(daemon):
+    """What was taken under a higher limit is refused, and the worker goes on with all else."""
+    one = daemon(
+        config={
+            "version": 1,
+            "authority": {"certificate": "ca.pem", "key": "ca.key"},
+            "listen": [{"unix": "d/s", "tenant": "acme", "mode": "0660"}],
+            "limits": {"held_content": "8MiB"},
+            "tenants": {"acme": {"rules": [{"allow": "POST http://open.test/**", "models": ["m*"]}]}},
+            "audit": {"file": "audit.jsonl"},
+        }
+    )
+    worker = one.worker_pid()
+    with Wire(one.socket_path) as wire:
+        wire.send(
+            "POST http://open.test/x HTTP/1.1\r\nHost: open.test\r\nContent-Type: application/json\r\n"
+            "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        assert wire.read_head().status == 100
+        chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
+        for _ in range(64):
+            wire.send(chunk)
+        until("it is held", lambda: is_read(wire.sock))
+        reload(one, lambda config: config["limits"].update(held_content="1MiB"))
+        assert wire.read_head().status == 413
+    assert one.worker_pid() == worker
+    until("its record", lambda: one.journal(event="deny", reason="content_too_large"))

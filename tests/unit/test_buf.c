@@ -54,6 +54,55 @@ static void a_cap_without_bound_does_not_overflow(void **state)
 	kh_buf_fini(&buf);
 }
 
+/* With a cap below the content nothing could be counted any more: room would wrap. */
+static void a_cap_is_never_below_the_content(void **state)
+{
+	(void)state;
+	for (int wipe = 0; wipe < 2; wipe++) {
+		struct kh_buf buf;
+		if (wipe)
+			kh_buf_init_wiping(&buf, 8192);
+		else
+			kh_buf_init(&buf, 8192);
+		for (int i = 0; i < 6000; i++)
+			assert_true(kh_buf_append_char(&buf, (char)i));
+		assert_false(kh_buf_set_cap(&buf, 5999));
+		assert_false(kh_buf_set_cap(&buf, 0));
+		assert_int_equal(kh_buf_room(&buf), 8192 - 6000);
+		assert_true(kh_buf_set_cap(&buf, 6000));
+		assert_int_equal(kh_buf_room(&buf), 0);
+		assert_false(kh_buf_append_char(&buf, 'x'));
+		kh_buf_consume(&buf, 1);
+		assert_true(kh_buf_append_char(&buf, 'x'));
+		assert_true(kh_buf_set_cap(&buf, SIZE_MAX));
+		assert_null(kh_buf_reserve(&buf, SIZE_MAX));
+		assert_true(kh_buf_append_str(&buf, "y"));
+		assert_int_equal(kh_buf_len(&buf), 6001);
+		assert_int_equal((unsigned char)kh_buf_view(&buf).ptr[0], 1);
+		kh_buf_fini(&buf);
+	}
+}
+
+/* Nothing does that (kh_buf_set_cap); whoever did it would not write over other memory. */
+static void a_cap_below_the_content_overflows_nothing(void **state)
+{
+	(void)state;
+	for (size_t cap = 0; cap < 6000; cap = 2 * cap + 1) {
+		struct kh_buf buf;
+		kh_buf_init(&buf, 8192);
+		for (int i = 0; i < 6000; i++)
+			assert_true(kh_buf_append_char(&buf, 'a'));
+		buf.cap = cap;
+		assert_int_equal(kh_buf_room(&buf), 0);
+		assert_null(kh_buf_reserve(&buf, 1));
+		for (int i = 0; i < 4096; i++)
+			assert_false(kh_buf_append_char(&buf, 'x'));
+		assert_false(kh_buf_printf(&buf, "%s", "more"));
+		assert_int_equal(kh_buf_len(&buf), 6000);
+		kh_buf_fini(&buf);
+	}
+}
+
 static void a_zeroed_buffer_holds_nothing(void **state)
 {
 	(void)state;
@@ -219,6 +268,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_goes_over_the_cap),
 		cmocka_unit_test(a_cap_without_bound_does_not_overflow),
+		cmocka_unit_test(a_cap_is_never_below_the_content),
+		cmocka_unit_test(a_cap_below_the_content_overflows_nothing),
 		cmocka_unit_test(a_zeroed_buffer_holds_nothing),
 		cmocka_unit_test(content_is_what_was_put_in),
 		cmocka_unit_test(printf_measures_before_it_writes),

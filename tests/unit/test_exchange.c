@@ -333,6 +333,33 @@ static void test_held_content_without_a_model_is_refused(void **state)
 	world_end(0);
 }
 
+/* What is held was taken under the old limit. */
+static void test_a_lower_limit_holds_for_content_that_is_held_already(void **state)
+{
+	enum { HELD = 6000, PIECE = 100 };
+	static char text[HELD];
+
+	(void)state;
+	memset(text, ' ', sizeof(text));
+	for (int below = 0; below < 2; below++) {
+		near_begin("m.example");
+		(void)near_request("POST", "/", HELD + PIECE);
+		near.message.framing = KH_FRAMING_CHUNKED;
+		struct kh_exchange *x = near_send();
+
+		kh_exchange_body(x, kh_slice_of(text, HELD));
+		x->gen->config->held_content = HELD - (uint64_t)below;
+		x->member.ops->reload(&x->member);
+		if (below == 0) { /* just as much as it is: no byte more */
+			assert_int_equal(x->state, KH_EXCHANGE_HOLD);
+			assert_int_equal(kh_buf_len(&x->content), HELD);
+			kh_exchange_body(x, kh_slice_of(text, PIECE));
+		}
+		assert_refused(413, KH_ERR_CONTENT_TOO_LARGE, 0, 1);
+		world_end(0);
+	}
+}
+
 static void test_too_much_held_content_is_refused_before_it_comes(void **state)
 {
 	(void)state;
@@ -547,6 +574,7 @@ int main(void)
 		cmocka_unit_test(test_no_upstream_is_a_close_with_its_reason),
 		cmocka_unit_test(test_held_content_is_read_in_the_pieces_in_which_it_comes),
 		cmocka_unit_test(test_held_content_without_a_model_is_refused),
+		cmocka_unit_test(test_a_lower_limit_holds_for_content_that_is_held_already),
 		cmocka_unit_test(test_too_much_held_content_is_refused_before_it_comes),
 		cmocka_unit_test(test_each_wait_has_its_end),
 		cmocka_unit_test(test_the_sandbox_goes_away_in_every_state),

@@ -19,7 +19,7 @@ struct kh_buf {
 	size_t head; /* first byte not yet consumed */
 	size_t tail; /* behind the last byte */
 	size_t alloc;
-	size_t cap; /* most bytes held at a time */
+	size_t cap; /* most bytes held at a time; kh_buf_set_cap changes it, and nothing else */
 	bool wipe;
 	bool hide;
 };
@@ -27,6 +27,9 @@ struct kh_buf {
 void kh_buf_init(struct kh_buf *buf, size_t cap_bytes);
 void kh_buf_init_wiping(struct kh_buf *buf, size_t cap_bytes);
 void kh_buf_fini(struct kh_buf *buf);
+/* Another cap for a buffer that may hold something. Return: false where it holds more than that,
+ * and nothing is changed: whoever asks refuses what is held. */
+bool kh_buf_set_cap(struct kh_buf *buf, size_t cap_bytes) __attribute__((warn_unused_result));
 /*
  * For a wiping buffer that holds a credential now and then (a connection's). From now on its memory
  * is hidden, what it holds included (false without memory, and nothing is changed); or no longer,
@@ -42,7 +45,8 @@ static inline size_t kh_buf_len(const struct kh_buf *buf)
 
 static inline size_t kh_buf_room(const struct kh_buf *buf)
 {
-	return buf->cap - kh_buf_len(buf);
+	size_t len = kh_buf_len(buf);
+	return len < buf->cap ? buf->cap - len : 0;
 }
 
 static inline struct kh_slice kh_buf_view(const struct kh_buf *buf)
