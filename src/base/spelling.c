@@ -151,8 +151,9 @@ bool kh_spelling_is_blank(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Where the text of a name is: in a query, or as it is. */
-enum where { IN_QUERY, AS_IT_IS };
+/* Where the text of a name is: in a query, still escaped; in a form, decoded; or it is no
+ * parameter's, and decoded. */
+enum where { IN_QUERY, IN_FORM, AS_IT_IS };
 
 static struct kh_character name_at(struct kh_slice text, size_t at, enum where where)
 {
@@ -175,19 +176,6 @@ static size_t skip_blanks(struct kh_slice text, size_t at, enum where where)
 	return at;
 }
 
-/* Before a parameter's name: blanks, and what qs and Rack (brackets) and Spring (!) take off. */
-static size_t skip_front(struct kh_slice text, enum where where)
-{
-	size_t at = skip_blanks(text, 0, where);
-	while (where == IN_QUERY && at < text.len) {
-		struct kh_character c = name_at(text, at, where);
-		if (c.byte != '[' && c.byte != ']' && c.byte != '!')
-			break;
-		at = skip_blanks(text, at + c.width, where);
-	}
-	return at;
-}
-
 static bool is_name_from(struct kh_slice text, size_t at, struct kh_slice name, enum where where)
 {
 	for (size_t i = 0; i < name.len; i++) {
@@ -202,20 +190,38 @@ static bool is_name_from(struct kh_slice text, size_t at, struct kh_slice name, 
 	if (at == text.len)
 		return true;
 	unsigned char end = name_at(text, at, where).byte;
-	return end == '\0' || end == '[' || (end == ']' && where == IN_QUERY);
+	return end == '\0' || end == '[' || (end == ']' && where != AS_IT_IS);
 }
 
-/* PHP takes a bracket in front for an underscore, and others for nothing. */
+bool kh_spelling_is_front(char c)
+{
+	return c == '[' || c == ']' || c == '!' || kh_spelling_is_blank(c);
+}
+
+/* Some servers take brackets or a '!' in front off, and others take a '[' for an underscore: each
+ * number of them that is left out is a reading. */
 static bool is_name(struct kh_slice text, struct kh_slice name, enum where where)
 {
-	size_t at = skip_blanks(text, 0, where), front = skip_front(text, where);
-	return is_name_from(text, at, name, where) ||
-	       (front != at && is_name_from(text, front, name, where));
+	size_t at = skip_blanks(text, 0, where);
+	while (!is_name_from(text, at, name, where)) {
+		if (where == AS_IT_IS || at == text.len)
+			return false;
+		struct kh_character c = name_at(text, at, where);
+		if (!kh_spelling_is_front((char)c.byte))
+			return false;
+		at = skip_blanks(text, at + c.width, where);
+	}
+	return true;
 }
 
 bool kh_spelling_is_parameter(struct kh_slice parameter, struct kh_slice name)
 {
 	return is_name(parameter, name, IN_QUERY);
+}
+
+bool kh_spelling_is_form_name(struct kh_slice decoded, struct kh_slice name)
+{
+	return is_name(decoded, name, IN_FORM);
 }
 
 bool kh_spelling_is_member(struct kh_slice member, struct kh_slice name)
@@ -291,19 +297,36 @@ bool kh_spelling_has_word(struct kh_slice value, struct kh_slice word)
 	return false;
 }
 
+bool kh_spelling_fills_no_name(struct kh_slice decoded, char c)
+{
+	size_t len = decoded.len;
+	if (!kh_spelling_is_blank(c))
+		return false;
+	return len == 0 || (len >= 2 && kh_spelling_is_blank(decoded.ptr[len - 1]) &&
+			    kh_spelling_is_blank(decoded.ptr[len - 2]));
+}
+
+bool kh_spelling_replaces_front(struct kh_slice decoded, char c)
+{
+	return decoded.len == 1 && kh_spelling_is_front(decoded.ptr[0]) && kh_spelling_is_front(c);
+}
+
 size_t kh_spelling_of_parameter(struct kh_slice parameter, char *out, size_t room)
 {
-	size_t len = 0, solid = 0;
-	for (size_t at = skip_blanks(parameter, 0, IN_QUERY); at < parameter.len && len < room;) {
+	size_t len = 0;
+	for (size_t at = 0; at < parameter.len && len < room;) {
 		struct kh_character c = name_at(parameter, at, IN_QUERY);
 		if (c.byte == '\0')
 			break;
-		out[len++] = kh_lower((char)c.byte);
-		if (!kh_spelling_is_blank((char)c.byte))
-			solid = len;
 		at += c.width;
+		if (kh_spelling_replaces_front(kh_slice_of(out, len), (char)c.byte))
+			len = 0;
+		if (!kh_spelling_fills_no_name(kh_slice_of(out, len), (char)c.byte))
+			out[len++] = kh_lower((char)c.byte);
 	}
-	return solid;
+	while (len > 0 && kh_spelling_is_blank(out[len - 1]))
+		len--;
+	return len;
 }
 
 static bool is_decoded(struct kh_slice decoded, struct kh_slice name)
@@ -323,8 +346,7 @@ static bool is_decoded(struct kh_slice decoded, struct kh_slice name)
 size_t kh_spelling_front(struct kh_slice decoded)
 {
 	size_t n = 0;
-	while (n < decoded.len && (decoded.ptr[n] == '[' || decoded.ptr[n] == ']' ||
-				   decoded.ptr[n] == '!' || kh_spelling_is_blank(decoded.ptr[n])))
+	while (n < decoded.len && kh_spelling_is_front(decoded.ptr[n]))
 		n++;
 	return n;
 }

@@ -18,6 +18,7 @@ static void begin_member(struct kh_body_form *form, bool after_semicolon)
 	form->in_value = form->ours = form->odd = false;
 	form->after_semicolon = after_semicolon;
 	form->hex_left = 0;
+	form->bytes = 0;
 	kh_form_name_begin(&form->name);
 }
 
@@ -25,7 +26,9 @@ static void begin_member(struct kh_body_form *form, bool after_semicolon)
 static bool is_wanted(const struct kh_body_form *form, bool *exactly)
 {
 	struct kh_slice wanted = kh_slice_str(form->wanted);
-	*exactly = !form->odd && kh_slice_eq(kh_form_name_text(&form->name), wanted);
+	/* As many bytes: nothing was taken off. */
+	*exactly = !form->odd && form->bytes == wanted.len &&
+		   kh_slice_eq(kh_form_name_text(&form->name), wanted);
 	return kh_form_name_is(&form->name, wanted);
 }
 
@@ -70,6 +73,7 @@ static enum kh_body_step name_byte(struct kh_body_form *form, unsigned char c, c
 		form->hex_left = 2;
 	/* A name needs neither escapes nor blanks. */
 	form->odd = form->odd || c == '%' || c == '+' || kh_spelling_is_blank((char)c);
+	form->bytes++;
 	kh_form_name_byte(&form->name, (char)c);
 	return KH_BODY_KEEP;
 }

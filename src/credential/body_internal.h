@@ -55,6 +55,7 @@ struct kh_body_form {
 	bool after_semicolon;
 	bool odd; /* the name is escaped, or has blanks around it */
 	unsigned hex_left;
+	uint64_t bytes; /* of the name, as they came */
 	struct kh_form_name name;
 };
 void kh_body_form_init(struct kh_body_form *form, const char *name);

@@ -205,10 +205,12 @@ static struct kh_slice decode(struct kh_slice name, char buffer[NAME_BYTES])
 
 static bool is_parameter(struct kh_slice decoded)
 {
+	size_t front = kh_spelling_front(decoded);
+
 	for (size_t i = 0; i < COUNT(parameter_prefixes); i++) {
 		struct kh_slice prefix = parameter_prefixes[i];
 
-		if (kh_spelling_is_field(kh_slice_sub(decoded, 0, prefix.len), prefix))
+		if (kh_spelling_is_field(kh_slice_sub(decoded, front, front + prefix.len), prefix))
 			return true;
 	}
 	return is_one_of(decoded, parameters, COUNT(parameters), kh_spelling_is_decoded);

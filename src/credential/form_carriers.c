@@ -83,7 +83,7 @@ static bool may_begin(char first)
 {
 	if (kh_is_alpha(first))
 		return strchr("abjops", kh_lower(first));
-	return first == '%' || first == '+' || kh_spelling_is_blank(first) ||
+	return first == '%' || first == '+' || kh_spelling_is_front(first) ||
 	       (unsigned char)first >= 0x80;
 }
 

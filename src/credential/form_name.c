@@ -14,17 +14,9 @@ void kh_form_name_begin(struct kh_form_name *name)
 	name->full = false;
 }
 
-/* Of blanks in a row two are as good as more: no name that is looked for has two. */
-static bool is_one_too_many(const struct kh_form_name *name, char c)
-{
-	return kh_spelling_is_blank(c) &&
-	       (name->len == 0 ||
-		(name->len >= 2 && kh_spelling_is_blank(name->text[name->len - 1]) &&
-		 kh_spelling_is_blank(name->text[name->len - 2])));
-}
-
-/* A blank beyond ASCII at the end, once all of its bytes are there: taken off. */
-static bool take_wide_blank(struct kh_form_name *name)
+/* A character beyond ASCII at the end, once all of its bytes are there, that is as good as one that
+ * may be around a name: taken off. */
+static bool take_wide(struct kh_form_name *name, char *c)
 {
 	enum { WIDEST = 4 }; /* a character in UTF-8 */
 	struct kh_slice text = kh_form_name_text(name);
@@ -32,28 +24,35 @@ static bool take_wide_blank(struct kh_form_name *name)
 		size_t at = text.len - width;
 		if ((unsigned char)text.ptr[at] < 0xc0)
 			continue;
-		struct kh_character c = kh_spelling_at(text, at, KH_PLUS_IS_PLUS);
-		if (c.width != width || !kh_spelling_is_blank((char)c.byte))
+		struct kh_character wide = kh_spelling_at(text, at, KH_PLUS_IS_PLUS);
+		if (wide.width != width || !kh_spelling_is_front((char)wide.byte))
 			continue;
 		name->len = at;
+		*c = (char)wide.byte;
 		return true;
 	}
 	return false;
 }
 
-/* `c` is decoded. */
-static void append(struct kh_form_name *name, char c)
+static void put(struct kh_form_name *name, char c)
 {
-	if (is_one_too_many(name, c))
+	if (kh_spelling_replaces_front(kh_form_name_text(name), c))
+		name->len = 0;
+	if (kh_spelling_fills_no_name(kh_form_name_text(name), c))
 		return;
 	if (name->len == sizeof(name->text)) {
 		name->full = true;
 		return;
 	}
 	name->text[name->len++] = c;
-	/* It is as good as one in ASCII, and as many of them. */
-	if ((unsigned char)c >= 0x80 && take_wide_blank(name) && !is_one_too_many(name, ' '))
-		name->text[name->len++] = ' ';
+}
+
+/* `c` is decoded. */
+static void append(struct kh_form_name *name, char c)
+{
+	put(name, c);
+	if ((unsigned char)c >= 0x80 && !name->full && take_wide(name, &c))
+		put(name, c);
 }
 
 /* "%hh" at the end of the text: takes it off. */
@@ -81,7 +80,7 @@ void kh_form_name_byte(struct kh_form_name *name, char c)
 
 bool kh_form_name_is(const struct kh_form_name *name, struct kh_slice wanted)
 {
-	return kh_spelling_is_member(kh_form_name_text(name), wanted);
+	return kh_spelling_is_form_name(kh_form_name_text(name), wanted);
 }
 
 struct kh_slice kh_form_name_text(const struct kh_form_name *name)

@@ -110,5 +110,8 @@ enum kh_override_kind kh_override_of_parameter(struct kh_slice parameter)
 		return kind;
 	name = kh_slice_sub(name, kh_spelling_front(name), name.len);
 	size_t end = kh_slice_find(name, '[', 0), close = kh_slice_find(name, ']', 0);
-	return find_ending(kh_slice_sub(name, 0, end < close ? end : close));
+	end = end < close ? end : close;
+	while (end > 0 && end <= name.len && kh_spelling_is_blank(name.ptr[end - 1]))
+		end--;
+	return find_ending(kh_slice_sub(name, 0, end));
 }

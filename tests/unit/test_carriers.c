@@ -81,6 +81,8 @@ static void test_query_names(void **state)
 		"x-amz-credential",
 		"X%2DAmz%2DSecurity%2DToken",
 		"X-Goog-Signature",
+		"[X-Amz-Signature",
+		"!]%5BX-Goog-Credential]",
 		"+key",
 		"key+",
 		"%20key%20",

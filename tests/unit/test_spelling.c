@@ -27,6 +27,52 @@ static void repeat(char *out, const char *text, size_t n, const char *name)
 	(void)snprintf(out + len, BYTES - 1 - len, "%s", name);
 }
 
+/* What servers take off in front of a name, more of it than any buffer has room for. */
+static const struct {
+	const char *text;
+	size_t n;
+} fronts[] = {
+	{ "[", 1 },	  { "[", 2 },	     { "[", 60 },	 { "[", 400 },
+	{ "]", 400 },	  { "!", 400 },	     { "!+", 200 },	 { "[%20]", 150 },
+	{ "%5B", 1 },	  { "%5B", 200 },    { "%255b", 150 },	 { "%25255B", 100 },
+	{ "]%09!", 100 }, { "%C1%9B", 120 }, { "[%C2%A0", 120 }, { "%EF%BC%BB", 90 },
+};
+enum { PLAIN = 23, FRONTS = 3 * sizeof(fronts) / sizeof(fronts[0]) };
+
+static void spell_front(char *out, unsigned how, const char *name)
+{
+	static const char *const ends[] = { "", "]", "+++++++++[0]" };
+	char whole[128];
+	if (how < PLAIN + FRONTS) {
+		size_t i = (how - PLAIN) / 3;
+		(void)snprintf(whole, sizeof(whole), "%s%s", name, ends[(how - PLAIN) % 3]);
+		repeat(out, fronts[i].text, fronts[i].n, whole);
+		return;
+	}
+	switch (how - PLAIN - FRONTS) { /* other names */
+	case 0:
+		(void)snprintf(out, BYTES, "%ss", name);
+		return;
+	case 1:
+		(void)snprintf(out, BYTES, "y%s", name);
+		return;
+	case 2:
+		repeat(out, "+", 400, "xyz");
+		return;
+	case 3:
+		(void)snprintf(whole, sizeof(whole), "z%s", name);
+		repeat(out, "[", 400, whole);
+		return;
+	case 4:
+		(void)snprintf(out, BYTES, "%s%070dx", name, 0);
+		for (char *at = out; *at; at++)
+			*at = *at == '0' ? '+' : *at;
+		return;
+	default:
+		repeat(out, "x", 400, name);
+	}
+}
+
 static void spell(char *out, unsigned how, const char *name)
 {
 	char hex[64];
@@ -114,20 +160,12 @@ static void spell(char *out, unsigned how, const char *name)
 		out[0] = '%';
 		repeat(out + 1, "2%35", 150, hex);
 		return;
-	case 23: /* another name */
-		(void)snprintf(out, BYTES, "%ss", name);
-		return;
-	case 24:
-		(void)snprintf(out, BYTES, "y%s", name);
-		return;
-	case 25:
-		repeat(out, "+", 400, "xyz");
-		return;
 	default:
-		repeat(out, "x", 400, name);
+		spell_front(out, how, name);
 	}
 }
-enum { SPELLINGS = 23, OTHERS = 4 };
+
+enum { SPELLINGS = PLAIN + FRONTS, OTHERS = 6 };
 
 static bool is_carrier(const char *how)
 {

@@ -41,11 +41,18 @@ bool kh_spelling_is_field(struct kh_slice field, struct kh_slice name);
 
 /* A blank around a name, which some server trims. */
 bool kh_spelling_is_blank(char c);
+/* What some server takes off in front of a parameter's name: also a bracket (qs, Rack) and a '!'
+ * (Spring). */
+bool kh_spelling_is_front(char c);
 
 /* The same for one that comes from a query or a form, still escaped. Blanks around it do not count,
  * nor what follows a NUL. A '[' is read in both ways: what follows it does not count ("v[]",
- * "v[0]"), and it is a '_' ("access[token", which PHP reads so because no ']' closes it). */
+ * "v[0]"), and it is a '_' ("access[token", which PHP reads so because no ']' closes it). What is
+ * in front of it is read in all ways: as many brackets and '!' are taken off as there are, or
+ * fewer. */
 bool kh_spelling_is_parameter(struct kh_slice parameter, struct kh_slice name);
+/* And for one of a form that is decoded already (kh_form_name). */
+bool kh_spelling_is_form_name(struct kh_slice decoded, struct kh_slice name);
 /* And for one that is decoded already, as a member of JSON. */
 bool kh_spelling_is_member(struct kh_slice member, struct kh_slice name);
 
@@ -63,9 +70,16 @@ struct kh_slice kh_spelling_of_value(struct kh_slice value, enum kh_value_end en
 bool kh_spelling_is_value(struct kh_slice value, struct kh_slice word);
 bool kh_spelling_has_word(struct kh_slice value, struct kh_slice word);
 
-/* A parameter's name decoded, for those who compare it with many: without what stands around it or
- * behind a NUL. What does not fit into `room` is left out. Return: bytes written. */
+/* A parameter's name decoded, for those who compare it with many: without what is around it or
+ * after a NUL. Nothing in front of it fills the buffer: of brackets and '!' only the one right
+ * before the name is kept, which may be read as its first character. What does not fit into `room`
+ * is left out, and belongs to a name longer than any that is looked for. Return: bytes written. */
 size_t kh_spelling_of_parameter(struct kh_slice parameter, char *out, size_t room);
+/* The two rules by which a name is decoded into a buffer byte by byte. `c` adds nothing: a blank in
+ * front, or one of many in a row, of which no name has two. `c` takes the place of what is there:
+ * all of it is in front of the name. */
+bool kh_spelling_fills_no_name(struct kh_slice decoded, char c);
+bool kh_spelling_replaces_front(struct kh_slice decoded, char c);
 /* What kh_spelling_is_parameter says, of a name that is decoded so. */
 bool kh_spelling_is_decoded(struct kh_slice decoded, struct kh_slice name);
 /* Bytes before a decoded parameter's name that some servers take off: brackets, `!`, blanks. */

@@ -45,8 +45,9 @@ const char *kh_body_fault(const struct kh_body *body); /* a literal; NULL: none 
 uint64_t kh_body_replaced_bytes(const struct kh_body *body);
 /*
  * A name in a form, decoded while its bytes come. Escapes are undone as deep as they are nested.
- * Blanks in front are dropped, and further ones shortened, so that no number of them hides what
- * follows, or the name's end.
+ * What some server takes off in front is dropped, but for one bracket or '!' right before the name,
+ * and further blanks are shortened, so that no number of them hides what follows, or the name's end
+ * (kh_spelling_of_parameter).
  */
 struct kh_form_name {
 	size_t len;
@@ -55,7 +56,7 @@ struct kh_form_name {
 };
 void kh_form_name_begin(struct kh_form_name *name);
 void kh_form_name_byte(struct kh_form_name *name, char c); /* a byte as it stands in the form */
-/* Is it that name to some reader (kh_spelling_is_member)? */
+/* Is it that name to some reader (kh_spelling_is_form_name)? */
 bool kh_form_name_is(const struct kh_form_name *name, struct kh_slice wanted);
 struct kh_slice kh_form_name_text(const struct kh_form_name *name);
 
