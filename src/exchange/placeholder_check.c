@@ -271,12 +271,17 @@ bool kh_placeholder_trailer_may_go(const struct kh_exchange *x, const struct kh_
 
 struct kh_content_look {
 	struct kh_mark_scan scan;
+	/* What a WebSocket's control frames hold, which come between pieces of a message and are no
+	   part of it; NULL: none held anything. */
+	struct kh_mark_scan *controls;
 	unsigned left_alone; /* placeholders of the sandbox's own that a value replaces there */
 	char found[FOUND_BYTES];
 };
 
 void kh_content_look_free(struct kh_content_look *look)
 {
+	if (look)
+		free(look->controls);
 	free(look);
 }
 
@@ -332,28 +337,74 @@ static unsigned places_in_content(const struct kh_exchange *x)
 	return n;
 }
 
-bool kh_content_look_at(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err)
+static bool no_memory(struct kh_err *err)
 {
-	struct kh_content_look *look = x->content_look;
+	return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to look into the content");
+}
 
-	if (!x->gen->recogniser.marks || x->tunnel || piece.len == 0)
+static void begin_scan(const struct kh_exchange *x, struct kh_mark_scan *scan)
+{
+	scan->marks = x->gen->recogniser.marks;
+	scan->eager = x->decision.rule && x->decision.rule->placeholder_refuse &&
+		      x->content_look->left_alone == 0;
+}
+
+static bool begin_look(struct kh_exchange *x, struct kh_err *err)
+{
+	if (x->content_look)
 		return true;
-	if (!look) {
-		look = x->content_look = calloc(1, sizeof(*look));
-		if (!look)
-			return kh_err_set(err, KH_ERR_NO_MEMORY,
-					  "no memory to look into the content");
-		look->scan.marks = x->gen->recogniser.marks;
-		look->left_alone = places_in_content(x);
-		look->scan.eager = x->decision.rule && x->decision.rule->placeholder_refuse &&
-				   look->left_alone == 0;
-	}
-	if (kh_mark_scan_feed(&look->scan, piece, note_mark, x))
+	x->content_look = calloc(1, sizeof(*x->content_look));
+	if (!x->content_look)
+		return no_memory(err);
+	x->content_look->left_alone = places_in_content(x);
+	begin_scan(x, &x->content_look->scan);
+	return true;
+}
+
+static bool is_looked_for(const struct kh_exchange *x, struct kh_slice piece)
+{
+	return x->gen->recogniser.marks && !x->tunnel && piece.len > 0;
+}
+
+static bool feed(struct kh_exchange *x, struct kh_mark_scan *scan, struct kh_slice piece,
+		 struct kh_err *err)
+{
+	if (kh_mark_scan_feed(scan, piece, note_mark, x))
 		return true;
 	return kh_err_set(err, KH_ERR_EXFILTRATION,
 			  "the content holds a placeholder, which the rule '%s' refuses "
 			  "(placeholder: refuse): leave it out",
 			  x->decision.rule->text);
+}
+
+bool kh_content_look_at(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err)
+{
+	return !is_looked_for(x, piece) ||
+	       (begin_look(x, err) && feed(x, &x->content_look->scan, piece, err));
+}
+
+bool kh_content_look_at_control(struct kh_exchange *x, struct kh_slice payload, struct kh_err *err)
+{
+	struct kh_content_look *look;
+
+	if (!is_looked_for(x, payload))
+		return true;
+	if (!begin_look(x, err))
+		return false;
+	look = x->content_look;
+	if (!look->controls) {
+		look->controls = calloc(1, sizeof(*look->controls));
+		if (!look->controls)
+			return no_memory(err);
+		begin_scan(x, look->controls);
+	}
+	return feed(x, look->controls, payload, err);
+}
+
+static void end_scan(struct kh_exchange *x, struct kh_mark_scan *scan)
+{
+	if (scan && !scan->eager && !scan->ended)
+		(void)kh_mark_scan_end(scan, note_mark, x);
 }
 
 const char *kh_placeholder_found_in_content(struct kh_exchange *x)
@@ -362,7 +413,7 @@ const char *kh_placeholder_found_in_content(struct kh_exchange *x)
 
 	if (!look)
 		return NULL;
-	if (!look->scan.eager && !look->scan.ended)
-		(void)kh_mark_scan_end(&look->scan, note_mark, x);
+	end_scan(x, &look->scan);
+	end_scan(x, look->controls);
 	return look->found[0] ? look->found : NULL;
 }

@@ -57,6 +57,9 @@ bool kh_placeholder_trailer_may_go(const struct kh_exchange *x, const struct kh_
 /* Content as the sandbox sent it, in order. Return: false with EXFILTRATION: a placeholder is in
  * it, and the rule refuses that; nothing of this piece may go. */
 bool kh_content_look_at(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err);
+/* The same of a WebSocket's control frames. They come between pieces of a message, which go on
+ * after them. */
+bool kh_content_look_at_control(struct kh_exchange *x, struct kh_slice payload, struct kh_err *err);
 /* No more comes: what was found, for the journal; NULL: nothing. */
 const char *kh_placeholder_found_in_content(struct kh_exchange *x);
 

@@ -159,9 +159,7 @@ static bool is_data(const struct kh_ws_frame *frame)
 static void look_at(struct kh_exchange *x, struct kh_websocket_way *way,
 		    const struct kh_ws_frame *frame)
 {
-	if (!is_data(frame))
-		return;
-	way->messages += frame->end;
+	way->messages += is_data(frame) && frame->end;
 	if (is_up(x, way))
 		kh_exchange_moved_up(x, frame->payload.len);
 	else
@@ -171,15 +169,25 @@ static void look_at(struct kh_exchange *x, struct kh_websocket_way *way,
 /* How far it went with what has come. */
 enum taken { TAKEN_ALL = 1, TAKEN_ERROR, TAKEN_TOO_LARGE, TAKEN_LIMIT, TAKEN_NO_MEMORY };
 
-/* Of its message, and of the bytes that go that way. */
+/* What a message is held to; a control frame belongs to none. */
+static bool is_good_message(struct kh_exchange *x, const struct kh_websocket_way *way,
+			    const struct kh_ws_frame *frame, struct kh_err *why)
+{
+	return kh_exchange_may_be_so_large(x, way->ws.message_bytes, why) &&
+	       kh_content_look_at(x, frame->payload, why);
+}
+
+/* All payload that goes that way counts, a control frame's too: it is content for whoever wants to
+ * send some in it. */
 static bool is_within_limits(struct kh_exchange *x, const struct kh_websocket_way *way,
 			     const struct kh_ws_frame *frame, struct kh_err *why)
 {
 	bool up = is_up(x, way);
 
-	return (!up || (kh_exchange_may_be_so_large(x, way->ws.message_bytes, why) &&
-			kh_content_look_at(x, frame->payload, why))) &&
-	       kh_exchange_spend(x, up ? KH_QUOTA_BYTES_UP : KH_QUOTA_BYTES_DOWN,
+	if (up && !(is_data(frame) ? is_good_message(x, way, frame, why)
+				   : kh_content_look_at_control(x, frame->payload, why)))
+		return false;
+	return kh_exchange_spend(x, up ? KH_QUOTA_BYTES_UP : KH_QUOTA_BYTES_DOWN,
 				 frame->payload.len, why) == frame->payload.len;
 }
 
@@ -197,7 +205,7 @@ static enum taken take_frame(struct kh_exchange *x, struct kh_websocket_way *way
 		return TAKEN_ALL; /* nothing follows a close frame */
 	if (is_data(frame) && is_too_large(x, way))
 		return TAKEN_TOO_LARGE;
-	if (is_data(frame) && !is_within_limits(x, way, frame, why))
+	if (!is_within_limits(x, way, frame, why))
 		return TAKEN_LIMIT;
 	look_at(x, way, frame);
 	way->shut = frame->opcode == KH_WS_CLOSE;

@@ -13,7 +13,7 @@ from h2client import h2_tunnel
 from harness import FINGERPRINT, SECRET, Tunnel
 from test_base_url import origin_form
 from test_reload import reload
-from wspeer import CLOSE, TEXT, WsClient, close_payload, closed, origin, start  # noqa: F401 (fixtures)
+from wspeer import CLOSE, PING, TEXT, WsClient, close_payload, closed, origin, start  # noqa: F401 (fixtures)
 
 JSON = [("Accept", "application/json")]
 REAL = 12
@@ -347,6 +347,45 @@ def test_what_a_websocket_says_is_content_too(start, origin):  # noqa: F811
         client.put(CLOSE, close_payload(1000))
         client.expect_close(1000)
         assert client.gone()
+    assert closed(ours, "/echo")["placeholders"] == "main"
+
+
+@pytest.mark.parametrize("kind", [PING, CLOSE])
+@pytest.mark.parametrize("refuse", [False, True])
+def test_what_a_control_frame_says_is_content_too(start, origin, kind, refuse):  # noqa: F811
+    config = base_config(origin)
+    config["credentials"]["main"]["placeholder"] = {"env": "MAIN_KEY"}
+    rule = next(rule for rule in config["tenants"]["acme"]["rules"] if rule.get("allow", "").startswith("https://api.test"))
+    if refuse:
+        rule["placeholder"] = "refuse"
+    ours = start(config=config)
+    placeholder = env_of(ours)["MAIN_KEY"].encode()
+    with WsClient(ours) as client:
+        client.open("/echo")
+        head = close_payload(1000) if kind == CLOSE else b""
+        client.put(kind, head + placeholder)
+        if refuse:
+            client.expect_close(1008)
+        else:
+            assert client.get()[2] == head + placeholder
+    record = closed(ours, "/echo")
+    assert record["placeholders"] == "main" and (record.get("reason") == "exfiltration") == refuse
+
+
+def test_a_ping_inside_a_message_hides_no_placeholder(start, origin):  # noqa: F811
+    config = base_config(origin)
+    config["credentials"]["main"]["placeholder"] = {"env": "MAIN_KEY"}
+    ours = start(config=config)
+    placeholder = env_of(ours)["MAIN_KEY"].encode()
+    middle = len(placeholder) // 2
+    with WsClient(ours) as client:
+        client.open("/echo")
+        client.put(TEXT, placeholder[:middle], fin=False)
+        client.put(PING, "x" * 50)
+        client.put(0, placeholder[middle:])
+        assert client.message() == (TEXT, placeholder)
+        client.put(CLOSE, close_payload(1000))
+        client.expect_close(1000)
     assert closed(ours, "/echo")["placeholders"] == "main"
 
 

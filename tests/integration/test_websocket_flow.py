@@ -7,9 +7,10 @@ import threading
 import time
 
 import pytest
+from clients import Closed
 from common import until
 from wspeer import (  # noqa: F401 (origin and start are fixtures)
-    BINARY, CLOSE, TEXT, WsClient, close_payload, closed, frame, origin, start, xor,
+    BINARY, CLOSE, PING, PONG, TEXT, WsClient, close_payload, closed, frame, origin, start, xor,
 )  # fmt: skip
 
 PIECE = bytes(range(256)) * 256  # 64 KiB
@@ -153,6 +154,49 @@ def test_a_rule_bounds_each_message(start, origin):
         client.gone()
     record = until("the end", lambda: daemon.records_of("/bounded")[1:])[0]
     assert record["websocket.close.code"] == 1009 and record["websocket.up.messages"] == 4
+
+
+@pytest.mark.parametrize("kind", [PING, PONG, CLOSE])
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_the_payload_of_control_frames_counts(start, origin, way, kind):
+    """Towards the limits of bytes and in the journal; else they would carry content past both."""
+    daemon = start({"tenants": {"acme": {"limits": {f"bytes_{way}": "1KiB/day"}}}})
+    payload = close_payload(1000) + b"x" * 98 if kind == CLOSE else b"x" * 100
+
+    def script(peer):
+        peer.accept()
+        if way == "down":
+            peer.put(TEXT, "y" * 1000)
+            peer.put(kind, payload)
+        with contextlib.suppress(OSError, Closed):
+            while True:
+                peer.get()
+
+    origin.on("/counted", script)
+    with WsClient(daemon) as client:
+        client.open("/counted")
+        if way == "up":
+            client.put(TEXT, "y" * 1000)
+            client.put(kind, payload)
+        client.put(TEXT, "")
+        client.expect_close(1008)
+    record = closed(daemon, "/counted")
+    assert record["reason"] == "limit_spent"
+    assert record[f"websocket.{way}.messages"] == 1
+
+
+def test_the_journal_has_the_payload_of_control_frames(start, origin):
+    daemon = start()
+    with WsClient(daemon) as client:
+        client.open("/said")
+        for _ in range(10):
+            client.put(PING, "p" * 100)
+            assert client.get() == (True, PONG, b"p" * 100)
+        client.put(CLOSE, close_payload(1000, "bye"))
+        client.expect_close(1000)
+    record = closed(daemon, "/said")
+    assert record["http.request.body.size"] == record["http.response.body.size"] == 1005
+    assert record.get("websocket.up.messages", 0) == 0
 
 
 def test_many_that_idle_cost_little(start, origin):
