@@ -237,6 +237,16 @@ void kh_buf_release(struct kh_buf *buf)
 	buf->head = buf->tail = 0;
 }
 
+void kh_buf_shrink(struct kh_buf *buf)
+{
+	size_t len = kh_buf_len(buf);
+	size_t size = len < FIRST_ALLOC_BYTES ? FIRST_ALLOC_BYTES : len + 1;
+	if (len == 0)
+		kh_buf_release(buf);
+	else if (buf->alloc / 2 > size)
+		(void)move(buf, size);
+}
+
 const char *kh_buf_cstr(struct kh_buf *buf)
 {
 	if (!make_room(buf, 0))

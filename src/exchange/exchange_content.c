@@ -223,5 +223,6 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 size_t kh_exchange_kept_bytes(const struct kh_exchange *x)
 {
 	return KH_LIMIT_KEPT_EXCHANGE + x->held.alloc + x->content.alloc + kh_signing_share(x) +
+	       kh_websocket_kept_bytes(x->websocket) + kh_content_look_kept_bytes(x->content_look) +
 	       kh_up_kept_bytes(&x->up);
 }

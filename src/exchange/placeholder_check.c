@@ -285,6 +285,11 @@ void kh_content_look_free(struct kh_content_look *look)
 	free(look);
 }
 
+size_t kh_content_look_kept_bytes(const struct kh_content_look *look)
+{
+	return look ? sizeof(*look) + (look->controls ? sizeof(*look->controls) : 0) : 0;
+}
+
 /* The name of the credential where it is the sandbox's own. */
 static const char *short_name(const struct kh_exchange *x, const struct kh_mark *mark)
 {

@@ -12,6 +12,7 @@ struct kh_exchange;
 /* What is sought in the content of one request, and was found. */
 struct kh_content_look;
 void kh_content_look_free(struct kh_content_look *look);
+size_t kh_content_look_kept_bytes(const struct kh_content_look *look); /* NULL is fine */
 
 /*
  * Looks for a real credential in the host, the method, the fields and their names, the path and the

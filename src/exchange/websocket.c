@@ -29,6 +29,13 @@ void kh_websocket_free(struct kh_websocket *websocket)
 	free(websocket);
 }
 
+size_t kh_websocket_kept_bytes(const struct kh_websocket *websocket)
+{
+	return websocket ? sizeof(*websocket) + websocket->protocols.alloc +
+				   websocket->up.in.alloc + websocket->down.in.alloc
+			 : 0;
+}
+
 /* A mask key must not be predictable (RFC 6455 §5.3); random bytes are drawn many at a time. */
 static bool next_mask(struct kh_loop *loop, uint8_t key[4])
 {
@@ -233,7 +240,7 @@ static enum taken take_frames(struct kh_exchange *x, struct kh_websocket_way *wa
 			taken = TAKEN_ERROR;
 	} while (taken == TAKEN_ALL && event == KH_WS_FRAME);
 	kh_buf_consume(&way->in, kh_buf_len(&way->in) - left);
-	kh_buf_release(&way->in);
+	kh_buf_shrink(&way->in);
 	return taken;
 }
 

@@ -36,6 +36,7 @@ size_t kh_websocket_request_fields(const struct kh_exchange *x, bool h2,
 bool kh_websocket_answered(struct kh_exchange *x, const struct kh_message *response);
 
 void kh_websocket_free(struct kh_websocket *websocket); /* websocket.c; NULL is fine */
+size_t kh_websocket_kept_bytes(const struct kh_websocket *websocket); /* NULL is fine */
 
 /* websocket.c: frames. Bytes as they came from either side; a piece is taken whole. Return: false:
  * the exchange is over. */

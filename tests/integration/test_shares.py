@@ -17,6 +17,8 @@ from common import KEYHOLE, ROOT, may_have, until
 from fakedns import SILENCE
 from h2client import h2_plain, h2_tunnel
 from harness import Closed, Tunnel, Wire
+from tcp_origins import TcpOrigin
+from wspeer import KEY, accept_for
 
 
 def acceptor(one, folder):
@@ -47,6 +49,13 @@ def ended(socks):
     poll = select.poll()
     for sock in socks:
         poll.register(sock, select.POLLIN)
+    return len(poll.poll(0))
+
+
+def hung_up(socks):
+    poll = select.poll()
+    for sock in socks:
+        poll.register(sock, 0)
     return len(poll.poll(0))
 
 
@@ -105,6 +114,43 @@ def test_answers_that_nobody_reads_keep_no_more_than_their_sandboxs_share(daemon
         assert one.resident_kib(pid) - before < 40 * 1024
         assert serves(two)
     until("all is given back", lambda: serves(one, "open.test") or True)
+
+
+def answer_websocket(sock, more):
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += sock.recv(4096)
+    key = re.search(rb"(?i)sec-websocket-key: *(\S+)", head)[1].decode()
+    sock.sendall(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                 f"Sec-WebSocket-Accept: {accept_for(key)}\r\n\r\n".encode() + more)  # fmt: skip
+    while sock.recv(65536):
+        pass
+
+
+def test_frames_that_never_end_keep_no_more_than_their_sandboxs_share(daemon):
+    """A piece of 16 KiB that lacks its last byte, in both directions of each WebSocket."""
+    piece = b"\0\0\0\0\0\x10\0\0", b"x" * 16383
+    far = TcpOrigin(lambda _, sock: answer_websocket(sock, b"\x82\x7f" + b"".join(piece)))
+    one = daemon({**TWO, "worker": {"threads": 1, "memory": "48MiB"},
+                  "upstream": {"resolve": {"far.test": far.address}}},
+                 rules=[{"allow": "http://far.test"}])  # fmt: skip
+    two = acceptor(one, "e")
+    pid = one.worker_pid()
+    assert serves(two)
+    before = one.resident_kib(pid)
+    ask = (f"GET http://far.test/x HTTP/1.1\r\nHost: far.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+           f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n\r\n").encode()  # fmt: skip
+    with contextlib.closing(far), many() as socks:
+        for _ in range(600):
+            socks.append(connect(one.socket_path))
+            with contextlib.suppress(OSError):
+                socks[-1].sendall(ask)
+                if b" 101 " in socks[-1].recv(4096):
+                    socks[-1].sendall(b"\x82\xff" + piece[0] + b"abcd" + piece[1])
+        until("some are refused", lambda: hung_up(socks) > 100)
+        assert one.resident_kib(pid) - before < 40 * 1024
+        assert serves(two)
+    until("it may have connections again", lambda: serves(one, "open.test") or True)
 
 
 EARLY = b"HTTP/1.1 103 Early Hints\r\nA: " + b"x" * 31000 + b"\r\nB: " + b"y" * 31000 + b"\r\n\r\n"

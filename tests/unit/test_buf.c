@@ -263,6 +263,38 @@ static void a_wiping_buffer_leaves_nothing_behind(void **state)
 	kh_buf_fini(&buf);
 }
 
+/* What waits for long does not keep the block of what came in one large read. */
+static void a_short_rest_leaves_a_large_block(void **state)
+{
+	(void)state;
+	for (int wipe = 0; wipe < 2; wipe++) {
+		struct kh_buf buf;
+		if (wipe)
+			kh_buf_init_wiping(&buf, 100000);
+		else
+			kh_buf_init(&buf, 100000);
+		for (size_t i = 0; i < 80000; i++)
+			assert_true(kh_buf_append_char(&buf, (char)('a' + i % 26)));
+		size_t whole = buf.alloc;
+		kh_buf_shrink(&buf); /* all of it is in use */
+		assert_int_equal(buf.alloc, whole);
+		kh_buf_consume(&buf, 80000 - 1000);
+		wiped_bytes = 0;
+		kh_buf_shrink(&buf);
+		assert_true(buf.alloc < 6000 || wipe);
+		assert_true(buf.alloc < whole / 2);
+		assert_true(!wipe || wiped_bytes >= whole);
+		assert_int_equal(kh_buf_len(&buf), 1000);
+		for (size_t i = 0; i < 1000; i++)
+			assert_int_equal(kh_buf_view(&buf).ptr[i], 'a' + (79000 + i) % 26);
+		assert_true(kh_buf_append_str(&buf, "it grows again"));
+		kh_buf_clear(&buf);
+		kh_buf_shrink(&buf);
+		assert_null(buf.data);
+		kh_buf_fini(&buf);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -273,6 +305,7 @@ int main(void)
 		cmocka_unit_test(a_zeroed_buffer_holds_nothing),
 		cmocka_unit_test(content_is_what_was_put_in),
 		cmocka_unit_test(printf_measures_before_it_writes),
+		cmocka_unit_test(a_short_rest_leaves_a_large_block),
 		cmocka_unit_test(a_wiping_buffer_leaves_nothing_behind),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,9 @@ void kh_buf_truncate(struct kh_buf *buf, size_t len);
 void kh_buf_clear(struct kh_buf *buf);
 /* Gives the memory of an empty buffer back (idle connections). Does nothing when it holds bytes. */
 void kh_buf_release(struct kh_buf *buf);
+/* Moves a short rest out of a large block, or gives the block of an empty buffer back: for one that
+ * may stay as it is for long. Without memory the block stays. */
+void kh_buf_shrink(struct kh_buf *buf);
 /* Terminates the content (the NUL is not counted) and gives it; also of a full buffer. Return: NULL
  * without memory. */
 const char *kh_buf_cstr(struct kh_buf *buf);
