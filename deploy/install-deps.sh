@@ -52,6 +52,7 @@ test|instructions and system calls counted|valgrind strace|valgrind strace|valgr
 test|the format of metrics (promtool)|prometheus|-|prometheus|prometheus
 test|a journal checked by hand|jq|jq|jq|jq
 test|programs that fill a terminal|vim-tiny/vim htop|vim-enhanced htop|vim htop|vim htop
+test|a terminal whose screen can be read|tmux|tmux|tmux|tmux
 test|processes and sockets looked at from outside|procps iproute2|procps-ng iproute|procps iproute2|procps-ng iproute2
 test|the other shell whose completion is tried|zsh|zsh|zsh|zsh
 test|containers, and what deploy/ has for them|podman crun runc/containerd.io docker-compose|podman crun runc/containerd.io|podman crun runc|podman crun runc docker-compose

@@ -10,6 +10,7 @@
 #include <keyhole/base/buf.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/screen.h>
 
 /* Room for an error's text with context in front; what is longer is cut with a mark. */
 enum { LINE_BYTES = 1024 };
@@ -60,12 +61,28 @@ static struct {
 	unsigned long long lost;
 } held;
 
-static void write_line(const char *line, size_t len)
+static bool screen_changed;
+
+static void write_bytes(const char *bytes, size_t len)
 {
 	ssize_t n;
 	do
-		n = write(STDERR_FILENO, line, len);
+		n = write(STDERR_FILENO, bytes, len);
 	while (n < 0 && errno == EINTR);
+}
+
+static void write_line(const char *line, size_t len)
+{
+	struct kh_slice reset = kh_screen_reset_text();
+	if (screen_changed && reset.len > 0 && isatty(STDERR_FILENO))
+		write_bytes(reset.ptr, reset.len);
+	screen_changed = false;
+	write_bytes(line, len);
+}
+
+void kh_log_reset_screen(void)
+{
+	screen_changed = true;
 }
 
 void kh_log_hold(void)

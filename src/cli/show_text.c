@@ -12,10 +12,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <keyhole/base/escape.h>
+#include <keyhole/base/screen.h>
 
 /* Of the first character of `s`; its length is 0 where the bytes are not UTF-8. */
 static uint32_t decode(struct kh_slice s, size_t *len)
@@ -62,57 +61,36 @@ static bool is_plain(struct kh_slice text)
 
 /* ---- rows ---- */
 
-enum { NARROW = 16, USUAL = 80, TABULATOR = 8 };
-static const char onward[] = "\n > ";
-
-/* Of the terminal; 0: it is none. */
-static size_t columns(FILE *out)
+/* What an agent left in the terminal would hide or forge what is shown; once is enough. */
+static void reset_screen(FILE *out)
 {
-	struct winsize size;
-	int fd = fileno(out);
-	if (!isatty(fd))
-		return 0;
-	if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-		return USUAL;
-	return size.ws_col < NARROW ? NARROW : size.ws_col;
+	static bool done;
+	struct kh_slice text = kh_screen_reset_text();
+	if (!done)
+		fwrite(text.ptr, 1, text.len, out);
+	done = true;
 }
 
-/* Not less than a terminal takes for it. */
-static size_t column_after(size_t column, uint32_t c)
+static void put_bytes(void *arg, const char *bytes, size_t len)
 {
-	return c == '\t' ? (column / TABULATOR + 1) * TABULATOR : column + (c < 0x80 ? 1 : 2);
-}
-
-static void fold(FILE *out, struct kh_slice text, size_t width)
-{
-	for (size_t column = 0; text.len > 0;) {
-		size_t len;
-		uint32_t c = decode(text, &len);
-		size_t after = column_after(column, c);
-		if (after > width) {
-			fputs(onward, out);
-			column = sizeof(onward) - 2;
-			after = column_after(column, c);
-		}
-		column = after;
-		len = len ? len : 1;
-		fwrite(text.ptr, 1, len, out);
-		text = kh_slice_sub(text, len, text.len);
-	}
+	fwrite(bytes, 1, len, arg);
 }
 
 FILE *kh_row_open(struct kh_row *row, FILE *out)
 {
 	*row = (struct kh_row){ .out = out };
-	if (columns(out) > 0)
-		row->file = open_memstream(&row->text, &row->len);
+	if (kh_screen_columns(fileno(out)) == 0)
+		return out;
+	reset_screen(out);
+	row->file = open_memstream(&row->text, &row->len);
 	return row->file ? row->file : out;
 }
 
 void kh_row_close(struct kh_row *row)
 {
 	if (row->file && fclose(row->file) == 0)
-		fold(row->out, kh_slice_of(row->text, row->len), columns(row->out));
+		kh_screen_fold(kh_slice_of(row->text, row->len),
+			       kh_screen_columns(fileno(row->out)), put_bytes, row->out);
 	putc('\n', row->out);
 	free(row->text);
 }

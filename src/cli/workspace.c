@@ -124,12 +124,14 @@ static int list_text(const struct kh_review *list, size_t n)
 		char text[32] = "";
 		if (list[i].workspace && localtime_r(&when, &tm))
 			(void)strftime(text, sizeof(text), "%Y-%m-%d %H:%M", &tm);
-		printf("%s  %-10s  %-16s  %-7s  ", list[i].id, state_of(&list[i]), text,
-		       !list[i].workspace ? ""
-		       : list[i].overlay  ? "overlay"
-					  : "copy");
-		kh_show_name(stdout, list[i].workspace ? list[i].workspace : "");
-		putchar('\n');
+		struct kh_row line;
+		FILE *row = kh_row_open(&line, stdout);
+		fprintf(row, "%s  %-10s  %-16s  %-7s  ", list[i].id, state_of(&list[i]), text,
+			!list[i].workspace ? ""
+			: list[i].overlay  ? "overlay"
+					   : "copy");
+		kh_show_name(row, list[i].workspace ? list[i].workspace : "");
+		kh_row_close(&line);
 	}
 	return fflush(stdout) == 0 ? 0 : KH_EXIT_FAILED;
 }

@@ -9,8 +9,9 @@
  * no more to it than reading or writing:
  *
  *   /dev/null and its kin                   as it is; its flags are restored at the end
- *   a terminal                              opened anew for this direction alone; its modes are
- *                                           restored at the end, and its output goes on
+ *   a terminal                              opened anew for this direction alone; its modes and
+ *                                           the emulator's state are restored at the end, and its
+ *                                           output goes on
  *   a pipe, a regular file, a stream socket a pipe of our own, and a process that carries the bytes
  *   anything else                           refused
  *
@@ -32,6 +33,8 @@
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/screen.h>
 
 #include "build_internal.h"
 
@@ -231,6 +234,10 @@ static void restore(const struct kh_stdio_before *before, int fd)
 	restart_output(&modes, fd);
 	restore_size(&before->size, fd);
 	(void)tcsetattr(fd, TCSANOW, &modes);
+	if (fd != STDIN_FILENO) {
+		kh_screen_reset(fd);
+		kh_log_reset_screen();
+	}
 	(void)sigprocmask(SIG_SETMASK, &was, NULL);
 }
 

@@ -3,7 +3,8 @@
  *
  * The agent never holds the caller's terminal: it gets one of the sandbox's own devpts, and bytes
  * are carried between the two. The outer one is raw meanwhile, so Ctrl-C is a byte like any other
- * and becomes a signal inside.
+ * and becomes a signal inside. What the agent sends is the outer terminal's to understand, so its
+ * state is set back at the end as its modes are (screen.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +19,8 @@
 
 #include <keyhole/base/clock.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/log.h>
+#include <keyhole/base/screen.h>
 
 #include "sandbox_internal.h"
 
@@ -160,6 +163,8 @@ void kh_terminal_finish(struct kh_terminal *t)
 		struct termios outer;
 		memcpy(&outer, t->termios, sizeof(outer));
 		(void)tcsetattr(STDIN_FILENO, TCSANOW, &outer);
+		kh_screen_reset(STDOUT_FILENO);
+		kh_log_reset_screen();
 	}
 	t->raw = false;
 	if (t->out != STDOUT_FILENO)

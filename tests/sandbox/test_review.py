@@ -21,6 +21,7 @@ import unicodedata
 import pytest
 from conftest import PATIENCE, PYTHON, ROOT
 from test_run import Run
+from tmux import RESET
 
 GIT = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "safe.directory=*"]
 
@@ -684,6 +685,8 @@ def on_a_terminal(review, columns, *words):
             said += more
     os.close(ours)
     assert shows.wait(timeout=PATIENCE) == 0
+    assert said.startswith(RESET) and said.count(b"\x1b[m") == 1
+    said = said.removeprefix(RESET)
     rows = []
     for line in said.decode().split("\r\n")[:-1]:
         row, used = "", 0
@@ -712,7 +715,8 @@ def test_no_long_line_and_no_long_name_goes_on_as_a_line_of_keyholes(review):
         for name in names:
             assert f'A  "{name}"' in shown
         # Nothing is lost.
-        assert words or all(f"\n   +{line}\n" in shown for line in contents[:-1] if "\x01" not in line)
+        assert words or all(f"\n   +{line}\n" in shown for line in contents[:-1] if "\x01" not in line and "\t" not in line)
+        assert "\t" not in shown
     # Where there is no terminal, nothing is broken.
     assert "\n > " not in review.diff()
 

@@ -29,6 +29,9 @@ void kh_log_hold(void);
 void kh_log_release(void);
 /* However often it has been held. */
 void kh_log_release_all(void);
+/* An agent wrote to the terminal: it is set back (screen.h) before the next line that goes to it.
+ */
+void kh_log_reset_screen(void);
 /* A whole line as it is, in the order of the others. */
 void kh_log_line(const char *line, size_t len);
 

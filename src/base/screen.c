@@ -1,0 +1,105 @@
+/*
+ * screen.c - a terminal that somebody reads, after an agent may have written to it
+ *
+ * Restoring the terminal's modes (termios) is half of it: the emulator keeps a state of its own,
+ * which bytes change and bytes set back. So it is set back before keyhole's own lines. What nothing
+ * sets back without a loss for the user is the palette: a theme may have been set by the same
+ * sequences. A text that has no colour of its own is then as unseen as the shell's prompt.
+ */
+#include <keyhole/base/screen.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+
+enum { NARROW = 16, USUAL = 80, TABULATOR = 8 };
+static const char onward[] = "\n > ";
+
+size_t kh_screen_columns(int fd)
+{
+	struct winsize size;
+	if (!isatty(fd))
+		return 0;
+	if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+		return USUAL;
+	return size.ws_col < NARROW ? NARROW : size.ws_col;
+}
+
+/* ---- the state of the emulator ---- */
+
+/*
+ * ?1047l moves no cursor, unlike ?1049l where the alternate screen is not shown. DECSTBM moves it
+ * to the corner, so it is saved and restored around that; with it come attributes and wrap as they
+ * were, so these are set afterwards. LNM, KAM: else Enter would be two characters, or no key one.
+ */
+static const char reset[] = "\x18\x1b\\"  /* CAN, ST: what was not finished */
+			    "\x1b[?2026l" /* show what is written at once */
+			    "\x1b[?1047l" /* the main screen */
+			    "\x1b"
+			    "7\x1b[?69l\x1b[r\x1b"
+			    "8"			     /* no margins */
+			    "\x1b[2l\x1b[4l\x1b[20l" /* KAM, IRM, LNM */
+			    "\x1b[?7h\x1b[?25h"	     /* wrap; show the cursor */
+			    "\x1b[?5W"		     /* a tabulator stop every 8 columns */
+			    "\x1b[m\x1b(B\x0f\x1b%G" /* attributes; ASCII, in G0; UTF-8 */
+			    "\x1b#5\x1b[J";	     /* single width; nothing after the cursor */
+
+struct kh_slice kh_screen_reset_text(void)
+{
+	const char *term = getenv("TERM");
+	bool dumb = term && strcmp(term, "dumb") == 0;
+	return dumb ? (struct kh_slice){ 0 } : kh_slice_of(reset, sizeof(reset) - 1);
+}
+
+/* By an open file of our own, since others who have the caller's would have its flags as well;
+ * another user's terminal can't be opened. */
+void kh_screen_reset(int fd)
+{
+	struct kh_slice text = kh_screen_reset_text();
+	char path[32];
+	if (text.len == 0 || !isatty(fd))
+		return;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	kh_auto_close int own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	if (own >= 0 || poll(&p, 1, 0) > 0)
+		(void)!write(own >= 0 ? own : fd, text.ptr, text.len);
+}
+
+/* ---- rows ---- */
+
+/* Not less than a terminal takes for it. */
+static size_t column_after(size_t column, uint32_t c)
+{
+	return c == '\t' ? (column / TABULATOR + 1) * TABULATOR : column + (c < 0x80 ? 1 : 2);
+}
+
+void kh_screen_fold(struct kh_slice text, size_t columns,
+		    void (*put)(void *arg, const char *bytes, size_t len), void *arg)
+{
+	static const char blank[TABULATOR + 1] = "        ";
+	for (size_t column = 0; text.len > 0;) {
+		uint32_t c = 0;
+		size_t len = kh_utf8_decode((const unsigned char *)text.ptr, text.len, &c);
+		len = len ? len : 1;
+		size_t after = column_after(column, c);
+		if (after > columns) {
+			put(arg, onward, sizeof(onward) - 1);
+			column = sizeof(onward) - 2;
+			after = column_after(column, c);
+		}
+		if (c == '\t')
+			put(arg, blank, after - column);
+		else
+			put(arg, text.ptr, len);
+		column = after;
+		text = kh_slice_sub(text, len, text.len);
+	}
+}

@@ -1,0 +1,77 @@
+/* test_screen.c - rows are broken by us and not by the terminal */
+#include "unit.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <keyhole/base/buf.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/screen.h>
+
+static void put(void *arg, const char *bytes, size_t len)
+{
+	assert_true(kh_buf_append(arg, bytes, len));
+}
+
+static void check(const char *line, size_t columns, const char *want)
+{
+	struct kh_buf out kh_cleanup(kh_buf_fini);
+	kh_buf_init(&out, 4096);
+	kh_screen_fold(kh_slice_str(line), columns, put, &out);
+	assert_true(kh_slice_eq(kh_buf_view(&out), kh_slice_str(want)));
+}
+
+static void no_row_is_longer_than_the_terminal_is_wide(void **state)
+{
+	(void)state;
+	check("", 16, "");
+	check("0123456789abcdef", 16, "0123456789abcdef");
+	check("0123456789abcdefg", 16, "0123456789abcdef\n > g");
+	check("0123456789abcdefghijklmnopqrs+", 16, "0123456789abcdef\n > ghijklmnopqrs\n > +");
+	/* What may be two columns wide counts as two, and no character is cut. */
+	check("0123456789abcd\xc3\xa9z", 16, "0123456789abcd\xc3\xa9\n > z");
+	check("0123456789abcde\xe4\xb8\xad", 16, "0123456789abcde\n > \xe4\xb8\xad");
+}
+
+static void a_tabulator_is_spaces_wherever_the_stops_are(void **state)
+{
+	(void)state;
+	check("\tx", 80, "        x");
+	check("a\tb\t\tc", 80, "a       b               c");
+	check("0123456789\tx", 16, "0123456789      \n > x");
+	check("0123456789abcde\tx", 16, "0123456789abcde \n > x");
+	check("0123456789abcdef\tx", 16, "0123456789abcdef\n >      x");
+}
+
+static void what_is_no_terminal_has_no_columns(void **state)
+{
+	(void)state;
+	int ends[2];
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(kh_screen_columns(ends[1]), 0);
+	kh_screen_reset(ends[1]);
+	close(ends[1]);
+	char byte;
+	assert_int_equal(read(ends[0], &byte, 1), 0);
+	close(ends[0]);
+}
+
+static void a_terminal_without_sequences_is_sent_none(void **state)
+{
+	(void)state;
+	setenv("TERM", "xterm", 1);
+	assert_true(kh_screen_reset_text().len > 0);
+	setenv("TERM", "dumb", 1);
+	assert_int_equal(kh_screen_reset_text().len, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_row_is_longer_than_the_terminal_is_wide),
+		cmocka_unit_test(a_tabulator_is_spaces_wherever_the_stops_are),
+		cmocka_unit_test(what_is_no_terminal_has_no_columns),
+		cmocka_unit_test(a_terminal_without_sequences_is_sent_none),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
