@@ -38,7 +38,6 @@
 
 #include "build_internal.h"
 
-enum { ROWS_LEAST = 4, COLUMNS_LEAST = 20 };
 enum kind { REFUSED, AS_IS, TERMINAL, RELAYED };
 
 static const char *const names[] = { "standard input", "standard output", "standard error" };
@@ -195,14 +194,16 @@ bool kh_stdio_take(struct kh_build *b, const struct kh_sandbox_spec *spec, char 
 	return true;
 }
 
-/* The user may have changed it as well, but not to one in which nothing can be read. */
+/*
+ * The command may set the size of a terminal of the caller's, and whoever breaks lines for it would
+ * believe that. Nothing tells its requests from those of the window (both are followed by
+ * SIGWINCH), so the size is what it was: a window that has changed meanwhile says so again when it
+ * changes next.
+ */
 static void restore_size(const struct winsize *before, int fd)
 {
 	struct winsize size;
-	if (ioctl(fd, TIOCGWINSZ, &size) != 0 ||
-	    (size.ws_row >= ROWS_LEAST && size.ws_col >= COLUMNS_LEAST))
-		return;
-	if (size.ws_row != before->ws_row || size.ws_col != before->ws_col)
+	if (ioctl(fd, TIOCGWINSZ, &size) == 0 && memcmp(&size, before, sizeof(size)) != 0)
 		(void)ioctl(fd, TIOCSWINSZ, before);
 }
 

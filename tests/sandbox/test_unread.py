@@ -119,8 +119,9 @@ def test_a_run_that_waits_for_a_reader_can_be_ended(sandbox, unread, kind):
     assert one.process.wait(PATIENCE) == -signal.SIGTERM
 
 
-def test_a_terminal_that_a_command_had_stopped_goes_on_and_has_a_size(sandbox):
-    """The key that the user types next must not stop it, and one character is no size."""
+@pytest.mark.parametrize("left", [(1, 1), (33, 1000), (500, 101)], ids=str)
+def test_a_terminal_that_a_command_had_stopped_goes_on_and_has_its_size(sandbox, left):
+    """The key that the user types next must not stop it, and keyhole breaks lines for the width that there is."""
     master, slave = os.openpty()
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
     if os.geteuid() == 0:
@@ -131,7 +132,7 @@ modes = termios.tcgetattr(1)
 modes[0] |= termios.IXON
 modes[6][termios.VSTOP] = b'a'
 termios.tcsetattr(1, termios.TCSANOW, modes)
-fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 1, 1, 0, 0))
+fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', *{left}, 0, 0))
 try:
     termios.tcflow(1, termios.TCOOFF)
     os._exit(1)
