@@ -61,7 +61,7 @@ static struct {
 	unsigned long long lost;
 } held;
 
-static bool screen_changed;
+static bool screen_changed, folds;
 
 static void write_bytes(const char *bytes, size_t len)
 {
@@ -71,18 +71,51 @@ static void write_bytes(const char *bytes, size_t len)
 	while (n < 0 && errno == EINTR);
 }
 
+/* A line that is written at once, as far as there is room. */
+struct shown {
+	char text[2 * LINE_BYTES];
+	size_t len;
+};
+
+static void show(void *arg, const char *bytes, size_t len)
+{
+	struct shown *shown = arg;
+	if (shown->len + len > sizeof(shown->text)) {
+		write_bytes(shown->text, shown->len);
+		shown->len = 0;
+	}
+	memcpy(shown->text + shown->len, bytes, len);
+	shown->len += len;
+}
+
+/* Each with its newline. */
 static void write_line(const char *line, size_t len)
 {
+	size_t columns = folds || screen_changed ? kh_screen_columns(STDERR_FILENO) : 0;
 	struct kh_slice reset = kh_screen_reset_text();
-	if (screen_changed && reset.len > 0 && isatty(STDERR_FILENO))
-		write_bytes(reset.ptr, reset.len);
+	struct shown shown = { .len = 0 };
+	if (screen_changed && columns > 0)
+		show(&shown, reset.ptr, reset.len);
 	screen_changed = false;
+	if (folds && columns > 0) {
+		kh_screen_fold(kh_slice_of(line, len - 1), columns, show, &shown);
+		show(&shown, "\n", 1);
+		write_bytes(shown.text, shown.len);
+		return;
+	}
+	if (shown.len > 0)
+		write_bytes(shown.text, shown.len);
 	write_bytes(line, len);
 }
 
 void kh_log_reset_screen(void)
 {
 	screen_changed = true;
+}
+
+void kh_log_fold(void)
+{
+	folds = true;
 }
 
 void kh_log_hold(void)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <keyhole/fetcher/fetch.h>
+#include <keyhole/base/log.h>
 #include <keyhole/base/secret.h>
 #include <keyhole/worker/worker.h>
 
@@ -118,8 +119,13 @@ int main(int argc, char **argv)
 			      "keyhole: OpenSSL can't be told to overwrite what it frees\n");
 		return KH_EXIT_KEYHOLE;
 	}
-	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
-		if (strcmp(name, subcommands[i].name) == 0)
-			return subcommands[i].run(argc - 1, argv + 1);
+	for (size_t i = 0; i < N_SUBCOMMANDS; i++) {
+		if (strcmp(name, subcommands[i].name) != 0)
+			continue;
+		/* The worker's and the fetcher's filters know nothing of terminals. */
+		if (subcommands[i].summary)
+			kh_log_fold();
+		return subcommands[i].run(argc - 1, argv + 1);
+	}
 	return unknown(name);
 }

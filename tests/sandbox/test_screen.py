@@ -92,6 +92,17 @@ def test_a_terminal_that_a_command_had_is_set_back_before_keyhole_speaks(sandbox
     assert b"keyhole: warn:" in after and after.rindex(RESET) < after.index(b"keyhole: warn:")
 
 
+def test_no_long_name_goes_on_as_a_line_of_keyholes_in_a_warning(tmux, review):
+    """The terminal would break the line, and the rest of the name would begin in the first column."""
+    forged = "keyhole: warn: nothing was set aside"
+    before = len(f"keyhole: warn: {review.work}/")
+    script = f"import os\nfor n in range(70, 83):\n  os.makedirs(('n' * (n - {before}) + {forged!r}).replace('/', '_') + '/.idea')"
+    tmux.shell(words(review, "--workspace", review.work, "--", PYTHON, "-I", "-c", script))
+    shown = tmux.shown("-S", "-")
+    assert not any(row.startswith("keyhole: warn: nothing") for row in shown), shown
+    assert len([row for row in shown if row.startswith(" > ")]) >= 13 and all(len(row) <= 80 for row in shown)
+
+
 def on_a_pty(run, args, stdin=True, **more):
     """All that a terminal gets, whose controlling end is ours."""
     ours, theirs = os.openpty()

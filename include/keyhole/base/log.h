@@ -32,6 +32,9 @@ void kh_log_release_all(void);
 /* An agent wrote to the terminal: it is set back (screen.h) before the next line that goes to it.
  */
 void kh_log_reset_screen(void);
+/* From here on a line that is longer than the terminal is wide is broken into rows (screen.h), so
+ * that a name in it begins no row. For processes that may ask what standard error is. */
+void kh_log_fold(void);
 /* A whole line as it is, in the order of the others. */
 void kh_log_line(const char *line, size_t len);
 
