@@ -7,7 +7,7 @@
  * concerns. The same code looks before a sandbox starts and after it has ended, and a digest says
  * whether something is as it was.
  *
- * Nothing here runs git, follows a link, or trusts a name's case.
+ * Nothing here runs git, follows a link, or trusts a name's case or spelling (name_fold.h).
  */
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -25,6 +25,7 @@
 #include "concern.h"
 #include "git_state.h"
 #include "leads.h"
+#include "name_fold.h"
 #include "protected.h"
 
 enum { LEADS_BYTES = 16 * 1024 * 1024 };
@@ -105,7 +106,7 @@ struct looking {
 
 static bool is(const char *name, const char *wanted)
 {
-	return strcasecmp(name, wanted) == 0;
+	return kh_name_fold_is(name, wanted);
 }
 
 /* NTFS knows the folder by a short name too. */
@@ -299,6 +300,8 @@ static bool holds_anything(int dir, const char *name)
 
 static bool is_index(const char *name)
 {
+	char room[KH_NAME_FOLD_ROOM];
+	name = kh_name_fold(name, room);
 	return is(name, "index") || strncasecmp(name, "sharedindex.", 12) == 0;
 }
 
@@ -351,6 +354,8 @@ bool kh_concern_is_holder(const char *name, bool top)
 
 static bool is_held(unsigned mark, const char *name)
 {
+	char room[KH_NAME_FOLD_ROOM];
+	name = kh_name_fold(name, room);
 	for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
 		if ((mark & held[i].mark) && fnmatch(held[i].pattern, name, FNM_CASEFOLD) == 0)
 			return true;
@@ -407,7 +412,8 @@ static unsigned mark_below(const struct looking *l, const struct kh_walk_entry *
 	mark |= l->is_git && is(name, "sl") ? IS_SL : 0;
 	mark |= (l->folder->mark & IS_DARCS) && is(name, "prefs") ? IS_DARCS_PREFS : 0;
 	mark |= strcmp(name, ".git") == 0 ? IN_DOT_GIT : 0;
-	mark |= is(name, "node_modules") ? IN_PACKAGES : 0;
+	/* No other folder that one may be taken for: it exempts. */
+	mark |= strcasecmp(name, "node_modules") == 0 ? IN_PACKAGES : 0;
 	return mark;
 }
 

@@ -6,6 +6,7 @@
  * after the other, or another list would be checked than the one that git takes.
  */
 #include "git_index.h"
+#include "name_fold.h"
 
 #include <string.h>
 #include <strings.h>
@@ -51,8 +52,15 @@ static bool is_tag(const struct reading *r, size_t at, const char *tag)
 
 /* As NTFS reads it too: git~1 is the short name, dots and blanks at the end don't count, and what
  * follows a colon names a stream. */
-static bool is_dot_git(const char *part, size_t len)
+static bool is_dot_git(const char *name, size_t len)
 {
+	char whole[KH_NAME_FOLD_ROOM], room[KH_NAME_FOLD_ROOM];
+	if (len >= sizeof(whole))
+		return false;
+	memcpy(whole, name, len);
+	whole[len] = '\0';
+	const char *part = kh_name_fold(whole, room);
+	len = strlen(part);
 	if (len == 5 && strncasecmp(part, "git~1", 5) == 0)
 		return true;
 	if (len < 4 || strncasecmp(part, ".git", 4) != 0)

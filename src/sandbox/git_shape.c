@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "name_fold.h"
 #include "review_internal.h"
 
 struct layers {
@@ -47,9 +48,12 @@ bool kh_git_is_part(const char *rest)
 {
 	static const char *const parts[] = { "HEAD",   "commondir",	  "objects", "refs",
 					     "config", "config.worktree", "hooks" };
+	char name[KH_NAME_FOLD_ROOM];
 	size_t len = strcspn(rest, "/");
+	snprintf(name, sizeof(name), "%.*s", (int)(len < sizeof(name) ? len : sizeof(name) - 1),
+		 rest);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (strlen(parts[i]) == len && strncmp(parts[i], rest, len) == 0)
+		if (kh_name_fold_is(name, parts[i]))
 			return true;
 	return false;
 }

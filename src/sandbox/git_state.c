@@ -14,6 +14,7 @@
 
 #include "git_config.h"
 #include "leads.h"
+#include "name_fold.h"
 
 enum form {
 	TEXT,	  /* a message or a patch, which git takes as data; git-apply checks the paths */
@@ -332,7 +333,7 @@ static bool is_mail(const char *name)
 bool kh_git_state_is_folder(const char *name)
 {
 	for (size_t i = 0; i < N(folders); i++)
-		if (strcasecmp(folders[i].name, name) == 0)
+		if (kh_name_fold_is(name, folders[i].name))
 			return true;
 	return false;
 }
@@ -340,7 +341,7 @@ bool kh_git_state_is_folder(const char *name)
 bool kh_git_state_is_harmless(const char *folder, const char *name, struct kh_slice text)
 {
 	for (size_t i = 0; i < N(folders); i++) {
-		if (strcasecmp(folders[i].name, folder) != 0)
+		if (!kh_name_fold_is(folder, folders[i].name))
 			continue;
 		const struct file *file = find(folders[i].files, folders[i].n, name);
 		if (!file)
@@ -354,7 +355,7 @@ bool kh_git_state_is_harmless(const char *folder, const char *name, struct kh_sl
 static const struct file *find_at_top(const char *name)
 {
 	for (size_t i = 0; i < N(top_files); i++)
-		if (strcasecmp(top_files[i].name, name) == 0)
+		if (kh_name_fold_is(name, top_files[i].name))
 			return &top_files[i];
 	return NULL;
 }

@@ -3,6 +3,8 @@
 
 #include <fnmatch.h>
 
+#include "name_fold.h"
+
 /* Beside .git, which is more than a name. */
 const struct kh_protected kh_protected_names[] = {
 	{ ".envrc", true },
@@ -96,6 +98,8 @@ const struct kh_protected kh_protected_names[] = {
 
 bool kh_protected_is_name(const char *name)
 {
+	char room[KH_NAME_FOLD_ROOM];
+	name = kh_name_fold(name, room);
 	for (const struct kh_protected *p = kh_protected_names; p->pattern; p++)
 		if (fnmatch(p->pattern, name, FNM_CASEFOLD) == 0)
 			return true;

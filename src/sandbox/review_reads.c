@@ -21,6 +21,7 @@
 #include <keyhole/base/slice.h>
 
 #include "protected.h"
+#include "name_fold.h"
 #include "review_reads.h"
 #include "git_reads.h"
 #include "git_path.h"
@@ -160,8 +161,8 @@ static bool follow_top(struct finding *f)
 	const struct dirent *entry;
 	while (ok && (entry = readdir(dir)))
 		if (kh_protected_is_name(entry->d_name) ||
-		    strcasecmp(entry->d_name, ".cargo") == 0 ||
-		    strcasecmp(entry->d_name, ".hg") == 0)
+		    kh_name_fold_is(entry->d_name, ".cargo") ||
+		    kh_name_fold_is(entry->d_name, ".hg"))
 			ok = follow_in(f, f->root, entry->d_name);
 	closedir(dir);
 	return ok;

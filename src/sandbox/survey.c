@@ -16,6 +16,7 @@
 
 #include "concern.h"
 #include "inlets.h"
+#include "name_fold.h"
 #include "protected.h"
 #include "sandbox_internal.h"
 #include "stores.h"
@@ -63,6 +64,8 @@ void kh_survey_fini(struct kh_survey *survey)
 bool kh_survey_is_env_file(const char *name)
 {
 	/* Also what editors leave of one (.env~, #.env#), and in any case. */
+	char room[KH_NAME_FOLD_ROOM];
+	name = kh_name_fold(name, room);
 	name += name[0] == '#';
 	if (strncasecmp(name, ".env", 4) != 0 || (name[4] != '\0' && !strchr(".~-_#", name[4])))
 		return false;

@@ -20,6 +20,7 @@
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
 
+#include "name_fold.h"
 #include "walk.h"
 
 struct pending {
@@ -256,7 +257,7 @@ bool kh_walk_run(struct kh_walk *walk, const char *root, struct kh_err *err)
 const struct kh_walk_entry *kh_walk_find(const struct kh_walk_folder *folder, const char *name)
 {
 	for (size_t i = 0; i < folder->n; i++)
-		if (strcasecmp(folder->list[i].name, name) == 0)
+		if (kh_name_fold_is(folder->list[i].name, name))
 			return &folder->list[i];
 	return NULL;
 }

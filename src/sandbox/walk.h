@@ -54,7 +54,8 @@ struct kh_walk {
  * the system failed. A walk that a bound has ended returns true and says so in `missed`.
  */
 bool kh_walk_run(struct kh_walk *walk, const char *root, struct kh_err *err);
-/* The entry of this name, ASCII case aside: some file systems take either. NULL: there is none. */
+/* The entry of this name, or of one that a file system may take for it (name_fold.h). NULL: there
+ * is none. */
 const struct kh_walk_entry *kh_walk_find(const struct kh_walk_folder *folder, const char *name);
 
 #endif

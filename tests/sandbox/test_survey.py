@@ -324,3 +324,29 @@ def test_no_mode_that_the_agent_set_lets_other_users_replace_what_is_protected(h
     modes = {name: os.stat(host.path(name)).st_mode & 0o777 for name in (".", ".git", "sub", "sub/.git", "new/.git", "shared")}
     assert modes.pop("shared") == 0o777, "which was so before"
     assert set(modes.values()) == {0o775}, modes
+
+
+# ---- names that a file system may take for others ----
+
+
+@pytest.mark.parametrize("path", ["r/.v\u017fcode/tasks.json", "r/.git/hook\u017f/post-checkout", "r/.git/con\ufb01g.worktree", "r/.g\u200cit", "r/.env\u200crc",
+                                  "shaped/hook\u017f/post-checkout"])  # fmt: skip
+def test_a_name_that_a_file_system_may_take_for_one_that_counts_is_set_aside(host, path):
+    """As Linux does in a folder with casefold, by Unicode's rules."""
+    shaped = "mkdir -p shaped/object\u017f shaped/ref\u017f; echo ref: refs/heads/x > shaped/HEAD\n"
+    done = run(host, f"mkdir -p r {os.path.dirname(path)}\n{shaped}echo 'evil = 1' > {path}; chmod +x {path}")
+    assert done.stderr.count(b"was set aside") == 1, done.stderr
+
+
+def test_a_folder_is_not_made_to_take_one_name_for_another(host):
+    """FS_IOC_SETFLAGS with FS_CASEFOLD_FL, and the same by FS_IOC_FSSETXATTR."""
+    code = """
+import errno, fcntl, os, struct
+os.mkdir('empty')
+fd = os.open('empty', os.O_RDONLY)
+for request in (0x40086602, 0x40046602, 0x401C5820):
+    try: fcntl.ioctl(fd, request, struct.pack('QQQQ', 0x40000000, 0, 0, 0)); print('done')
+    except OSError as e: print(e.errno == errno.EOPNOTSUPP)
+"""
+    host.sandbox.file(host.path("flags.py"), code)
+    assert run(host, "/usr/bin/python3 -I flags.py").stdout.split() == [b"True"] * 3

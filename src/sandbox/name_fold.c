@@ -1,0 +1,62 @@
+/*
+ * name_fold.c - names that a file system may take for others
+ *
+ * Linux compares names of a folder with casefold by Unicode's canonical decomposition, full case
+ * folding, and without ignorable code points (fs/unicode: NFDICF). Of all letters beyond ASCII few
+ * come to nothing but ASCII by that, and they are listed. More than that file system ignores is
+ * left out: all that shows nothing. Which file system a name is on is not asked: nobody needs such
+ * a name in the place of these.
+ */
+#include "name_fold.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+#include <keyhole/base/escape.h>
+#include <keyhole/base/slice.h>
+
+static const struct {
+	uint32_t letter;
+	const char *ascii;
+} folded[] = {
+	{ 0xdf, "ss" },	   { 0x17f, "s" },   { 0x37e, ";" },   { 0x1e9e, "ss" }, { 0x1fef, "`" },
+	{ 0x212a, "k" },   { 0xfb00, "ff" }, { 0xfb01, "fi" }, { 0xfb02, "fl" }, { 0xfb03, "ffi" },
+	{ 0xfb04, "ffl" }, { 0xfb05, "st" }, { 0xfb06, "st" },
+};
+
+static const char *ascii_of(uint32_t letter)
+{
+	for (size_t i = 0; i < sizeof(folded) / sizeof(folded[0]); i++)
+		if (folded[i].letter == letter)
+			return folded[i].ascii;
+	return NULL;
+}
+
+/* No form is longer than the name, and no file system has a longer name: what is cut here is not
+ * one of a file. */
+const char *kh_name_fold(const char *name, char room[KH_NAME_FOLD_ROOM])
+{
+	size_t n = 0;
+	for (size_t left = strlen(name), len; left > 0; name += len, left -= len) {
+		uint32_t c = 0;
+		size_t valid = kh_utf8_decode((const unsigned char *)name, left, &c);
+		const char *ascii = valid > 1 ? ascii_of(c) : NULL;
+		len = valid ? valid : 1;
+		size_t add = ascii ? strlen(ascii) : valid > 1 && kh_utf8_is_unseen(c) ? 0 : len;
+		if (n + add >= KH_NAME_FOLD_ROOM)
+			break;
+		memcpy(room + n, ascii ? ascii : name, add);
+		for (size_t i = n; i < n + add; i++)
+			room[i] = kh_lower(room[i]);
+		n += add;
+	}
+	room[n] = '\0';
+	return room;
+}
+
+bool kh_name_fold_is(const char *name, const char *wanted)
+{
+	char room[KH_NAME_FOLD_ROOM];
+	return strcasecmp(kh_name_fold(name, room), wanted) == 0;
+}
