@@ -14,7 +14,8 @@
  * No descriptor is kept: what is not open can't be sent or reopened through /proc. For another
  * process kh_secret_fd makes a copy in fresh pages, and that process becomes their only user. It
  * may therefore overwrite them when it is done, and whatever happens to it, the value here can't
- * be changed from there.
+ * be changed from there. The copy's descriptor is the caller's, who closes it as soon as it is
+ * sent: one that stayed open for each value would use up the keeper's descriptors.
  *
  * A child does not inherit the mapping (MADV_DONTFORK): the keeper forks to exec.
  *
@@ -53,7 +54,6 @@
 struct window {
 	pthread_mutex_t lock;
 	unsigned open; /* threads that look at the value now */
-	int sent_fd;   /* the last copy made for another process, or -1 */
 };
 
 struct kh_secret {
@@ -66,7 +66,9 @@ struct kh_secret {
 };
 
 enum backing { UNKNOWN = 0, MEMFD_SECRET, MEMFD };
+static enum backing which_backing(void);
 static atomic_int backing_known = UNKNOWN;
+static atomic_size_t lockable; /* bytes; known with the backing */
 
 void kh_secret_wipe(void *bytes, size_t len)
 {
@@ -105,13 +107,32 @@ static void raise_memlock(void)
 	}
 }
 
+/* As the limit says, whatever this process may do besides: what CAP_IPC_LOCK allows may be taken
+ * away from the next one. */
+static void look_at_memlock(void)
+{
+	struct rlimit limit;
+	raise_memlock();
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
+		limit.rlim_cur = 0;
+	atomic_store(&lockable, limit.rlim_cur < SIZE_MAX ? (size_t)limit.rlim_cur : SIZE_MAX);
+}
+
+size_t kh_secret_scoped_most_bytes(void)
+{
+	const size_t least = whole_pages(1) * 4, most = KH_LIMIT_SCOPED_BYTES;
+	(void)which_backing();
+	size_t quarter = atomic_load(&lockable) / 4;
+	return quarter < least ? least : quarter < most ? quarter : most;
+}
+
 /* Asked once. Whatever the reason for a no (old kernel, switched off, a container's filter): the
  * fallback has to do. */
 static enum backing which_backing(void)
 {
 	int known = atomic_load(&backing_known);
 	if (known == UNKNOWN) {
-		raise_memlock();
+		look_at_memlock();
 		kh_auto_close int fd = open_memfd_secret();
 		known = fd >= 0 ? MEMFD_SECRET : MEMFD;
 		atomic_store(&backing_known, known);
@@ -138,6 +159,7 @@ void kh_secret_prepare(void)
 
 void kh_secret_force_memfd(bool on)
 {
+	look_at_memlock();
 	atomic_store(&backing_known, on ? MEMFD : UNKNOWN);
 }
 
@@ -230,7 +252,6 @@ static struct kh_secret *new_shell(size_t len, struct kh_err *err)
 		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a secret");
 		return NULL;
 	}
-	window->sent_fd = -1;
 	atomic_init(&secret->refs, 1);
 	secret->len = len;
 	secret->map_len = whole_pages(len);
@@ -297,7 +318,7 @@ static bool copy_value(struct kh_slice value, void *arg)
 }
 
 /* The copy's pages are mapped here for no longer than it takes to fill them. */
-static int new_copy(const struct kh_secret *secret)
+int kh_secret_fd(const struct kh_secret *secret)
 {
 	kh_auto_close int fd = new_pages(secret->map_len, NULL);
 	if (fd < 0)
@@ -309,19 +330,6 @@ static int new_copy(const struct kh_secret *secret)
 	bool ok = kh_secret_expose(secret, copy_value, &args);
 	(void)munmap(map, secret->map_len);
 	return ok ? kh_steal_fd(&fd) : -1;
-}
-
-int kh_secret_fd(const struct kh_secret *secret)
-{
-	int fd = new_copy(secret);
-	struct window *window = secret->window;
-	(void)pthread_mutex_lock(&window->lock);
-	int before = window->sent_fd;
-	window->sent_fd = fd;
-	(void)pthread_mutex_unlock(&window->lock);
-	if (before >= 0)
-		(void)close(before);
-	return fd;
 }
 
 struct kh_secret *kh_secret_ref(struct kh_secret *secret)
@@ -347,14 +355,17 @@ void kh_secret_unref(struct kh_secret *secret)
 	else
 		kh_log_error("a secret could not be overwritten before it was given back");
 	(void)munmap(secret->map, secret->map_len);
-	if (secret->window->sent_fd >= 0)
-		(void)close(secret->window->sent_fd);
 	free_shell(secret);
 }
 
 size_t kh_secret_len(const struct kh_secret *secret)
 {
 	return secret->len;
+}
+
+size_t kh_secret_locked_bytes(const struct kh_secret *secret)
+{
+	return secret ? secret->map_len : whole_pages(1);
 }
 
 static bool open_window(const struct kh_secret *secret)

@@ -74,20 +74,52 @@ static struct kh_slice last_label(struct kh_slice *labels)
 	return label;
 }
 
-/* us-east-1, us-gov-west-1, ap-southeast-3, eusc-de-east-1: words, then a number. */
-static bool is_region(struct kh_slice label)
+static bool is_word(struct kh_slice text, size_t least, size_t most)
 {
-	size_t first = kh_slice_find(label, '-', 0), last = label.len;
-
-	if (first < 2 || first > 4)
-		return false;
-	for (size_t i = 0; i < first; i++)
-		if (!kh_is_alpha(label.ptr[i]))
+	for (size_t i = 0; i < text.len; i++)
+		if (text.ptr[i] < 'a' || text.ptr[i] > 'z')
 			return false;
-	while (last > 0 && kh_is_digit(label.ptr[last - 1]))
-		last--;
-	return last < label.len && label.len - last <= 2 && last > first + 2 &&
-	       label.ptr[last - 1] == '-';
+	return text.len >= least && text.len <= most;
+}
+
+static bool is_direction(struct kh_slice text)
+{
+	static const struct kh_slice all[] = {
+		KH_SLICE_INIT("central"),   KH_SLICE_INIT("east"),	KH_SLICE_INIT("north"),
+		KH_SLICE_INIT("northeast"), KH_SLICE_INIT("northwest"), KH_SLICE_INIT("south"),
+		KH_SLICE_INIT("southeast"), KH_SLICE_INIT("southwest"), KH_SLICE_INIT("west"),
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (kh_slice_eq(text, all[i]))
+			return true;
+	return false;
+}
+
+/* Takes what stands behind the last dash off. */
+static struct kh_slice last_part(struct kh_slice *name)
+{
+	size_t at = name->len;
+
+	while (at > 0 && name->ptr[at - 1] != '-')
+		at--;
+	struct kh_slice part = kh_slice_sub(*name, at, name->len);
+	name->len = at > 0 ? at - 1 : 0;
+	return part;
+}
+
+/* A place, perhaps a partition, a direction, a number without a zero in front. */
+bool kh_sigv4_is_region(struct kh_slice name)
+{
+	struct kh_slice number = last_part(&name), direction = last_part(&name);
+	size_t dash = kh_slice_find(name, '-', 0);
+	size_t end = dash < name.len ? dash : name.len;
+	bool partitioned = dash < name.len;
+
+	return number.len >= 1 && number.len <= 2 && number.ptr[0] != '0' &&
+	       kh_is_digit(number.ptr[0]) && kh_is_digit(number.ptr[number.len - 1]) &&
+	       is_direction(direction) && is_word(kh_slice_sub(name, 0, end), 2, 4) &&
+	       (!partitioned || is_word(kh_slice_sub(name, dash + 1, name.len), 2, 4));
 }
 
 /* Says how the name is reached, not what is behind it. */
@@ -110,9 +142,10 @@ static struct place place_of(struct kh_slice host)
 
 	while (is_manner(label))
 		label = last_label(&labels);
-	if (kh_slice_has_prefix(label, old) && is_region(kh_slice_sub(label, old.len, label.len)))
+	if (kh_slice_has_prefix(label, old) &&
+	    kh_sigv4_is_region(kh_slice_sub(label, old.len, label.len)))
 		return (struct place){ kh_slice_sub(label, old.len, label.len), KH_SLICE("s3") };
-	if (is_region(label)) {
+	if (kh_sigv4_is_region(label)) {
 		place.region = label;
 		do
 			place.label = last_label(&labels);
@@ -121,7 +154,7 @@ static struct place place_of(struct kh_slice host)
 	}
 	place.label = label;
 	struct kh_slice before = last_label(&labels);
-	if (is_region(before))
+	if (kh_sigv4_is_region(before))
 		place.region = before;
 	return place;
 }
@@ -181,5 +214,6 @@ bool kh_sigv4_host_fits_region(struct kh_slice host, struct kh_slice region)
 {
 	struct kh_slice named = kh_sigv4_host_region(host);
 
-	return kh_sigv4_host_is_known(host) && (named.len == 0 || kh_slice_eq(named, region));
+	return kh_sigv4_host_is_known(host) &&
+	       (named.len == 0 ? kh_sigv4_is_region(region) : kh_slice_eq(named, region));
 }

@@ -41,7 +41,8 @@ static bool host_serves(const struct kh_host_pattern *pattern, const struct kh_s
 			service = kh_slice_str(scope->service);
 	/* A name in front of it may say anything. */
 	bool any = pattern->match == KH_MATCH_SUFFIX && kh_sigv4_host_service(host).len == 0;
-	return (config->region || any || kh_sigv4_host_fits_region(host, region)) &&
+	return (config->region ||
+		(any ? kh_sigv4_is_region(region) : kh_sigv4_host_fits_region(host, region))) &&
 	       (config->service || any || kh_sigv4_host_fits_service(host, service));
 }
 

@@ -166,6 +166,7 @@ static void become(const struct kh_exec *exec, char **environment)
 		errno = ENOENT;
 		return;
 	}
+	kh_spawn_restore_descriptors();
 	(void)execvpe(found ? found : exec->argv[0], exec->argv, environment);
 }
 

@@ -2,6 +2,8 @@
 
 #include "keeper_internal.h"
 
+#include <unistd.h>
+
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
@@ -80,24 +82,28 @@ static bool send_lists(struct kh_worker_process *worker_process, const struct li
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	int fds[KH_LIMIT_CHANNEL_FDS];
+	unsigned n = 0;
 
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
 	bool ok = kh_wire_put_u8(&body, (uint8_t)lists->count);
 	for (size_t i = 0; ok && i < lists->count; i++) {
-		fds[i] = kh_secret_fd(lists->list[i]);
-		ok = fds[i] >= 0 && kh_wire_put_u32(&body, (uint32_t)kh_secret_len(lists->list[i]));
+		fds[n] = kh_secret_fd(lists->list[i]);
+		ok = fds[n] >= 0 && kh_wire_put_u32(&body, (uint32_t)kh_secret_len(lists->list[i]));
+		n += fds[n] >= 0;
 	}
-	if (!ok)
-		return kh_err_set(
-			err, KH_ERR_SYSTEM,
-			"fingerprints of credentials: no secret page is to be had "
-			"(raise RLIMIT_MEMLOCK: LimitMEMLOCK= of the unit, or ulimit -l)");
-	return kh_channel_send(&worker_process->channel, KH_WORKER_MSG_FINGERPRINTS, 0,
-			       kh_buf_view(&body), fds, (unsigned)lists->count, err);
+	if (ok)
+		ok = kh_channel_send(&worker_process->channel, KH_WORKER_MSG_FINGERPRINTS, 0,
+				     kh_buf_view(&body), fds, n, err);
+	else
+		kh_err_set(err, KH_ERR_SYSTEM,
+			   "fingerprints of credentials: no secret page is to be had "
+			   "(raise RLIMIT_MEMLOCK: LimitMEMLOCK= of the unit, or ulimit -l)");
+	for (unsigned i = 0; i < n; i++)
+		(void)close(fds[i]);
+	return ok;
 }
 
-bool kh_worker_process_feed_fingerprints(struct kh_worker_process *worker_process,
-					 struct kh_err *err)
+static bool feed(struct kh_worker_process *worker_process, struct kh_err *err)
 {
 	struct lists lists = { .config = worker_process->vault->config,
 			       .say = worker_process->state == KH_WORKER_PROCESS_STARTING };
@@ -115,6 +121,19 @@ bool kh_worker_process_feed_fingerprints(struct kh_worker_process *worker_proces
 		kh_secret_unref(lists.list[i]);
 	kh_fingerprint_maker_fini(&lists.maker);
 	return ok;
+}
+
+bool kh_worker_process_feed_fingerprints(struct kh_worker_process *worker_process,
+					 struct kh_err *err)
+{
+	struct kh_err first = KH_ERR_INIT;
+
+	if (feed(worker_process, &first))
+		return true;
+	if (kh_scopes_relieve(worker_process->vault, NULL))
+		return feed(worker_process, err);
+	*err = first;
+	return false;
 }
 
 void kh_worker_process_tell_fingerprints(struct kh_worker_process *worker_process)

@@ -109,7 +109,7 @@ static bool offer_secrets(struct kh_handover *h, struct kh_err *err)
 		const struct kh_secret *secret = h->vault->variables[i].secret;
 		kh_cleanup(kh_buf_fini) struct kh_buf body;
 		kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-		int fd = kh_secret_fd(secret);
+		kh_auto_close int fd = kh_secret_fd(secret);
 		if (fd < 0)
 			return kh_err_set(err, KH_ERR_SYSTEM, "no secret page is to be had");
 		if (!kh_wire_put_str(&body, h->vault->variables[i].name) ||

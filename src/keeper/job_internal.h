@@ -90,6 +90,10 @@ bool kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_
 /* spawn.c: between fork and exec: default signals, /dev/null, `keep` (-1: none) as descriptor 3, no
  * other descriptor above 2. Return: false: exit at once. */
 bool kh_spawn_bare(int keep);
+/* The keeper may have as many descriptors as the hard limit says; programs of others get the limit
+ * that it was started with, in a child right before exec. */
+void kh_spawn_raise_descriptors(void);
+void kh_spawn_restore_descriptors(void);
 /* spawn.c: between fork and exec: becomes this program anew, as `keyhole VERB`. Returns where that
  * fails. Its environment holds one variable, of ours. */
 void kh_spawn_self(char *verb);

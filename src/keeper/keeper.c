@@ -54,6 +54,7 @@ static bool harden(const struct kh_keeper_options *options, struct kh_err *err)
 	struct rlimit none = { 0, 0 };
 	(void)umask(077);
 	kh_notify_passed_seal();
+	kh_spawn_raise_descriptors();
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || setrlimit(RLIMIT_CORE, &none) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "hardening the keeper");
 	if (!options->one_run)

@@ -209,6 +209,15 @@ static void drop_one(struct gathering *g, size_t n_held, const struct kh_known_s
 		(--g->n - victim) * sizeof(g->list[victim]));
 }
 
+static size_t locked_by_former(const struct gathering *g, size_t n_held)
+{
+	size_t bytes = 0;
+
+	for (size_t i = n_held; i < g->n; i++)
+		bytes += kh_secret_locked_bytes(g->list[i].secret);
+	return bytes;
+}
+
 static void bound_former(struct gathering *g, size_t n_held)
 {
 	for (size_t i = n_held; i < g->n; i++) {
@@ -221,7 +230,8 @@ static void bound_former(struct gathering *g, size_t n_held)
 		drop_one(g, n_held, &like);
 		i--;
 	}
-	while (g->n - n_held > KH_LIMIT_FORMER_SECRETS_ALL)
+	while (g->n > n_held && (g->n - n_held > KH_LIMIT_FORMER_SECRETS_ALL ||
+				 locked_by_former(g, n_held) > kh_secret_scoped_most_bytes() / 2))
 		drop_one(g, n_held, NULL);
 }
 

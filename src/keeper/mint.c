@@ -52,7 +52,7 @@ struct kh_job *kh_mint_begin(const struct kh_config *config, uint16_t index,
 	job->index = index;
 	job->holding = holding;
 	job->made = made;
-	job->asker = made->asker;
+	job->asker = made->asker.number;
 	return job;
 }
 

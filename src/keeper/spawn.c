@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <keyhole/base/cleanup.h>
@@ -56,6 +57,25 @@ static void default_signals(void)
 	/* Meant for the keeper, and sent to all processes of a unit at once. */
 	(void)signal(SIGUSR2, SIG_IGN);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Ours at the start, which is what programs of others expect. */
+static struct rlimit descriptors;
+static bool has_raised;
+
+void kh_spawn_raise_descriptors(void)
+{
+	if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0 ||
+	    descriptors.rlim_cur >= descriptors.rlim_max)
+		return;
+	const struct rlimit all = { descriptors.rlim_max, descriptors.rlim_max };
+	has_raised = setrlimit(RLIMIT_NOFILE, &all) == 0;
+}
+
+void kh_spawn_restore_descriptors(void)
+{
+	if (has_raised)
+		(void)setrlimit(RLIMIT_NOFILE, &descriptors);
 }
 
 bool kh_spawn_bare(int keep)
@@ -132,8 +152,10 @@ __attribute__((noreturn)) static void become_heir(int channel, const char *path,
 	(void)signal(SIGHUP, SIG_IGN);
 	int high = fcntl(channel, F_DUPFD_CLOEXEC, KH_KEEPER_HANDOVER_FD + 1);
 	if (high >= 0 && dup2(high, KH_KEEPER_HANDOVER_FD) >= 0 &&
-	    shut_above(KH_KEEPER_HANDOVER_FD))
+	    shut_above(KH_KEEPER_HANDOVER_FD)) {
+		kh_spawn_restore_descriptors();
 		(void)execve(path, argv, environ);
+	}
 	_exit(KH_WORKER_EXIT_NO_EXEC);
 }
 

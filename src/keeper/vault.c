@@ -392,6 +392,7 @@ void kh_vault_close(struct kh_vault *vault)
 	if (!vault->slots)
 		return;
 	kh_watch_end(vault);
+	kh_scopes_forget_askers(vault);
 	kh_jobs_fini(&vault->jobs);
 	for (size_t i = 0; i < vault->config->n_credentials; i++) {
 		struct kh_vault_slot *slot = &vault->slots[i];

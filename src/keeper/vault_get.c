@@ -70,65 +70,6 @@ static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_cred
 	return refuse(&holding->raw, name, err);
 }
 
-static uint64_t owner_of(const struct kh_made *made)
-{
-	bool idle = kh_clock_mono_ms() - made->last_use_ms > KH_FAIR_SHARE_IDLE_MS;
-	bool ended = made->item.secret && !kh_item_is_good(&made->item);
-	return idle || ended ? KH_FAIR_SHARE_NOBODY : made->asker;
-}
-
-/* Return: there is room for one more scope. */
-static bool make_room(struct kh_holding *holding, uint64_t newcomer)
-{
-	struct kh_fair_share_place places[KH_LIMIT_SCOPES];
-	size_t count = 0;
-	for (struct kh_made **at = &holding->made; *at && count < KH_LIMIT_SCOPES;
-	     at = &(*at)->next)
-		places[count++] = (struct kh_fair_share_place){
-			.whose = owner_of(*at),
-			.used = (*at)->last_use,
-			.fixed = (*at)->item.job || (*at)->item.asked,
-			.at = at,
-		};
-	if (count < KH_LIMIT_SCOPES)
-		return true;
-	struct kh_fair_share_place *place = kh_fair_share_pick(places, count, 0, newcomer);
-	if (!place)
-		return false;
-	struct kh_made **at = place->at, *gone = *at;
-	*at = gone->next;
-	holding->n_made--;
-	kh_item_fini(&gone->item);
-	free(gone);
-	return true;
-}
-
-/* NULL: too many are being made, or no memory. */
-static struct kh_made *find_made(struct kh_vault *vault, const struct kh_credential_ref *want,
-				 uint64_t asker, struct kh_holding *holding)
-{
-	struct kh_made *made = holding->made;
-	while (made && !kh_slice_eq(kh_slice_of(made->scope, made->scope_len), want->scope))
-		made = made->next;
-	if (!made) {
-		if (!make_room(holding, asker))
-			return NULL;
-		made = calloc(1, sizeof(*made) + want->scope.len);
-		if (!made)
-			return NULL;
-		made->scope_len = want->scope.len;
-		if (want->scope.len > 0)
-			memcpy(made->scope, want->scope.ptr, want->scope.len);
-		made->next = holding->made;
-		holding->made = made;
-		holding->n_made++;
-	}
-	made->last_use = ++vault->slots[want->index].uses;
-	made->last_use_ms = kh_clock_mono_ms();
-	made->asker = asker;
-	return made;
-}
-
 static enum kh_vault_answer give(struct kh_item *item, struct kh_value *out)
 {
 	item->used = item->told = true;
@@ -142,20 +83,33 @@ static enum kh_vault_answer later(struct kh_item *item)
 	return KH_VAULT_LATER;
 }
 
+static bool is_there(const struct kh_item *item)
+{
+	return kh_item_is_good(item) && !kh_item_is_withheld(item);
+}
+
+static enum kh_vault_answer refuse_too_many(const char *name, struct kh_err *err)
+{
+	kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+		   "too many values of the credential %s are made at a time", name);
+	return KH_VAULT_NONE;
+}
+
 static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_credential_ref *want,
-				     uint64_t asker, struct kh_holding *holding,
-				     struct kh_value *out, struct kh_err *err)
+				     const struct kh_fair_share_asker *asker,
+				     struct kh_holding *holding, struct kh_value *out,
+				     struct kh_err *err)
 {
 	const struct kh_credential_config *credential = &vault->config->credentials[want->index];
-	struct kh_made *made = find_made(vault, want, asker, holding);
+	struct kh_made *made = kh_scopes_find(holding, want->scope);
+	if (want->scope.len > 0 && !(made && is_there(&made->item)) &&
+	    !kh_scopes_take_turn(vault, asker))
+		return refuse_too_many(credential->name, err);
+	made = kh_scopes_get(vault, want, asker, holding);
 	struct kh_err why = KH_ERR_INIT;
-	if (!made) {
-		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-			   "too many values of the credential %s are made at a time",
-			   credential->name);
-		return KH_VAULT_NONE;
-	}
-	if (kh_item_is_good(&made->item) && !kh_item_is_withheld(&made->item))
+	if (!made)
+		return refuse_too_many(credential->name, err);
+	if (is_there(&made->item))
 		return give(&made->item, out);
 	if (made->item.job)
 		return later(&made->item);
@@ -172,7 +126,8 @@ static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_cre
 }
 
 enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *want,
-				  uint64_t asker, struct kh_value *out, struct kh_err *err)
+				  const struct kh_fair_share_asker *asker, struct kh_value *out,
+				  struct kh_err *err)
 {
 	const struct kh_credential_config *credential = &vault->config->credentials[want->index];
 	struct kh_holding *holding = find_holding(vault, want);
@@ -242,14 +197,12 @@ static void renew_raw(struct kh_vault *vault, uint16_t index, struct kh_holding 
 void kh_vault_refused(struct kh_vault *vault, const struct kh_credential_ref *want)
 {
 	struct kh_holding *holding = find_holding(vault, want);
-	struct kh_made *made = holding ? holding->made : NULL;
 	struct kh_err err = KH_ERR_INIT;
 	if (holding && !vault->config->credentials[want->index].mint)
 		renew_raw(vault, want->index, holding);
 	if (!vault->config->credentials[want->index].mint)
 		return;
-	while (made && !kh_slice_eq(kh_slice_of(made->scope, made->scope_len), want->scope))
-		made = made->next;
+	struct kh_made *made = holding ? kh_scopes_find(holding, want->scope) : NULL;
 	if (!made || !may_renew(holding, made) || !kh_item_is_good(&holding->raw))
 		return;
 	kh_log_info(
@@ -268,8 +221,11 @@ void kh_vault_forget_worker(struct kh_vault *vault)
 			holding->raw.asked = holding->raw.told = false;
 			for (struct kh_made *made = holding->made; made; made = made->next) {
 				made->item.asked = made->item.told = false;
-				made->asker = KH_FAIR_SHARE_NOBODY; /* the next one counts anew */
+				/* The next one counts anew. */
+				made->asker.number = KH_FAIR_SHARE_NOBODY;
 			}
 		}
 	}
+	kh_scopes_forget_askers(vault);
+	(void)kh_scopes_relieve(vault, NULL);
 }

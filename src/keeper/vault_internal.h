@@ -4,6 +4,7 @@
 
 #include <keyhole/config/config.h>
 #include <keyhole/keeper/keeper.h>
+#include <keyhole/base/fair_share.h>
 #include <keyhole/base/secret.h>
 #include <keyhole/config/credential_ref.h>
 
@@ -83,10 +84,10 @@ struct kh_item {
 struct kh_made {
 	struct kh_made *next;
 	struct kh_item item;
-	uint64_t last_use;    /* the slot's counter */
-	uint64_t last_use_ms; /* monotonic */
-	uint64_t asker;	      /* who asked for it last (fair_share.h) */
-	uint64_t refused_ms;  /* monotonic: when one was renewed since it was refused; 0: never */
+	uint64_t last_use;		  /* the vault's counter */
+	uint64_t last_use_ms;		  /* monotonic */
+	struct kh_fair_share_asker asker; /* who asked for it last */
+	uint64_t refused_ms; /* monotonic: when one was renewed since it was refused; 0: never */
 	size_t scope_len;
 	char scope[];
 };
@@ -114,7 +115,6 @@ struct kh_vault_slot {
 	size_t n_holdings;
 	bool alternative; /* a rule takes another credential where this one has no value */
 	bool told_state;  /* what it is like was told since it changed */
-	uint64_t uses;
 };
 
 /* Values of variables: the environment has them once (variables.c). */
@@ -136,6 +136,7 @@ struct kh_known_secret {
 #define KH_KNOWN_NOBODYS UINT16_MAX
 
 struct kh_watch;
+struct kh_lru;
 
 /* A value as it is told to the worker. */
 struct kh_value {
@@ -150,6 +151,8 @@ struct kh_vault {
 	size_t n_variables;
 	struct kh_known_secret *known;
 	size_t n_known;
+	uint64_t uses;	      /* of scopes */
+	struct kh_lru *paces; /* of those who ask for scopes; NULL: nobody did */
 	struct kh_jobs jobs;
 	struct kh_watch *watch; /* of files; NULL: none is to be watched */
 	uint64_t due_ms;	/* when something is due; 0: nothing */
@@ -199,7 +202,8 @@ enum kh_vault_answer {
 };
 /* `asker`: whose share a scope takes, as the worker says (fair_share.h). */
 enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *want,
-				  uint64_t asker, struct kh_value *out, struct kh_err *err);
+				  const struct kh_fair_share_asker *asker, struct kh_value *out,
+				  struct kh_err *err);
 /* An upstream answered 401 to the token that was told last: another one is made, which is given
  * from then on; where none can be had, the one that was refused serves on, since not every 401
  * means the token. It does so as well where the other one takes longer than
@@ -208,7 +212,7 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_creden
  * it counts.
  */
 void kh_vault_refused(struct kh_vault *vault, const struct kh_credential_ref *want);
-/* The worker has ended: nobody waits any more. */
+/* The worker has ended: nobody waits any more. What costs nothing to make again goes. */
 void kh_vault_forget_worker(struct kh_vault *vault);
 /* A descriptor that is readable when a turn has something to do; -1: none. */
 int kh_vault_fd(const struct kh_vault *vault);
@@ -283,6 +287,18 @@ const struct kh_secret *kh_variables_find(const struct kh_vault *vault, const ch
 bool kh_variables_share(struct kh_vault *next, const struct kh_vault *now);
 bool kh_variables_add(struct kh_vault *vault, char *name, struct kh_secret *secret);
 void kh_variables_fini(struct kh_vault *vault);
+
+/* scopes.c */
+struct kh_made *kh_scopes_find(const struct kh_holding *holding, struct kh_slice scope);
+/* Found, or new and empty; used now, by `asker`. NULL: there is no place for it, or no memory. */
+struct kh_made *kh_scopes_get(struct kh_vault *vault, const struct kh_credential_ref *want,
+			      const struct kh_fair_share_asker *asker, struct kh_holding *holding);
+/* May it have a value made for a scope now? */
+bool kh_scopes_take_turn(struct kh_vault *vault, const struct kh_fair_share_asker *asker);
+/* There are no more secret pages: drops what was computed for a scope, but that one (NULL: all).
+ * Return: something was dropped. */
+bool kh_scopes_relieve(struct kh_vault *vault, const struct kh_secret *but);
+void kh_scopes_forget_askers(struct kh_vault *vault);
 
 /* vault.c */
 /* Runs `visit` on every rule of the tenants that have a sandbox here, until one returns false. */

@@ -77,6 +77,21 @@ static bool same_product(const struct kh_credential_config *old,
 	return new_raw->secret && (a && b ? strcmp(a, b) == 0 : a == b);
 }
 
+/* Who asked for what: tenants are numbered anew. */
+static void number_askers(struct kh_holding *holding, const struct kh_config *next,
+			  const struct kh_config *now)
+{
+	for (struct kh_made *made = holding->made; made; made = made->next) {
+		struct kh_fair_share_asker *asker = &made->asker;
+		int tenant = asker->tenant < now->n_tenants
+				     ? kh_config_tenant(next, now->tenants[asker->tenant].name)
+				     : -1;
+		*asker = tenant < 0
+				 ? (struct kh_fair_share_asker){ .tenant = KH_NO_TENANT }
+				 : (struct kh_fair_share_asker){ asker->number, (uint16_t)tenant };
+	}
+}
+
 /* Whatever the new configuration says the same of. */
 static bool share(struct kh_vault *next, const struct kh_vault *now)
 {
@@ -95,6 +110,7 @@ static bool share(struct kh_vault *next, const struct kh_vault *now)
 				return false;
 			if (same_product(old, new, &to->raw, &from->raw) && !share_made(to, from))
 				return false;
+			number_askers(to, next->config, now->config);
 		}
 	}
 	return true;
@@ -202,6 +218,8 @@ void kh_vault_adopt(struct kh_vault *now, struct kh_vault *next)
 	next->changed = now->changed;
 	next->chosen_anew = now->chosen_anew;
 	next->arg = now->arg;
+	next->uses = now->uses;
+	next->paces = kh_steal_ptr(&now->paces);
 	take_jobs(next, now);
 	kh_known_secrets_hand_on(next, now);
 	kh_vault_close(now);

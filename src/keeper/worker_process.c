@@ -231,7 +231,9 @@ void kh_worker_process_answer_want(struct kh_worker_process *worker_process,
 {
 	if (!can_be_told(worker_process))
 		return;
-	int fd = value ? kh_secret_fd(value->secret) : -1;
+	kh_auto_close int fd = value ? kh_secret_fd(value->secret) : -1;
+	if (value && fd < 0 && kh_scopes_relieve(worker_process->vault, value->secret))
+		fd = kh_secret_fd(value->secret);
 	if (value && fd < 0)
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "no secret page is to be had");
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
@@ -269,7 +271,8 @@ static bool on_credential_want(struct kh_worker_process *worker_process,
 	struct kh_credential_ref want;
 	if (!kh_credential_ref_take(&r, &want))
 		return false;
-	uint64_t asker = kh_wire_u64(&r);
+	const uint64_t number = kh_wire_u64(&r);
+	const struct kh_fair_share_asker asker = { number, kh_wire_u16(&r) };
 	if (!kh_wire_done(&r))
 		return false;
 	/* Its index is one of another configuration: it decides anew when it has taken this one. */
@@ -280,7 +283,7 @@ static bool on_credential_want(struct kh_worker_process *worker_process,
 
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_value value;
-	switch (kh_vault_get(worker_process->vault, &want, asker, &value, &err)) {
+	switch (kh_vault_get(worker_process->vault, &want, &asker, &value, &err)) {
 	case KH_VAULT_GOT:
 		kh_worker_process_answer_want(worker_process, &want, &value, &err);
 		break;

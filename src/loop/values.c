@@ -5,11 +5,11 @@
  * asked for. Most credentials have one. Nothing is sent with the lock held (leaf_requests.c says
  * why). The keeper answers each question, when it knows.
  *
- * A sandbox chooses scopes. So their number is capped, and who gives up a place is fair_share.h's
- * to say; a sandbox has few questions under way at a time, and asks few a second. What has no scope
- * is the configuration's, and none of this holds for it.
+ * A sandbox chooses scopes. So their number is capped (values_list.c); a sandbox has few questions
+ * under way at a time, and asks few a second. What has no scope is the configuration's, and none of
+ * this holds for it.
  */
-#include <keyhole/loop/values.h>
+#include "values_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,59 +29,9 @@ enum {
 	AHEAD_MS = 60 * 1000,
 };
 
-struct kh_credential_value {
-	struct kh_credential_value *next;
-	enum kh_slot_state state;
-	struct kh_secret *secret; /* FULL */
-	bool asked;		  /* FULL: for the next one */
-	uint64_t expires_ms;	  /* FULL: wall clock; 0: never */
-	uint64_t ahead_ms;	  /* FULL: wall clock: when it is asked for anew; 0: never */
-	uint64_t asked_ms;	  /* monotonic, of the answer that brought none */
-	uint64_t used;		  /* the list's counter */
-	uint64_t used_ms;	  /* monotonic */
-	uint64_t whose;		  /* the number of the listener_stats that used it last */
-	uint64_t refused_ms;	  /* monotonic: when one was dropped for a 401; 0: never */
-	char *why;		  /* MISSING */
-	uint16_t tenant;
-	size_t scope_len;
-	char scope[];
-};
-
 static uint16_t tenant_of(const struct kh_generation *g, const struct kh_credential_ref *want)
 {
 	return g->config->credentials[want->index].by_tenant ? want->tenant : KH_NO_TENANT;
-}
-
-static bool is_for(const struct kh_credential_value *value, const struct kh_credential_ref *want,
-		   uint16_t tenant)
-{
-	return value->tenant == tenant &&
-	       kh_slice_eq(kh_slice_of(value->scope, value->scope_len), want->scope);
-}
-
-/* Where the pointer to it stands; the end of the list when it is not there. */
-static struct kh_credential_value **find(struct kh_credential_slot *slot,
-					 const struct kh_credential_ref *want, uint16_t tenant)
-{
-	struct kh_credential_value **at = &slot->values;
-	while (*at && !is_for(*at, want, tenant))
-		at = &(*at)->next;
-	return at;
-}
-
-static void free_value(struct kh_credential_value *value)
-{
-	kh_secret_unref(value->secret);
-	free(value->why);
-	free(value);
-}
-
-static void remove_at(struct kh_credential_slot *slot, struct kh_credential_value **at)
-{
-	struct kh_credential_value *gone = *at;
-	*at = gone->next;
-	slot->n_values--;
-	free_value(gone);
 }
 
 static bool is_asked_for(const struct kh_credential_value *value)
@@ -89,68 +39,21 @@ static bool is_asked_for(const struct kh_credential_value *value)
 	return value->state == KH_SLOT_ASKED || value->asked;
 }
 
-static uint64_t number_of(const struct kh_listener_stats *asker)
+static struct kh_fair_share_asker asker_of(const struct kh_credential_ref *want,
+					   const struct kh_listener_stats *asker)
 {
-	return asker ? asker->number : KH_FAIR_SHARE_NOBODY;
+	return (struct kh_fair_share_asker){ asker ? asker->number : KH_FAIR_SHARE_NOBODY,
+					     want->tenant };
 }
 
-static uint64_t owner_of(const struct kh_credential_value *value)
-{
-	bool idle = kh_clock_mono_ms() - value->used_ms > KH_FAIR_SHARE_IDLE_MS;
-	bool ended = value->state == KH_SLOT_FULL && value->expires_ms &&
-		     kh_clock_wall_ms() >= value->expires_ms;
-	return idle || ended ? KH_FAIR_SHARE_NOBODY : value->whose;
-}
-
-/* Return: there is room for one more scope. */
-static bool make_room(struct kh_credential_slot *slot, uint64_t newcomer)
-{
-	struct kh_fair_share_place places[KH_LIMIT_SCOPES];
-	size_t count = 0;
-	for (struct kh_credential_value **at = &slot->values; *at; at = &(*at)->next)
-		if ((*at)->scope_len > 0 && count < KH_LIMIT_SCOPES)
-			places[count++] = (struct kh_fair_share_place){
-				.whose = owner_of(*at),
-				.used = (*at)->used,
-				.fixed = (*at)->state == KH_SLOT_ASKED,
-				.at = at,
-			};
-	if (count < KH_LIMIT_SCOPES)
-		return true;
-	struct kh_fair_share_place *gone = kh_fair_share_pick(places, count, 0, newcomer);
-	if (gone)
-		remove_at(slot, gone->at);
-	return gone != NULL;
-}
-
-/* Return: NULL: there is no place for it, or no memory. */
-static struct kh_credential_value *make(struct kh_credential_slot *slot,
-					const struct kh_credential_ref *want, uint16_t tenant,
-					uint64_t whose)
-{
-	if (want->scope.len > 0 && slot->n_values >= KH_LIMIT_SCOPES && !make_room(slot, whose))
-		return NULL;
-	struct kh_credential_value *value = calloc(1, sizeof(*value) + want->scope.len);
-	if (!value)
-		return NULL;
-	value->tenant = tenant;
-	value->scope_len = want->scope.len;
-	if (want->scope.len > 0)
-		memcpy(value->scope, want->scope.ptr, want->scope.len);
-	value->next = slot->values;
-	slot->values = value;
-	slot->n_values++;
-	return value;
-}
-
-static struct kh_credential_value *use(struct kh_credential_slot *slot,
-				       struct kh_credential_value *value, uint64_t whose)
+static struct kh_credential_value *use(struct kh_generation *g, struct kh_credential_value *value,
+				       const struct kh_fair_share_asker *asker)
 {
 	if (!value)
 		return NULL;
-	value->used = ++slot->uses;
+	value->used = ++g->uses;
 	value->used_ms = kh_clock_mono_ms();
-	value->whose = whose;
+	value->asker = *asker;
 	return value;
 }
 
@@ -236,25 +139,26 @@ static bool may_ask(const struct kh_credential_slot *slot, const struct kh_crede
 	if (want->scope.len == 0 || !asker)
 		return true;
 	for (const struct kh_credential_value *v = slot->values; v; v = v->next)
-		waiting += v->scope_len > 0 && v->whose == asker->number && is_asked_for(v);
+		waiting += v->scope_len > 0 && v->asker.number == asker->number && is_asked_for(v);
 	return waiting < KH_LIMIT_SCOPES_ASKED && takes_its_turn(asker);
 }
 
 /* Under the lock. *due: the keeper is to be asked. Return: NULL: the asker has had its share, or
  * there is no memory. */
-static struct kh_credential_value *look(struct kh_credential_slot *slot,
+static struct kh_credential_value *look(struct kh_generation *g,
 					const struct kh_credential_ref *want,
+					const struct kh_fair_share_asker *whose,
 					struct kh_listener_stats *asker, bool *due)
 {
-	uint64_t whose = number_of(asker);
-	struct kh_credential_value *value = *find(slot, want, want->tenant);
+	struct kh_credential_slot *slot = &g->slots[want->index];
+	struct kh_credential_value *value = *kh_values_find(slot, want, want->tenant);
 	if (value)
 		end_if_over(value);
 	*due = (!value || is_due(value)) && may_ask(slot, want, asker);
 	/* One that is there, or known not to be, serves on as it is. */
 	if (!*due && (!value || value->state == KH_SLOT_EMPTY))
 		return NULL;
-	value = use(slot, value ? value : make(slot, want, want->tenant, whose), whose);
+	value = use(g, value ? value : kh_values_make(g, want, want->tenant, whose), whose);
 	if (!value || !*due)
 		return value;
 	if (value->state == KH_SLOT_FULL)
@@ -287,18 +191,20 @@ static void say_missing(const struct kh_generation *g, const struct kh_credentia
 
 /* Return: the keeper knows of it. */
 static bool ask(struct kh_worker *worker, struct kh_generation *g,
-		const struct kh_credential_ref *want, const struct kh_listener_stats *asker)
+		const struct kh_credential_ref *want, const struct kh_fair_share_asker *asker)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_buf_init(&body, sizeof(*want) + sizeof(uint64_t) + KH_LIMIT_SCOPE_BYTES);
+	kh_buf_init(&body, sizeof(*want) + sizeof(*asker) + KH_LIMIT_SCOPE_BYTES);
 	struct kh_err err = KH_ERR_INIT;
-	if (kh_credential_ref_put(&body, want) && kh_wire_put_u64(&body, number_of(asker)) &&
+	if (kh_credential_ref_put(&body, want) && kh_wire_put_u64(&body, asker->number) &&
+	    kh_wire_put_u16(&body, asker->tenant) &&
 	    kh_channel_send(&worker->channel, KH_WORKER_MSG_CREDENTIAL_WANT, g->number,
 			    kh_buf_view(&body), NULL, 0, &err))
 		return true;
 	kh_log_warn("asking for a credential: %s", err.text);
 	pthread_mutex_lock(&g->lock);
-	struct kh_credential_value *value = *find(&g->slots[want->index], want, want->tenant);
+	struct kh_credential_value *value =
+		*kh_values_find(&g->slots[want->index], want, want->tenant);
 	if (value && value->state == KH_SLOT_ASKED)
 		miss(value, NULL);
 	else if (value)
@@ -320,8 +226,9 @@ enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generati
 		return KH_SLOT_MISSING;
 	}
 	const struct kh_credential_ref asked = { want->index, tenant_of(g, want), want->scope };
+	const struct kh_fair_share_asker whose = asker_of(want, asker);
 	pthread_mutex_lock(&g->lock);
-	struct kh_credential_value *value = look(&g->slots[asked.index], &asked, asker, &due);
+	struct kh_credential_value *value = look(g, &asked, &whose, asker, &due);
 	if (!value) {
 		pthread_mutex_unlock(&g->lock);
 		return too_many(g, want, err);
@@ -334,7 +241,7 @@ enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generati
 	pthread_mutex_unlock(&g->lock);
 	/* The answer may be there before this returns; then its mail is on its way, and ASKED is
 	 * right all the same. */
-	if (due && !ask(worker, g, &asked, asker) && state == KH_SLOT_ASKED) {
+	if (due && !ask(worker, g, &asked, &whose) && state == KH_SLOT_ASKED) {
 		say_missing(g, want, NULL, err);
 		return KH_SLOT_MISSING;
 	}
@@ -352,10 +259,12 @@ static void settle(struct kh_generation *g, const struct kh_credential_ref *want
 		   struct kh_secret *secret, uint64_t expires_ms, const char *why)
 {
 	pthread_mutex_lock(&g->lock);
-	struct kh_credential_value *value = *find(&g->slots[want->index], want, want->tenant);
+	struct kh_credential_value *value =
+		*kh_values_find(&g->slots[want->index], want, want->tenant);
 	bool stays = value && value->state == KH_SLOT_FULL;
 	if (value && secret) {
 		fill(value, kh_secret_ref(secret), expires_ms);
+		kh_values_bound(g, value);
 	} else if (stays) {
 		value->asked = false;
 		value->asked_ms = kh_clock_mono_ms();
@@ -419,7 +328,8 @@ void kh_values_refused(struct kh_worker *worker, struct kh_generation *g,
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, sizeof(whose) + KH_LIMIT_SCOPE_BYTES);
 	pthread_mutex_lock(&g->lock);
-	bool dropped = drop_refused(*find(&g->slots[whose.index], &whose, whose.tenant), token);
+	bool dropped =
+		drop_refused(*kh_values_find(&g->slots[whose.index], &whose, whose.tenant), token);
 	pthread_mutex_unlock(&g->lock);
 	if (dropped && (!kh_credential_ref_put(&body, &whose) ||
 			!kh_channel_send(&worker->channel, KH_WORKER_MSG_CREDENTIAL_REFUSED,
@@ -444,10 +354,10 @@ bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *
 	pthread_mutex_lock(&g->lock);
 	/* Those that were asked for are answered with what is new. */
 	for (struct kh_credential_value **at = &slot->values; *at;) {
-		if (is_asked_for(*at) || (!whole && !is_for(*at, &want, want.tenant)))
+		if (is_asked_for(*at) || (!whole && !kh_values_is_for(*at, &want, want.tenant)))
 			at = &(*at)->next;
 		else
-			remove_at(slot, at);
+			kh_values_remove_at(slot, at);
 	}
 	pthread_mutex_unlock(&g->lock);
 	tell_loops(worker, g, want.index);
@@ -471,9 +381,9 @@ bool kh_values_put(struct kh_generation *g, const struct kh_credential_ref *want
 {
 	const struct kh_credential_ref whose = { want->index, tenant_of(g, want), want->scope };
 	struct kh_credential_slot *slot = &g->slots[whose.index];
-	struct kh_credential_value *value = *find(slot, &whose, whose.tenant);
-	value = use(slot, value ? value : make(slot, &whose, whose.tenant, KH_FAIR_SHARE_NOBODY),
-		    KH_FAIR_SHARE_NOBODY);
+	struct kh_credential_value *value = *kh_values_find(slot, &whose, whose.tenant);
+	const struct kh_fair_share_asker nobody = asker_of(want, NULL);
+	value = use(g, value ? value : kh_values_make(g, &whose, whose.tenant, &nobody), &nobody);
 	if (value)
 		fill(value, secret, expires_ms);
 	else
@@ -485,7 +395,7 @@ void kh_values_free(struct kh_generation *g)
 {
 	for (size_t i = 0; g->slots && i < g->config->n_credentials; i++)
 		while (g->slots[i].values)
-			remove_at(&g->slots[i], &g->slots[i].values);
+			kh_values_remove_at(&g->slots[i], &g->slots[i].values);
 	free(g->slots);
 	g->slots = NULL;
 }

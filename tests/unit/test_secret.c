@@ -180,15 +180,36 @@ static void another_process_gets_pages_of_its_own(void **state)
 	assert_true(kh_secret_expose(secret, has_the_value, NULL));
 	(void)munmap(view, page);
 
-	/* The next hand-over is a fresh copy; the old descriptor is gone. */
+	/* The next hand-over is a fresh copy, and outlives the value here. */
 	int next = kh_secret_fd(secret);
 	assert_true(next >= 0);
-	received = kh_secret_from_fd(dup(next), VALUE_LEN, NULL);
+	received = kh_secret_from_fd(next, VALUE_LEN, NULL);
 	assert_non_null(received);
 	kh_secret_unref(secret);
-	assert_int_equal(fcntl(next, F_GETFD), -1);
+	(void)close(fd);
 	assert_true(kh_secret_expose(received, has_the_value, NULL));
 	kh_secret_unref(received);
+}
+
+static int count_descriptors(void)
+{
+	int n = 0;
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* One for each value that was ever told would use up the keeper's. */
+static void a_value_that_was_sent_keeps_no_descriptor(void **state)
+{
+	SKIP_WITHOUT(*state);
+	int before = count_descriptors();
+	struct kh_secret *secret = new_secret();
+	int fd = kh_secret_fd(secret);
+	assert_int_equal(count_descriptors(), before + 1);
+	(void)close(fd);
+	assert_int_equal(count_descriptors(), before);
+	kh_secret_unref(secret);
 }
 
 /* What was handed over can't be shortened under the receiver's feet (SIGBUS). */
@@ -199,6 +220,7 @@ static void the_size_is_fixed(void **state)
 	int fd = kh_secret_fd(secret);
 	assert_int_equal(ftruncate(fd, 0), -1);
 	assert_int_equal(ftruncate(fd, 1 << 20), -1);
+	(void)close(fd);
 	assert_true(kh_secret_expose(secret, has_the_value, NULL));
 	kh_secret_unref(secret);
 }
@@ -234,7 +256,7 @@ static void a_worker_that_is_locked_in_can_use_it(void **state)
 {
 	SKIP_WITHOUT(*state);
 	struct kh_secret *secret = new_secret();
-	int fd = dup(kh_secret_fd(secret));
+	int fd = kh_secret_fd(secret);
 	assert_true(fd >= 0);
 	int status = in_child(work_locked_in, &fd);
 	assert_true(WIFEXITED(status));
@@ -280,6 +302,7 @@ int main(void)
 		EACH(no_descriptor_is_kept),
 		EACH(comparing_says_equal_only_for_equal),
 		EACH(another_process_gets_pages_of_its_own),
+		EACH(a_value_that_was_sent_keeps_no_descriptor),
 		EACH(the_size_is_fixed),
 		EACH(a_worker_that_is_locked_in_can_use_it),
 		EACH(without_lockable_memory_it_fails_and_says_why),

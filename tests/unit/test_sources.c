@@ -253,10 +253,10 @@ static struct kh_config *configure(const char *credentials, const char *rules)
 static struct kh_secret *value_of(struct kh_vault *vault, size_t index, struct kh_err *err)
 {
 	const struct kh_credential_ref want = { (uint16_t)index, KH_NO_TENANT, { "", 0 } };
+	const struct kh_fair_share_asker nobody = { KH_FAIR_SHARE_NOBODY, KH_NO_TENANT };
 	struct kh_value value;
-	return kh_vault_get(vault, &want, KH_FAIR_SHARE_NOBODY, &value, err) == KH_VAULT_GOT
-		       ? value.secret
-		       : NULL;
+	return kh_vault_get(vault, &want, &nobody, &value, err) == KH_VAULT_GOT ? value.secret
+										: NULL;
 }
 
 static size_t find(const struct kh_config *config, const char *name)

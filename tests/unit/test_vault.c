@@ -152,14 +152,21 @@ static void give(size_t index, const char *line)
 	end_run(index);
 }
 
-static enum kh_vault_answer ask(struct kh_credential_ref want, char out[128])
+static enum kh_vault_answer ask_as(struct kh_credential_ref want, uint64_t number, uint16_t tenant,
+				   char out[128])
 {
+	const struct kh_fair_share_asker asker = { number, tenant };
 	struct kh_value value;
 	struct kh_err err = KH_ERR_INIT;
-	enum kh_vault_answer got = kh_vault_get(&vault, &want, KH_FAIR_SHARE_NOBODY, &value, &err);
+	enum kh_vault_answer got = kh_vault_get(&vault, &want, &asker, &value, &err);
 	if (got == KH_VAULT_GOT)
 		assert_true(kh_secret_expose(value.secret, copy, out));
 	return got;
+}
+
+static enum kh_vault_answer ask(struct kh_credential_ref want, char out[128])
+{
+	return ask_as(want, KH_FAIR_SHARE_NOBODY, KH_NO_TENANT, out);
 }
 
 static const struct kh_credential_ref one = { ONE, KH_NO_TENANT, { "", 0 } };
@@ -309,6 +316,84 @@ static void a_key_that_was_made_is_given_for_hosts_in_force_only(void **state)
 	assert_int_equal(ask(want, value), KH_VAULT_GOT);
 }
 
+static struct kh_credential_ref region(unsigned i, char scope[64])
+{
+	static const char *const directions[] = { "east", "west", "north", "south" };
+	char name[32];
+	(void)snprintf(name, sizeof(name), "%c%c-%s-%u", 'a' + (int)(i / 36 % 26),
+		       'a' + (int)(i / 936 % 26), directions[i / 9 % 4], i % 9 + 1);
+	scope_today(name, scope);
+	return (struct kh_credential_ref){ AWS, KH_NO_TENANT, kh_slice_str(scope) };
+}
+
+static void give_key(void)
+{
+	give(AWS, "{\"Version\":1,\"AccessKeyId\":\"AKIDEXAMPLE12345\","
+		  "\"SecretAccessKey\":\"wJalrXUtnFEMI\"}\n");
+}
+
+static size_t locked_for_scopes(void)
+{
+	size_t bytes = 0;
+	for (const struct kh_made *made = vault.slots[AWS].holdings[0].made; made;
+	     made = made->next)
+		bytes += kh_secret_locked_bytes(made->item.secret);
+	return bytes;
+}
+
+/* Many sandboxes of one tenant, each at its pace. */
+static void a_tenant_that_asks_for_scopes_takes_no_page_from_another(void **state)
+{
+	enum { FLOOD = 1500, EACH = 100 };
+	char scope[64], good[64], value[128];
+	(void)state;
+	give_key();
+	scope_today("eu-west-3", good);
+	const struct kh_credential_ref goods = { AWS, KH_NO_TENANT, kh_slice_str(good) };
+	assert_int_equal(ask_as(goods, 1, 0, value), KH_VAULT_GOT);
+	for (unsigned i = 0; i < FLOOD; i++)
+		assert_int_equal(ask_as(region(i, scope), 100 + i / EACH, 1, value), KH_VAULT_GOT);
+	assert_true(locked_for_scopes() <= kh_secret_scoped_most_bytes());
+	assert_non_null(kh_scopes_find(&vault.slots[AWS].holdings[0], goods.scope));
+	/* What was computed is computed again for the next worker, and takes no page until then. */
+	kh_vault_forget_worker(&vault);
+	assert_int_equal(locked_for_scopes(), 0);
+	assert_int_equal(ask_as(goods, 1, 0, value), KH_VAULT_GOT);
+}
+
+static void the_keeper_makes_values_for_a_sandbox_at_a_pace_of_its_own(void **state)
+{
+	char scope[64], value[128];
+	unsigned made = 0;
+	(void)state;
+	give_key();
+	while (made < 1000 && ask_as(region(made, scope), 7, 0, value) == KH_VAULT_GOT)
+		made++;
+	assert_int_equal(made, 2 * KH_LIMIT_SCOPE_QUESTIONS_BURST);
+	/* What is there is given, and others are asked for by others. */
+	assert_int_equal(ask_as(region(made - 1, scope), 7, 0, value), KH_VAULT_GOT);
+	assert_int_equal(ask_as(region(made, scope), 8, 0, value), KH_VAULT_GOT);
+	mono_ms += 1000 / KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND;
+	assert_int_equal(ask_as(region(made + 1, scope), 7, 0, value), KH_VAULT_GOT);
+	assert_int_equal(ask_as(region(made + 2, scope), 7, 0, value), KH_VAULT_NONE);
+}
+
+static void no_key_is_made_for_what_is_no_region(void **state)
+{
+	static const char *const bad[] = { "r-1",	  "us-east",	  "auto",
+					   "us-1",	  "us-x9-east-1", "us-east-01",
+					   "us-east-100", "us--east-1",	  "-east-1" };
+	char scope[64], value[128];
+	(void)state;
+	give_key();
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		scope_today(bad[i], scope);
+		const struct kh_credential_ref want = { AWS, KH_NO_TENANT, kh_slice_str(scope) };
+		if (ask(want, value) != KH_VAULT_NONE)
+			fail_msg("a key for the region '%s'", bad[i]);
+	}
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -320,6 +405,9 @@ int main(void)
 		TEST(a_credential_per_repository_is_made_for_one_and_no_less),
 		TEST(where_the_command_fails_a_scope_is_made_of_the_value_that_is_there),
 		TEST(a_key_that_was_made_is_given_for_hosts_in_force_only),
+		TEST(a_tenant_that_asks_for_scopes_takes_no_page_from_another),
+		TEST(the_keeper_makes_values_for_a_sandbox_at_a_pace_of_its_own),
+		TEST(no_key_is_made_for_what_is_no_region),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/clock.h>
@@ -137,6 +138,7 @@ static inline void expect_question(const struct kh_credential_ref *want)
 	struct kh_wire_reader r = { .rest = message.body };
 	assert_true(kh_credential_ref_take(&r, &got));
 	assert_int_equal(kh_wire_u64(&r), asker->number);
+	(void)kh_wire_u16(&r);
 	assert_true(kh_wire_done(&r));
 	assert_int_equal(got.index, want->index);
 	assert_int_equal(got.tenant, want->tenant);
@@ -151,7 +153,8 @@ static inline void expect_to_ask(struct kh_credential_ref want)
 }
 
 /* `value` NULL: there is none, for the reason "none". */
-static inline void answer(struct kh_credential_ref want, const char *value, uint64_t expires_ms)
+static inline void answer_with(struct kh_credential_ref want, char *value, size_t len,
+			       uint64_t expires_ms)
 {
 	struct kh_buf body;
 	struct kh_channel_message message;
@@ -159,24 +162,41 @@ static inline void answer(struct kh_credential_ref want, const char *value, uint
 	int fd = -1;
 	kh_buf_init(&body, 1024);
 	if (value) {
-		char bytes[64];
-		(void)snprintf(bytes, sizeof(bytes), "%s", value);
-		secret = kh_secret_new(bytes, strlen(value), NULL);
+		secret = kh_secret_new(value, len, NULL);
 		assert_non_null(secret);
 		fd = kh_secret_fd(secret);
 		assert_true(fd >= 0);
 	}
 	assert_true(kh_credential_ref_put(&body, &want) &&
-		    kh_wire_put_u32(&body, value ? (uint32_t)strlen(value) : 0) &&
+		    kh_wire_put_u32(&body, value ? (uint32_t)len : 0) &&
 		    kh_wire_put_u64(&body, expires_ms) &&
 		    kh_wire_put_str(&body, value ? NULL : "none"));
 	assert_true(kh_channel_send(&keeper, KH_WORKER_MSG_CREDENTIAL, GENERATION,
 				    kh_buf_view(&body), &fd, fd >= 0 ? 1 : 0, NULL));
+	if (fd >= 0)
+		(void)close(fd);
 	assert_int_equal(kh_channel_receive(&worker.channel, false, &message), KH_CHANNEL_GOT);
 	assert_true(kh_values_came(&worker, &message));
 	kh_channel_message_close(&message);
 	kh_secret_unref(secret);
 	kh_buf_fini(&body);
+}
+
+static inline void answer(struct kh_credential_ref want, const char *value, uint64_t expires_ms)
+{
+	char bytes[64];
+	(void)snprintf(bytes, sizeof(bytes), "%s", value ? value : "");
+	answer_with(want, value ? bytes : NULL, value ? strlen(value) : 0, expires_ms);
+}
+
+/* With a value of that length. */
+static inline void answer_of(struct kh_credential_ref want, size_t len)
+{
+	char *bytes = malloc(len);
+	assert_non_null(bytes);
+	memset(bytes, 'v', len);
+	answer_with(want, bytes, len, 0);
+	free(bytes);
 }
 
 static inline void say_stale_of(struct kh_credential_ref want, bool whole)

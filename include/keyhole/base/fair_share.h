@@ -24,6 +24,12 @@
  */
 enum { KH_FAIR_SHARE_NOBODY = 0, KH_FAIR_SHARE_IDLE_MS = 10 * 60 * 1000 };
 
+/* Whose share it is that something takes. */
+struct kh_fair_share_asker {
+	uint64_t number; /* a sandbox's, or KH_FAIR_SHARE_NOBODY */
+	uint16_t tenant;
+};
+
 struct kh_fair_share_place {
 	uint32_t tenant;
 	uint64_t whose; /* a sandbox's number; KH_FAIR_SHARE_NOBODY */

@@ -37,6 +37,10 @@ enum {
 	   a scope after the other, each with a secret page of its own. fair_share.h says who gives
 	   one up. */
 	KH_LIMIT_SCOPES = 512,
+	/* And of all credentials together, in bytes of secret pages (secret.h: no more than a
+	   quarter of what may be locked): the same, under many credentials, until no other value
+	   and no other worker has a page. */
+	KH_LIMIT_SCOPED_BYTES = 16 * 1024 * 1024,
 	/* Of those, asked for by one sandbox and not answered yet: one that names scopes while the
 	   token endpoint hangs, and leaves no place to others. */
 	KH_LIMIT_SCOPES_ASKED = 32,
@@ -44,6 +48,9 @@ enum {
 	   endpoint allows an hour (of GitHub's Apps it is 5,000), and the keeper's processes. */
 	KH_LIMIT_SCOPE_QUESTIONS_BURST = 128,
 	KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND = 1,
+	/* Sandboxes whose pace the keeper remembers: a worker that was taken over, which names any
+	   number of them. */
+	KH_LIMIT_SCOPE_ASKERS = 4096,
 	/* Former secrets that are known in what leaves, of one credential (and tenant) and in all:
 	   values that change without end, each with a secret page and fingerprints of its own. And
 	   how long a token counts after its end, for clocks that differ. */

@@ -22,10 +22,10 @@ struct kh_secret;
 /* Copies `value` in (1 … KH_LIMIT_SECRET_BYTES bytes) and overwrites the caller's copy. */
 struct kh_secret *kh_secret_new(void *value, size_t len, struct kh_err *err);
 /*
- * For crossing to another process: a descriptor to be sent (owned by the secret, good until the
- * next call or the last unref; -1 when none can be made), and the receiver's side. Each call makes
- * a copy in fresh pages, of which the receiver is the only user: it overwrites them at its last
- * unref, and can't change the value here. kh_secret_from_fd takes the descriptor over, also when it
+ * For crossing to another process: a descriptor to be sent (the caller's, who closes it as soon as
+ * it is sent; -1 when none can be made), and the receiver's side. Each call makes a copy in fresh
+ * pages, of which the receiver is the only user: it overwrites them at its last unref, and can't
+ * change the value here. kh_secret_from_fd takes the descriptor over, also when it
  * fails; it works in a worker that has locked itself in (mmap, mprotect, pkey_mprotect, madvise,
  * munmap, close) and called kh_secret_prepare before that.
  */
@@ -36,6 +36,14 @@ struct kh_secret *kh_secret_ref(struct kh_secret *secret);
 void kh_secret_unref(struct kh_secret *secret); /* NULL is fine */
 
 size_t kh_secret_len(const struct kh_secret *secret);
+/* What it takes of the memory that may be locked; of one that is not there yet (NULL), a page. */
+size_t kh_secret_locked_bytes(const struct kh_secret *secret);
+/*
+ * How much of that memory the values of scopes, which sandboxes choose, may take in this process: a
+ * quarter, and KH_LIMIT_SCOPED_BYTES at most. The rest is for values without a scope, the hidden
+ * pages, fingerprints, copies on their way, and the start of the next worker.
+ */
+size_t kh_secret_scoped_most_bytes(void);
 /*
  * Opens the page, runs `use` (which writes the bytes into a wiping buffer and keeps no pointer),
  * shuts it. What OpenSSL and nghttp2 fetch for themselves meanwhile is hidden (hidden.h). Return:

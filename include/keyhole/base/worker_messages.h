@@ -18,8 +18,8 @@
 			   please. The keeper checks the name anew, and whether a rule allows it \
 			   there */ \
 	X(CREDENTIAL_WANT, 4) /* ref: the generation; a kh_credential_ref (credential_ref.h), u64 \
-				 whose share it is (fair_share.h). Once a value: the answer is for \
-				 all who wait */ \
+				 and u16 tenant: whose share it is (fair_share.h). Once a value: \
+				 the answer is for all who wait */ \
 	X(CREDENTIAL_REFUSED, 5) /* ref: the generation; a kh_credential_ref: an upstream answered \
 				    401 to the token, or the command's value, that it gave. It is \
 				    renewed, but not often */ \

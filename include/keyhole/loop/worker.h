@@ -29,7 +29,6 @@ struct kh_loop_ops;
 struct kh_credential_slot {
 	struct kh_credential_value *values; /* one a tenant and scope that was asked for */
 	size_t n_values;
-	uint64_t uses;
 };
 
 /* What a listener's connections are counted by, over all threads and generations. */
@@ -84,8 +83,9 @@ struct kh_generation {
 	struct kh_recogniser recogniser;
 	struct kh_geo *geo;   /* NULL: there are no databases */
 	bool has_geo;	      /* the keeper has said so */
-	pthread_mutex_t lock; /* slots */
+	pthread_mutex_t lock; /* slots, uses */
 	struct kh_credential_slot *slots;
+	uint64_t uses; /* of values */
 };
 
 /* The main thread owns the channel's receiving end; all else is set before the event threads start,

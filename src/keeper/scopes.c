@@ -1,0 +1,240 @@
+/*
+ * scopes.c - values for a scope, which a sandbox chooses: how many there may be, and how often
+ *
+ * Each takes a page that is locked into memory, and there are few of those. So there is one bound
+ * over all credentials (kh_secret_scoped_most_bytes), beside the one for each. Who gives up a place
+ * is fair_share.h's to say: shares are a tenant's first. Values without a scope are the
+ * configuration's; none of this holds for them.
+ *
+ * The worker says who asks, and may have been taken over: then shares and pace are what it likes,
+ * and the bounds hold all the same.
+ */
+#include "keeper_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/fair_share.h>
+#include <keyhole/base/limits.h>
+#include <keyhole/base/lru.h>
+
+/* Of one that is being made, as much as it may come to. */
+static size_t cost_of(const struct kh_credential_config *credential,
+		      const struct kh_holding *holding, const struct kh_made *made)
+{
+	size_t page = kh_secret_locked_bytes(NULL);
+
+	if (made && made->item.secret)
+		return kh_secret_locked_bytes(made->item.secret);
+	if (credential->mint)
+		return (KH_LIMIT_TOKEN_BYTES + page - 1) / page * page;
+	return kh_secret_locked_bytes(holding->raw.secret);
+}
+
+static uint64_t owner_of(const struct kh_made *made)
+{
+	bool idle = kh_clock_mono_ms() - made->last_use_ms > KH_FAIR_SHARE_IDLE_MS;
+	bool ended = made->item.secret && !kh_item_is_good(&made->item);
+	return idle || ended ? KH_FAIR_SHARE_NOBODY : made->asker.number;
+}
+
+/* What there is, of one holding or of all. */
+struct count {
+	struct kh_fair_share_place *places; /* NULL: it is only counted */
+	size_t n, bytes;
+};
+
+static void count_holding(struct count *count, const struct kh_credential_config *credential,
+			  struct kh_holding *holding)
+{
+	for (struct kh_made **at = &holding->made; *at; at = &(*at)->next) {
+		if ((*at)->scope_len == 0)
+			continue;
+		if (count->places)
+			count->places[count->n] = (struct kh_fair_share_place){
+				.tenant = (*at)->asker.tenant,
+				.whose = owner_of(*at),
+				.used = (*at)->last_use,
+				.fixed = (*at)->item.job || (*at)->item.asked,
+				.at = *at,
+			};
+		count->n++;
+		count->bytes += cost_of(credential, holding, *at);
+	}
+}
+
+/* `only` NULL: of all. */
+static struct count count_all(struct kh_vault *vault, const struct kh_holding *only,
+			      struct kh_fair_share_place *places)
+{
+	struct count count = { .places = places };
+
+	for (size_t i = 0; i < vault->config->n_credentials; i++)
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++)
+			if (!only || only == &vault->slots[i].holdings[j])
+				count_holding(&count, &vault->config->credentials[i],
+					      &vault->slots[i].holdings[j]);
+	return count;
+}
+
+static bool drop_from(struct kh_holding *holding, const struct kh_made *gone)
+{
+	for (struct kh_made **at = &holding->made; *at; at = &(*at)->next)
+		if (*at == gone) {
+			struct kh_made *made = *at;
+			*at = made->next;
+			holding->n_made--;
+			kh_item_fini(&made->item);
+			free(made);
+			return true;
+		}
+	return false;
+}
+
+static void drop(struct kh_vault *vault, const struct kh_made *gone)
+{
+	for (size_t i = 0; i < vault->config->n_credentials; i++)
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++)
+			if (drop_from(&vault->slots[i].holdings[j], gone))
+				return;
+}
+
+/* One place of `only` (NULL: of any). Return: false: the newcomer has its share, all that might go
+ * is waited for, or there is no memory. */
+static bool give_up_one(struct kh_vault *vault, const struct kh_holding *only, size_t n,
+			const struct kh_fair_share_asker *newcomer)
+{
+	kh_auto_free struct kh_fair_share_place *places = calloc(n, sizeof(*places));
+
+	if (!places)
+		return false;
+	(void)count_all(vault, only, places);
+	struct kh_fair_share_place *place =
+		kh_fair_share_pick(places, n, newcomer->tenant, newcomer->number);
+	if (place)
+		drop(vault, place->at);
+	return place != NULL;
+}
+
+/* Return: there is room for one more scope. */
+static bool make_room(struct kh_vault *vault, const struct kh_credential_config *credential,
+		      const struct kh_holding *holding, const struct kh_fair_share_asker *newcomer)
+{
+	const size_t most = kh_secret_scoped_most_bytes();
+
+	for (;;) {
+		struct count own = count_all(vault, holding, NULL);
+		struct count all = count_all(vault, NULL, NULL);
+		bool crowded = own.n >= KH_LIMIT_SCOPES;
+		if (!crowded && all.bytes + cost_of(credential, holding, NULL) <= most)
+			return true;
+		if (all.n == 0 || !give_up_one(vault, crowded ? holding : NULL,
+					       crowded ? own.n : all.n, newcomer))
+			return false;
+	}
+}
+
+struct kh_made *kh_scopes_find(const struct kh_holding *holding, struct kh_slice scope)
+{
+	struct kh_made *made = holding->made;
+
+	while (made && !kh_slice_eq(kh_slice_of(made->scope, made->scope_len), scope))
+		made = made->next;
+	return made;
+}
+
+struct kh_made *kh_scopes_get(struct kh_vault *vault, const struct kh_credential_ref *want,
+			      const struct kh_fair_share_asker *asker, struct kh_holding *holding)
+{
+	struct kh_made *made = kh_scopes_find(holding, want->scope);
+
+	if (!made) {
+		if (want->scope.len > 0 &&
+		    !make_room(vault, &vault->config->credentials[want->index], holding, asker))
+			return NULL;
+		made = calloc(1, sizeof(*made) + want->scope.len);
+		if (!made)
+			return NULL;
+		made->scope_len = want->scope.len;
+		if (want->scope.len > 0)
+			memcpy(made->scope, want->scope.ptr, want->scope.len);
+		made->next = holding->made;
+		holding->made = made;
+		holding->n_made++;
+	}
+	made->last_use = ++vault->uses;
+	made->last_use_ms = kh_clock_mono_ms();
+	made->asker = *asker;
+	return made;
+}
+
+/* ---- how often ---- */
+
+/* As in the worker (values.c), whose questions may come closer together than it asked them: so with
+ * room for twice as many at once. */
+static bool is_free(uint64_t *next_ms)
+{
+	enum {
+		EACH_MS = 1000 / KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND,
+		AHEAD_MS = 2 * KH_LIMIT_SCOPE_QUESTIONS_BURST * EACH_MS
+	};
+	uint64_t now = kh_clock_mono_ms();
+	uint64_t next = (*next_ms > now ? *next_ms : now) + EACH_MS;
+
+	if (next > now + AHEAD_MS)
+		return false;
+	*next_ms = next;
+	return true;
+}
+
+bool kh_scopes_take_turn(struct kh_vault *vault, const struct kh_fair_share_asker *asker)
+{
+	const struct kh_slice key =
+		kh_slice_of((const char *)&asker->number, sizeof(asker->number));
+
+	if (!vault->paces && !(vault->paces = kh_lru_new(KH_LIMIT_SCOPE_ASKERS, free)))
+		return false;
+	uint64_t *next_ms = kh_lru_get(vault->paces, key);
+	if (next_ms)
+		return is_free(next_ms);
+	next_ms = calloc(1, sizeof(*next_ms));
+	if (!next_ms || !kh_lru_put(vault->paces, key, next_ms)) {
+		free(next_ms);
+		return false;
+	}
+	return is_free(next_ms);
+}
+
+/* ---- what costs nothing to make again ---- */
+
+static bool relieve_holding(struct kh_holding *holding, const struct kh_secret *but)
+{
+	bool any = false;
+
+	for (struct kh_made *made = holding->made, *next; made; made = next) {
+		next = made->next;
+		if (made->scope_len > 0 && !made->item.asked && !made->item.job &&
+		    made->item.secret != but)
+			any = drop_from(holding, made) || any;
+	}
+	return any;
+}
+
+bool kh_scopes_relieve(struct kh_vault *vault, const struct kh_secret *but)
+{
+	bool any = false;
+
+	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++)
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++)
+			if (kh_derives(&vault->config->credentials[i]))
+				any = relieve_holding(&vault->slots[i].holdings[j], but) || any;
+	return any;
+}
+
+void kh_scopes_forget_askers(struct kh_vault *vault)
+{
+	kh_lru_free(vault->paces);
+	vault->paces = NULL;
+}
