@@ -51,16 +51,13 @@ struct kh_line {
 /* Form only; the line is without its newline. */
 bool kh_line_parse(struct kh_line *out, struct kh_slice line);
 /* A line that was parsed begins as its event's do: its time, and behind that the id of its exchange
- * (open, close, deny; aborted has one or a count). */
+ * (open, close, deny; aborted has one or a count). No other place holds an id. */
 bool kh_line_has_form(const struct kh_line *line, struct kh_slice text);
 /* line_json.c: it is one JSON object (RFC 8259, UTF-8) without blanks, in no object of it have two
  * members one name, and its integers are of 64 bits. */
 bool kh_line_is_json(struct kh_slice line);
 /* The hash is that of the bytes. */
 bool kh_line_is_sound(struct kh_digest *digest, const struct kh_line *line);
-/* "x" and 16 small hex digits in the third place, not all zero. Return: false for any other id or
- * none; *id is 0 then. */
-bool kh_line_id(struct kh_slice line, uint64_t *id);
 /* The value of a member of the line's own object, never of an object in it: a whole number in plain
  * digits, 64 hex digits. Return: false, or an empty view, where there is none or another kind. */
 bool kh_line_number(struct kh_slice line, const char *name, uint64_t *out);

@@ -24,6 +24,7 @@
 
 enum {
 	ROW_BYTES = 16 * 1024,
+	ID_BYTES = 18, /* an x, 16 digits and a NUL */
 	/* Exchanges that wait for their close at a time; above it the oldest is shown as it is. */
 	MOST_WAITING = 65536,
 	/* Bytes out of the chain that wait for the `recovered` record that explains them: as many
@@ -241,10 +242,14 @@ static void show_waiting(struct show *s, const char *why)
 	(void)json_object_del(s->waiting, json_object_iter_key(first));
 }
 
-/* Takes the record over. */
-static void follow(struct show *s, json_t *record)
+/* Takes the record over. Which exchange it is about, the line says as it does to verification. */
+static void follow(struct show *s, struct kh_slice line, json_t *record)
 {
-	const char *id = json_string_value(json_object_get(record, "id"));
+	char name[ID_BYTES];
+	uint64_t number;
+	const char *id = kh_line_id(line, &number) ? name : NULL;
+
+	(void)snprintf(name, sizeof(name), "x%016" PRIx64, number);
 	json_t *open = id ? json_object_get(s->waiting, id) : NULL;
 
 	if (is_event(record, "open") && id) {
@@ -263,6 +268,8 @@ static void follow(struct show *s, json_t *record)
 	} else if (is_event(record, "aborted") && open) {
 		show_exchange(s, open, NULL, "  aborted: the worker ended first");
 		(void)json_object_del(s->waiting, id);
+	} else if (is_event(record, "open")) {
+		show_exchange(s, record, NULL, "  (no id in its place: no end is known)");
 	} else if (is_event(record, "deny") || is_event(record, "close")) {
 		show_exchange(s, record, record, "");
 	} else if (is_event(record, "denials")) {
@@ -320,7 +327,7 @@ static void show_apart(struct show *s)
 		s->astray += record != NULL;
 		s->foreign += record == NULL;
 		if (record)
-			follow(s, record);
+			follow(s, line, record);
 	}
 	kh_buf_clear(&s->apart);
 }
@@ -350,7 +357,7 @@ static void take_piece(void *context, const struct kh_journal_piece *piece)
 	record = record_of(piece->bytes);
 	s->foreign += record == NULL;
 	if (record)
-		follow(s, record);
+		follow(s, piece->bytes, record);
 }
 
 static void complain(const struct show *s, const char *name)

@@ -301,7 +301,7 @@ def test_show_lets_nothing_through_to_the_terminal(tmp_path):
     assert done.returncode == 0
     assert b"\\x1b[2J" in done.stdout
     assert not re.search(rb"[^\n\x20-\x7e]", everything)
-    assert len(done.stdout.splitlines()) == 5
+    assert len(done.stdout.splitlines()) == 6
     assert b"6 lines are no records" in done.stderr
     json_out = subprocess.run([KEYHOLE, "audit", "show", "--json", path], capture_output=True, timeout=60,
                               check=False).stdout  # fmt: skip
@@ -461,6 +461,19 @@ def test_no_made_up_end_hides_an_open_exchange(tmp_path, kind):
     assert (status, report["unmatched"]) == ((0, 0) if kind == "count" else (1, 1)), report
     if kind != "count":
         assert report["bad_line"] == 5 and "not open" in report["problem"], report
+
+
+def test_an_id_that_is_not_in_its_place_ends_no_exchange(tmp_path):
+    chain, path = Chain(), tmp_path / "audit.jsonl"
+    chain.add("start", format=1)
+    chain.add("open", id="x0000000000000001", **{"server.address": "evil.test"})
+    chain.add("aborted", count=1, id="x0000000000000001")
+    path.write_bytes(chain.bytes)
+    status, report = verdict(path)
+    assert status == 1 and report["bad_line"] == 3 and "its id" in report["problem"], report
+    shown = keyhole("show", path).stdout
+    assert "evil.test" in shown and "(no end yet)" in shown, shown
+    assert "aborted: the worker ended first" not in shown, shown
 
 
 def test_verify_warns_of_an_event_that_it_does_not_know(tmp_path):

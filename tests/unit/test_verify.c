@@ -174,12 +174,17 @@ static void a_record_has_its_time_and_its_id_in_front_in_one_form(void **state)
 		"{\"event\":\"aborted\"," TIME,
 		"{\"event\":\"aborted\"," TIME ",\"count\":0",
 		"{\"event\":\"aborted\"," TIME ",\"x\":{\"count\":1}",
+		"{\"event\":\"aborted\"," TIME ",\"count\":1,\"id\":\"" ID "\"",
+		"{\"event\":\"start\"," TIME ",\"format\":1,\"id\":\"" ID "\"",
+		"{\"event\":\"stop\"," TIME ",\"id\":5",
+		"{\"event\":\"novelty\"," TIME ",\"x\":1,\"id\":null",
 	};
 	static const char *const good[] = {
 		"{\"event\":\"open\"," TIME ",\"id\":\"" ID "\"",
 		"{\"event\":\"deny\"," TIME ",\"id\":\"" ID "\"",
 		"{\"event\":\"aborted\"," TIME ",\"id\":\"" ID "\"",
 		"{\"event\":\"aborted\"," TIME ",\"count\":7",
+		"{\"event\":\"aborted\"," TIME ",\"count\":7,\"x\":{\"id\":1}",
 	};
 	enum { BAD = sizeof(bad) / sizeof(*bad), GOOD = sizeof(good) / sizeof(*good) };
 

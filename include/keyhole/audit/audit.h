@@ -301,5 +301,8 @@ struct kh_journal_piece {
 /* Every piece of the file, in order. Return: false when it can't be read. */
 bool kh_journal_read(int fd, void (*take)(void *context, const struct kh_journal_piece *piece),
 		     void *context, struct kh_err *err);
+/* The id of a line's exchange, as verification takes it: "x" and 16 small hex digits behind the
+ * time, not all zero. Return: false for any other id or none; *id is 0 then. */
+bool kh_line_id(struct kh_slice line, uint64_t *id);
 
 #endif
