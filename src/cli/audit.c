@@ -284,8 +284,11 @@ int kh_cli_audit(int argc, char **argv)
 	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)
 		return help(stdout);
 	if (!verify && strcmp(verb, "show") != 0) {
-		kh_cli_complain("audit: %s (`keyhole audit --help` lists them)",
-				verb[0] ? "no such command" : "a command is missing");
+		static const char *const verbs[] = { "verify", "show" };
+		const char *near = kh_cli_nearest(verb, verbs, 2);
+		kh_cli_complain("audit: %s%s%s%s (`keyhole audit --help` lists them)",
+				verb[0] ? "no such command" : "a command is missing",
+				near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 		return KH_EXIT_USAGE;
 	}
 	/* Options are taken out; files stay, in their order. */

@@ -318,8 +318,12 @@ static bool is_one_of(const char *word, const char *const *list, size_t n, const
 		if (strcmp(word, list[i]) == 0)
 			return true;
 	const char *near = kh_cli_nearest(word, list, n);
-	kh_cli_complain("ca: bundle: %s %s: not known%s%s%s", option, kh_esc_str(word),
-			near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+	char all[128] = "";
+	for (size_t i = 0, at = 0; i < n && at < sizeof(all); i++)
+		at += (size_t)snprintf(all + at, sizeof(all) - at, "%s%s", i ? ", " : "", list[i]);
+	kh_cli_complain("ca: bundle: %s %s: not known%s%s%s (there is: %s)", option,
+			kh_esc_str(word), near ? " (did you mean " : "", near ? near : "",
+			near ? "?)" : "", all);
 	return false;
 }
 

@@ -71,6 +71,8 @@ static int list_json(const struct kept *kept)
 
 static int list(const struct kept *kept)
 {
+	if (kept->n == 0)
+		kh_cli_complain("there are no images");
 	for (size_t i = 0; i < kept->n; i++) {
 		const struct kh_image_kept *image = &kept->list[i];
 		char when[32];
@@ -182,7 +184,10 @@ int kh_cli_image(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (strcmp(command, commands[i]) == 0)
 			return act(command, argv + optind + 1, &options);
-	kh_cli_complain("image%s%s: wants one of: ls, rm, prune", *command ? " " : "",
-			kh_esc_str(command));
+	const char *near =
+		kh_cli_nearest(command, commands, sizeof(commands) / sizeof(commands[0]));
+	kh_cli_complain("image%s%s%s%s%s: wants one of: ls, rm, prune", *command ? " " : "",
+			kh_esc_str(command), near ? " (did you mean " : "", near ? near : "",
+			near ? "?)" : "");
 	return KH_EXIT_USAGE;
 }

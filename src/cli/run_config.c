@@ -183,6 +183,8 @@ static char *new_journal(const struct kh_run_folder *folder, struct kh_err *err)
 	time_t now = time(NULL);
 	struct tm tm;
 	char when[32];
+	if (!base)
+		(void)kh_err_wrap(err, "the journal of the run (--audit FILE names another place)");
 	if (!base || !gmtime_r(&now, &tm) ||
 	    strftime(when, sizeof(when), "%Y%m%dT%H%M%SZ", &tm) == 0)
 		return NULL;

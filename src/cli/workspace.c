@@ -357,8 +357,12 @@ int kh_cli_workspace(int argc, char **argv)
 	int status;
 	if (kh_workspace_aside(command, options.names, &status))
 		return status;
-	kh_cli_complain("workspace%s%s: wants one of: ls, diff, apply, discard, set-aside, "
+	static const char *const all[] = { "ls",	"diff",	   "apply", "discard",
+					   "set-aside", "restore", "survey" };
+	const char *near = kh_cli_nearest(command, all, sizeof(all) / sizeof(all[0]));
+	kh_cli_complain("workspace%s%s%s%s%s: wants one of: ls, diff, apply, discard, set-aside, "
 			"restore, survey",
-			*command ? " " : "", kh_esc_str(command));
+			*command ? " " : "", kh_esc_str(command), near ? " (did you mean " : "",
+			near ? near : "", near ? "?)" : "");
 	return KH_EXIT_USAGE;
 }

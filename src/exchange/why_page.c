@@ -57,7 +57,7 @@ struct verdict {
 	struct kh_outcome outcome;
 	struct kh_injection injection; /* what would go in */
 	bool known, allow;
-	bool unresolved;      /* its address is judged only when it is sent */
+	bool unresolved;       /* its address is judged only when it is sent */
 	struct kh_err refused; /* the address that it would go to is */
 };
 
@@ -160,8 +160,8 @@ static size_t nearby(const struct kh_exchange *x, const struct verdict *v,
 	*more = false;
 	return v->allow || v->refused.code != KH_ERR_NONE
 		       ? 0
-			: kh_policy_nearby(x->gen->policy, x->tenant, own ? x->narrowing : NULL,
-					   &v->question->authority.host, texts, NEARBY, more);
+		       : kh_policy_nearby(x->gen->policy, x->tenant, own ? x->narrowing : NULL,
+					  &v->question->authority.host, texts, NEARBY, more);
 }
 
 /* As in a refusal the host is shown, and what follows it where that is easy to guess. */

@@ -124,7 +124,8 @@ static struct kh_resolver_answer *explain(const struct kh_query *query)
 	case ARES_ENODATA:
 		return kh_answer_new(KH_ERR_NAME_NOT_FOUND, "the name has no address");
 	case ARES_ENOTFOUND:
-		return kh_answer_new(KH_ERR_NAME_NOT_FOUND, "there is no such name");
+		return kh_answer_new(KH_ERR_NAME_NOT_FOUND,
+				     "there is no such name (the host's nameserver says so)");
 	case ARES_ETIMEOUT:
 		return kh_answer_new(KH_ERR_DNS_TIMEOUT, "no nameserver answered in time");
 	case ARES_ECONNREFUSED:

@@ -112,7 +112,8 @@ static void explain(int complaints, int status, struct kh_err *err)
 		   status == NO_GIT ? "git is not in the sandbox, which makes a bundle of commits "
 				      "(`apt install git`; --no-commits does without)%s"
 				    : "git could make no bundle of the agent's commits: %s",
-		   status == NO_GIT ? "" : kh_host_git_said(kh_slice_of(said, n > 0 ? (size_t)n : 0)));
+		   status == NO_GIT ? ""
+				    : kh_host_git_said(kh_slice_of(said, n > 0 ? (size_t)n : 0)));
 }
 
 /* *empty: there are no new ones. */

@@ -1,5 +1,6 @@
 """What a subcommand says of an option that it does not take: its name, what is wrong, and what to do."""
 
+import os
 import subprocess
 
 import pytest
@@ -41,3 +42,20 @@ def test_every_subcommand_says_where_its_options_are_listed(command, option):
 ])  # fmt: skip
 def test_what_is_wrong_with_an_option_is_said(words, text):
     assert said(*words.split()) == f"keyhole: {text}\n"
+
+
+@pytest.mark.parametrize("words, near", [
+    (["audit", "verfy", "x"], "verify"), (["workspace", "aply"], "apply"), (["workspace", "surve"], "survey"),
+    (["image", "prun"], "prune"), (["ca", "bundle", "--certificate", "x", "--key", "x", "--format", "dre"], "der"),
+])  # fmt: skip
+def test_a_mistyped_second_word_is_answered_with_the_nearest(tmp_path, words, near):
+    done = subprocess.run([KEYHOLE, *words], capture_output=True, text=True, timeout=20, check=False, cwd=tmp_path)
+    assert done.returncode == 2 and f"(did you mean {near}?)" in done.stderr, done.stderr
+    if "--format" in words:
+        assert "(there is: pem, der, pkcs12)" in done.stderr
+
+
+def test_a_list_of_images_that_is_empty_says_so(tmp_path):
+    done = subprocess.run([KEYHOLE, "image", "ls"], capture_output=True, text=True, timeout=20, check=False,
+                          env={"XDG_CACHE_HOME": str(tmp_path), "PATH": os.environ["PATH"]})  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "keyhole: there are no images\n")

@@ -32,7 +32,8 @@ static void test_failures_are_told_apart(void **state)
 	(void)state;
 	struct result r = resolve("nowhere.test", 443);
 	assert_int_equal(r.err.code, KH_ERR_NAME_NOT_FOUND);
-	assert_string_equal(r.err.text, "nowhere.test: there is no such name");
+	assert_string_equal(r.err.text,
+			    "nowhere.test: there is no such name (the host's nameserver says so)");
 	r = resolve("empty.test", 443);
 	assert_int_equal(r.err.code, KH_ERR_NAME_NOT_FOUND);
 	assert_string_equal(r.err.text, "empty.test: the name has no address");
