@@ -52,8 +52,9 @@ static int reach(const char *path, struct kh_err *err)
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0)
 		return kh_steal_fd(&fd);
 	int why = errno;
-	kh_err_set(err, KH_ERR_SYSTEM, "ctl: no daemon answers at %s: %s%s", kh_esc_str(path),
-		   strerror(why), hint_for(why));
+	kh_err_set(err, KH_ERR_SYSTEM, "ctl: %s %s: %s%s",
+		   why == EACCES ? "you may not connect to" : "no daemon answers at",
+		   kh_esc_str(path), strerror(why), hint_for(why));
 	return -1;
 }
 

@@ -40,7 +40,7 @@ static bool check_fixed(const struct kh_config *now, const struct kh_config *nex
 		what = "authority";
 	else if (!same_text(now->audit_path, next->audit_path) ||
 		 now->durability != next->durability)
-		what = "audit";
+		what = "audit.file or audit.durability";
 	else if (!same_text(now->upstream_ca_file, next->upstream_ca_file) ||
 		 now->upstream_system_roots != next->upstream_system_roots)
 		what = "upstream.ca_file or upstream.system_roots";

@@ -70,7 +70,7 @@ def configurations():
 
 
 MORE = {
-    "words": "version: '1'\nworker: { threads: 2, user: keyhole }\nlog: { level: debug }\nlimits: { leaves: \"5\" }\n"
+    "words": "version: '1'\nworker: { threads: 2, user: nobody }\nlog: { level: debug }\nlimits: { leaves: \"5\" }\n"
              "tenants: { a1: { mode: observe, rules: [ { deny: \"https://**/x\", mode: observe } ] } }\n",
     "numbers as texts": "version: 1\ntenants: { 7: { rules: [ { allow: \"https://a.test\", query: { v: 2, w: [ 1, true ] } } ] } }\n"
                         "listen: [ { unix: /tmp/1/s, sandbox: 12, mode: 0660, owner: 0, group: 0 } ]\n",
@@ -89,6 +89,8 @@ def test_what_check_takes_the_schema_takes(validator, tmp_path, name):
     # The databases that an example names.
     mmdb.write(str(tmp_path / "country.mmdb"), {"198.51.100.0/24": mmdb.country("XX")})
     mmdb.write(str(tmp_path / "asn.mmdb"), {"198.51.100.0/24": mmdb.network(64666)})
+    for roots in re.findall(r"\bca_file: ([\w.-]+)", text):
+        subprocess.run([KEYHOLE, "ca", "init", "--certificate", roots, "--key", "roots.key"], cwd=tmp_path, timeout=20, check=True)
     done = subprocess.run([KEYHOLE, "check", "-c", str(tmp_path / "k.yaml")], capture_output=True, text=True, timeout=30,
                           check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
