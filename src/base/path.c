@@ -345,3 +345,20 @@ void kh_path_cuts_add(struct kh_path_cuts *cuts, struct kh_slice path)
 						      kh_slice_sub(path, behind, path.len) };
 	}
 }
+
+bool kh_path_readings_next(const struct kh_path_readings *readings, size_t *at,
+			   struct kh_slice *out)
+{
+	const struct kh_slice whole[] = { readings->path, readings->slashed, readings->decoded };
+	enum { WHOLE = sizeof(whole) / sizeof(whole[0]) };
+	while (*at < WHOLE) {
+		size_t nth = (*at)++;
+		*out = whole[nth];
+		if (nth == 0 || out->ptr)
+			return true;
+	}
+	if (!readings->cuts || *at - WHOLE >= readings->cuts->n)
+		return false;
+	*out = readings->cuts->list[(*at)++ - WHOLE].path;
+	return true;
+}

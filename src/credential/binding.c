@@ -44,12 +44,11 @@ static bool is_trace(struct kh_slice method)
 static bool are_bound_paths(const struct kh_credential_config *credential,
 			    const struct kh_request_view *request)
 {
-	if (!is_bound_path(credential, request->path) ||
-	    (request->path_slashed.ptr && !is_bound_path(credential, request->path_slashed)) ||
-	    (request->path_decoded.ptr && !is_bound_path(credential, request->path_decoded)))
-		return false;
-	for (size_t i = 0; request->path_cuts && i < request->path_cuts->n; i++)
-		if (!is_bound_path(credential, request->path_cuts->list[i].path))
+	const struct kh_path_readings path = { request->path, request->path_slashed,
+					       request->path_decoded, request->path_cuts };
+	struct kh_slice reading;
+	for (size_t at = 0; kh_path_readings_next(&path, &at, &reading);)
+		if (!is_bound_path(credential, reading))
 			return false;
 	return true;
 }

@@ -58,9 +58,8 @@ bool kh_body_buffer_look_at_head(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_model model;
 	const char *why;
-	enum kh_model_state state =
-		kh_model_in_path(x->target.path, x->target.path_slashed, x->target.path_decoded,
-				 &x->target.path_cuts, &model, &why);
+	const struct kh_path_readings path = kh_target_readings(&x->target);
+	enum kh_model_state state = kh_model_in_path(&path, &model, &why);
 
 	if (why)
 		return kh_body_buffer_refuse(why, err);
@@ -99,8 +98,8 @@ static bool begin_to_read(struct kh_exchange *x, struct kh_err *err)
 
 bool kh_body_buffer_begin(struct kh_exchange *x, struct kh_err *err)
 {
-	const char *fault =
-		kh_model_path_fault(x->target.path, x->target.path_slashed, x->target.path_decoded);
+	const struct kh_path_readings path = kh_target_readings(&x->target);
+	const char *fault = kh_model_path_fault(&path);
 
 	if (!fault)
 		fault = kh_model_content_fault(x->message);

@@ -87,14 +87,12 @@ static bool asks_for_upgrade(const struct kh_message *message)
 /* What the path names counts; else what was said of the content. */
 static void find_model(struct kh_dry_run *q)
 {
-	q->view.model_state =
-		kh_model_in_path(q->target.path, q->target.path_slashed, q->target.path_decoded,
-				 &q->target.path_cuts, &q->model, &q->two_models);
+	const struct kh_path_readings path = kh_target_readings(&q->target);
+	q->view.model_state = kh_model_in_path(&path, &q->model, &q->two_models);
 	q->view.model = kh_slice_of(q->model.name, q->model.len);
 	bool from_content = q->view.model_state == KH_MODEL_UNREAD && q->named.len > 0;
 	if (from_content && !q->two_models)
-		q->two_models = kh_model_path_fault(q->target.path, q->target.path_slashed,
-						    q->target.path_decoded);
+		q->two_models = kh_model_path_fault(&path);
 	if (from_content && !q->two_models) {
 		q->view.model_state = KH_MODEL_NAMED;
 		q->view.model = q->named;

@@ -198,23 +198,20 @@ static bool is_nearly_a_form(struct kh_slice path)
 static bool may_be_another(struct kh_slice other, bool found, const struct kh_model *model)
 {
 	struct kh_model named;
-	if (!other.ptr)
-		return false;
 	if (read_path(other, &named))
 		return !found || strcmp(model->name, named.name) != 0;
 	return !found && is_nearly_a_form(other);
 }
 
-enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_slice slashed,
-				     struct kh_slice decoded, const struct kh_path_cuts *cuts,
-				     struct kh_model *out, const char **why)
+enum kh_model_state kh_model_in_path(const struct kh_path_readings *path, struct kh_model *out,
+				     const char **why)
 {
+	struct kh_slice reading;
+	size_t at = 0;
+	bool found = read_path(path->path, out), differ = false;
 	*why = NULL;
-	bool found = read_path(path, out);
-	bool differ = (!found && is_nearly_a_form(path)) || may_be_another(slashed, found, out) ||
-		      may_be_another(decoded, found, out);
-	for (size_t i = 0; cuts && i < cuts->n; i++)
-		differ = differ || may_be_another(cuts->list[i].path, found, out);
+	while (!differ && kh_path_readings_next(path, &at, &reading))
+		differ = may_be_another(reading, found, out);
 	if (differ) {
 		*why = "its path may be read as one that names a model";
 		*out = (struct kh_model){ .len = 0 };
@@ -260,12 +257,13 @@ static bool may_name(struct kh_slice path)
 	return false;
 }
 
-const char *kh_model_path_fault(struct kh_slice path, struct kh_slice slashed,
-				struct kh_slice decoded)
+const char *kh_model_path_fault(const struct kh_path_readings *path)
 {
-	return may_name(path) || may_name(slashed) || may_name(decoded)
-		       ? "its path may name another model than its content"
-		       : NULL;
+	struct kh_slice reading;
+	for (size_t at = 0; kh_path_readings_next(path, &at, &reading);)
+		if (may_name(reading))
+			return "its path may name another model than its content";
+	return NULL;
 }
 
 /* A charset but UTF-8 makes other characters of the same bytes. */

@@ -232,6 +232,9 @@ static void the_binding_is_asked_of_every_reading(void **state)
 	ask.path = KH_SLICE("/one/more");
 	assert_string_equal(kh_credential_binding_fault(&credential, &ask), "this path");
 	ask = good;
+	ask.path = kh_slice_of(NULL, 0); /* no path is none that it is bound to */
+	assert_string_equal(kh_credential_binding_fault(&credential, &ask), "this path");
+	ask = good;
 	ask.scheme = KH_SCHEME_HTTP;
 	assert_non_null(kh_credential_binding_fault(&credential, &ask));
 	ask = good;

@@ -225,9 +225,9 @@ static void paths_of_known_forms_name_it(void **state)
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		struct kh_model model;
 		const char *why;
-		enum kh_model_state got =
-			kh_model_in_path(kh_slice_str(forms[i][0]), kh_slice_of(NULL, 0),
-					 kh_slice_of(NULL, 0), NULL, &model, &why);
+		enum kh_model_state got = kh_model_in_path(
+			&(struct kh_path_readings){ .path = kh_slice_str(forms[i][0]) }, &model,
+			&why);
 		const char *due = forms[i][1] ? forms[i][1] : "";
 		if (got != (forms[i][1] ? KH_MODEL_NAMED : KH_MODEL_UNREAD) ||
 		    strcmp(model.name, due) != 0)
@@ -275,8 +275,8 @@ static void a_path_that_is_nearly_of_a_known_form_says_nothing_and_nothing_may(v
 	for (size_t i = 0; i < sizeof(nearly) / sizeof(nearly[0]); i++) {
 		struct kh_model model;
 		const char *why;
-		if (kh_model_in_path(kh_slice_str(nearly[i]), kh_slice_of(NULL, 0),
-				     kh_slice_of(NULL, 0), NULL, &model, &why) != KH_MODEL_UNREAD ||
+		if (kh_model_in_path(&(struct kh_path_readings){ .path = kh_slice_str(nearly[i]) },
+				     &model, &why) != KH_MODEL_UNREAD ||
 		    !why || model.len != 0)
 			fail_msg("%s", nearly[i]);
 	}
@@ -295,8 +295,8 @@ static void a_path_that_is_nearly_of_a_known_form_says_nothing_and_nothing_may(v
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		struct kh_model model;
 		const char *why;
-		if (kh_model_in_path(kh_slice_str(others[i]), kh_slice_of(NULL, 0),
-				     kh_slice_of(NULL, 0), NULL, &model, &why) != KH_MODEL_UNREAD ||
+		if (kh_model_in_path(&(struct kh_path_readings){ .path = kh_slice_str(others[i]) },
+				     &model, &why) != KH_MODEL_UNREAD ||
 		    why)
 			fail_msg("%s: %s", others[i], why);
 	}
@@ -319,9 +319,9 @@ static void two_readings_of_a_path_must_not_name_two_models(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct kh_model model;
 		const char *why;
-		enum kh_model_state got = kh_model_in_path(
-			kh_slice_str(cases[i].path), kh_slice_str(cases[i].slashed),
-			kh_slice_of(NULL, 0), NULL, &model, &why);
+		const struct kh_path_readings path = { .path = kh_slice_str(cases[i].path),
+						       .slashed = kh_slice_str(cases[i].slashed) };
+		enum kh_model_state got = kh_model_in_path(&path, &model, &why);
 		if (got != (cases[i].name ? KH_MODEL_NAMED : KH_MODEL_UNREAD) ||
 		    (why != NULL) != (cases[i].name == NULL) ||
 		    strcmp(model.name, cases[i].name ? cases[i].name : "") != 0)
@@ -367,15 +367,43 @@ static void content_is_not_believed_where_the_path_may_name_a_model(void **state
 		"/inference/v1/chat/completions",
 		"/",
 	};
-	struct kh_slice none = kh_slice_of(NULL, 0);
 	for (size_t i = 0; i < sizeof(may) / sizeof(may[0]); i++)
-		if (!kh_model_path_fault(kh_slice_str(may[i]), none, none) ||
-		    !kh_model_path_fault(KH_SLICE("/x"), kh_slice_str(may[i]), none) ||
-		    !kh_model_path_fault(KH_SLICE("/x"), none, kh_slice_str(may[i])))
-			fail_msg("%s", may[i]);
+		for (size_t nth = 0; nth < 4; nth++) {
+			struct kh_slice text = kh_slice_str(may[i]), x = KH_SLICE("/x");
+			struct kh_path_cuts cuts = { .n = 1, .list = { { .path = text } } };
+			const struct kh_path_readings path = {
+				nth == 0 ? text : x,
+				nth == 1 ? text : kh_slice_of(NULL, 0),
+				nth == 2 ? text : kh_slice_of(NULL, 0),
+				nth == 3 ? &cuts : NULL,
+			};
+			if (!kh_model_path_fault(&path))
+				fail_msg("%s", may[i]);
+		}
 	for (size_t i = 0; i < sizeof(not ) / sizeof(not [0]); i++)
-		if (kh_model_path_fault(kh_slice_str(not [i]), none, none))
+		if (kh_model_path_fault(
+			    &(struct kh_path_readings){ .path = kh_slice_str(not [i]) }))
 			fail_msg("%s", not [i]);
+}
+
+/* A server that decodes a path before it takes the query off ends it there. */
+static void content_is_not_believed_where_a_cut_path_may_name_a_model(void **state)
+{
+	(void)state;
+	static const char *const may[] = { "/v1/predictions%3Fx", "/async-invoke%23",
+					   "/v1/engines/bad%3F/x", "/v1%2Fpredictions%253Fx",
+					   "/v1/predictions%EF%BC%9F" };
+	static const char *const not [] = { "/v1/chat/completions%3Fx", "/v1/x%23predictions" };
+	for (size_t i = 0; i < sizeof(may) / sizeof(may[0]) + sizeof(not ) / sizeof(not [0]); i++) {
+		bool due = i < sizeof(may) / sizeof(may[0]);
+		const char *text = due ? may[i] : not [i - sizeof(may) / sizeof(may[0])];
+		struct kh_target target;
+		assert_true(kh_target_parse(&target, KH_SLICE("POST"), kh_slice_str(text), NULL));
+		const struct kh_path_readings path = kh_target_readings(&target);
+		if ((kh_model_path_fault(&path) != NULL) != due)
+			fail_msg("%s", text);
+		kh_target_fini(&target);
+	}
 }
 
 static void a_member_by_which_another_service_names_it_is_refused(void **state)
@@ -432,9 +460,8 @@ static void a_path_that_is_cut_at_an_escaped_mark_must_name_no_other_model(void 
 		const char *why;
 		assert_true(kh_target_parse(&target, KH_SLICE("POST"), kh_slice_str(cases[i].path),
 					    NULL));
-		enum kh_model_state got =
-			kh_model_in_path(target.path, target.path_slashed, target.path_decoded,
-					 &target.path_cuts, &model, &why);
+		const struct kh_path_readings path = kh_target_readings(&target);
+		enum kh_model_state got = kh_model_in_path(&path, &model, &why);
 		if ((got == KH_MODEL_NAMED) != (cases[i].name != NULL) ||
 		    (why != NULL) != (cases[i].name == NULL))
 			fail_msg("%s: %d \"%s\" %s", cases[i].path, got, model.name, why);
@@ -528,6 +555,7 @@ int main(void)
 			a_path_that_is_nearly_of_a_known_form_says_nothing_and_nothing_may),
 		cmocka_unit_test(two_readings_of_a_path_must_not_name_two_models),
 		cmocka_unit_test(content_is_not_believed_where_the_path_may_name_a_model),
+		cmocka_unit_test(content_is_not_believed_where_a_cut_path_may_name_a_model),
 		cmocka_unit_test(content_says_the_same_however_it_is_cut),
 		cmocka_unit_test(a_member_by_which_another_service_names_it_is_refused),
 		cmocka_unit_test(a_content_type_that_another_reader_reads_otherwise_says_nothing),

@@ -57,4 +57,18 @@ bool kh_path_cut_query(struct kh_slice normal, struct kh_buf *out, bool *cut);
 /* Adds where one reading of the path may be cut. */
 void kh_path_cuts_add(struct kh_path_cuts *cuts, struct kh_slice path);
 
+/*
+ * All that some server may read in a path: the normal form, its other readings (ptr NULL: there is
+ * none), and where each of them may be cut (NULL: nowhere). Who asks something of a path asks it of
+ * each reading, by the one iterator, so that none is left out.
+ */
+struct kh_path_readings {
+	struct kh_slice path, slashed, decoded;
+	const struct kh_path_cuts *cuts;
+};
+/* The next one; *at is 0 to begin with. The normal form is always one of them, also where it is
+ * empty. Return: false: there is no other. */
+bool kh_path_readings_next(const struct kh_path_readings *readings, size_t *at,
+			   struct kh_slice *out);
+
 #endif

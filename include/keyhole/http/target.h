@@ -51,6 +51,12 @@ bool kh_target_parse(struct kh_target *out, struct kh_slice method, struct kh_sl
 		     struct kh_err *err);
 void kh_target_fini(struct kh_target *target);
 
+static inline struct kh_path_readings kh_target_readings(const struct kh_target *target)
+{
+	return (struct kh_path_readings){ target->path, target->path_slashed, target->path_decoded,
+					  &target->path_cuts };
+}
+
 /* Steps through a query: name and value as they came. Return: false at the end. */
 bool kh_query_next(struct kh_slice *rest, struct kh_slice *name, struct kh_slice *value);
 

@@ -22,24 +22,21 @@ struct kh_model {
  *   /model/NAME/VERB                                                    Bedrock
  *   /openai/deployments/NAME/REST                                       Azure
  *
- * `path` is normalised; `slashed`, `decoded` and `cuts` are its other readings, with %2F as '/' and
- * decoded further, and cut (path.h; ptr NULL: there is none). Escapes in NAME are decoded, once,
- * and a '%' is none of its characters. Return: KH_MODEL_NAMED; KH_MODEL_UNREAD: it is of no such
- * form, or NAME is no name, and the content has to say. With *why as well: nothing may say it,
- * since a server less strict may take the path for such a form (more slashes, parameters, other
- * spellings, another prefix), or the readings differ.
+ * Escapes in NAME are decoded, once, and a '%' is none of its characters. Return: KH_MODEL_NAMED;
+ * KH_MODEL_UNREAD: it is of no such form, or NAME is no name, and the content has to say. With *why
+ * as well: nothing may say it, since a server less strict may take the path for such a form (more
+ * slashes, parameters, other spellings, another prefix), or the readings differ.
  */
-enum kh_model_state kh_model_in_path(struct kh_slice path, struct kh_slice slashed,
-				     struct kh_slice decoded, const struct kh_path_cuts *cuts,
-				     struct kh_model *out, const char **why);
+enum kh_model_state kh_model_in_path(const struct kh_path_readings *path, struct kh_model *out,
+				     const char **why);
 
 /*
  * May the content say it, where the path is of no known form? Not where the path may name one in a
  * form that is not read (a name below models, engines, deployments, endpoints …, NAME:VERB), or
- * where the service reads another member (async-invoke, predictions). Return: NULL, else why not.
+ * where the service reads another member (async-invoke, predictions), in any reading of the path.
+ * Return: NULL, else why not.
  */
-const char *kh_model_path_fault(struct kh_slice path, struct kh_slice slashed,
-				struct kh_slice decoded);
+const char *kh_model_path_fault(const struct kh_path_readings *path);
 
 /*
  * Can its content say it: JSON in UTF-8 (one Content-Type: application/json, or +json), with no
