@@ -62,7 +62,9 @@ enum { KH_OVERRIDE_IN_FIELD = 1, KH_OVERRIDE_IN_QUERY = 2, KH_OVERRIDE_IN_BOTH =
 	X("x-request-host", HOST, BOTH) \
 	X("x-rewrite-host", HOST, BOTH) \
 	X("x-real-host", HOST, BOTH) \
-	X("$wssn", HOST, FIELD) /* WebSphere */ \
+	X("x-proxy-host", HOST, BOTH) \
+	X("x-original-forwarded-host", HOST, BOTH) /* ingress-nginx */ \
+	X("$wssn", HOST, FIELD)			   /* WebSphere */ \
 	X("forwarded", FORWARDED, FIELD) \
 	X("x-original-url", PATH, BOTH) \
 	X("x-original-uri", PATH, BOTH) \
@@ -103,6 +105,9 @@ enum { KH_OVERRIDE_IN_FIELD = 1, KH_OVERRIDE_IN_QUERY = 2, KH_OVERRIDE_IN_BOTH =
 	X("x-request-path", PATH, BOTH) \
 	X("x-ingress-path", PATH, BOTH)	 /* Home Assistant */ \
 	X("x-replaced-path", PATH, BOTH) /* Traefik */ \
+	X("x-matched-path", PATH, BOTH)	 /* Vercel, Next.js */ \
+	X("x-invoke-path", PATH, BOTH)	 /* Next.js */ \
+	X("x-forwarded-original-path", PATH, BOTH) \
 	X("x-accel-mapping", PATH, BOTH) /* Rack: which path the front end is to serve */ \
 	X("x-sendfile-type", PATH, BOTH) \
 	X("x-vault-namespace", PATH, BOTH)    /* the path's first segments */ \

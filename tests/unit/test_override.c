@@ -133,9 +133,11 @@ static void a_parameter_that_names_a_method_is_found_in_any_spelling(void **stat
 static void fields_that_name_a_path_are_found(void **state)
 {
 	(void)state;
-	static const char *const names[] = { "X-Original-URL:/admin", "x_rewrite_url:/",
-					     "X-Override-Url:",	      "X-Forwarded-Url:/x",
-					     "Destination:/x",	      "destination:https://a/x" };
+	static const char *const names[] = {
+		"X-Original-URL:/admin",	"x_rewrite_url:/",	 "X-Override-Url:",
+		"X-Forwarded-Url:/x",		"X-Matched-Path:/admin", "x_invoke_path:/admin",
+		"X-Forwarded-Original-Path:/x", "Destination:/x",	 "destination:https://a/x"
+	};
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *const fields[] = { names[i], NULL };
 		assert_true(read_all(fields, "_method=GET").path);
@@ -156,6 +158,18 @@ static void fields_that_name_a_path_are_found(void **state)
 	assert_true(read_all(none, "$httpHeaders=X-Beta:on").any_field);
 	const char *const other[] = { "X-Original-Host:a", "X-Forwarded-For:1", NULL };
 	assert_false(read_all(other, "_method=GET").path);
+}
+
+static void fields_that_name_another_host_are_found(void **state)
+{
+	(void)state;
+	static const char *const names[] = { "X-Forwarded-Host:evil.example",
+					     "X-Proxy-Host:evil.example",
+					     "x_original_forwarded_host:evil.example" };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *const fields[] = { names[i], NULL };
+		assert_int_equal(read_all(fields, NULL).n_hosts, 1);
+	}
 }
 
 static const struct {
@@ -638,6 +652,7 @@ int main(void)
 		cmocka_unit_test(what_can_not_be_read_may_be_any_method),
 		cmocka_unit_test(a_parameter_that_names_a_method_is_found_in_any_spelling),
 		cmocka_unit_test(fields_that_name_a_path_are_found),
+		cmocka_unit_test(fields_that_name_another_host_are_found),
 		cmocka_unit_test(every_name_of_the_table_is_found_where_it_counts),
 		cmocka_unit_test(a_parameter_names_a_host_or_path_like_its_field),
 		cmocka_unit_test(a_request_must_be_allowed_as_what_it_asks_to_be_taken_for),
