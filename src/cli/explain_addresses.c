@@ -14,6 +14,7 @@ struct tally {
 	enum kh_err_code refused;  /* the first refusal */
 	struct kh_decision denied; /* with a rule, where that one was a rule's */
 	struct kh_decision there;  /* of one that is only observed; a rule's first */
+	uint64_t steps;		   /* of all of them together */
 };
 
 /* Where it lies, and whether that is allowed. Return: it is. */
@@ -42,14 +43,14 @@ static json_t *rule_text(const struct kh_rule *rule)
 /* Does a rule by address deny it? Return: none does, or it is only observed. */
 static bool put_rule(const struct kh_explain_place *from, json_t *one,
 		     const struct kh_decision *decision, const struct kh_sockaddr *addr,
-		     struct kh_decision *there)
+		     uint64_t *steps, struct kh_decision *there)
 {
 	struct kh_host host;
 	*there = (struct kh_decision){ .allow = false };
 	if (!from->view || !kh_host_of_sockaddr(&host, addr))
 		return true;
 	if (kh_policy_denies_address(from->policy, from->tenant, from->narrowing, from->view,
-				     from->unread, decision, &host, there)) {
+				     from->unread, decision, &host, steps, there)) {
 		(void)json_object_set_new(one, "rule", rule_text(there->rule));
 		return false;
 	}
@@ -91,7 +92,7 @@ static void put_address(const struct kh_explain_place *from, json_t *list,
 		(void)json_object_set_new(one, "class", json_string(refused));
 	if (one && pinned)
 		(void)json_object_set_new(one, "pinned", json_true());
-	if (one && !put_rule(from, one, decision, addr, &there))
+	if (one && !put_rule(from, one, decision, addr, &tally->steps, &there))
 		code = there.reason;
 	else if (refused)
 		code = KH_ERR_ADDRESS_PROHIBITED;

@@ -150,6 +150,7 @@ static void stand(struct kh_exchange *x)
 	x->listener = now.listener;
 	x->narrowing = now.narrowing;
 	x->denied_there = (struct kh_decision){ .reason = KH_ERR_NONE };
+	x->steps_there = 0;
 	x->observed_there = x->observed_before = x->denied_there;
 	x->marked_there = x->withheld = false;
 	kh_generation_unref(before);

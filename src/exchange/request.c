@@ -274,7 +274,7 @@ static bool may_stay(const struct kh_exchange *x, const struct kh_standing *at,
 /* Does a rule that names addresses deny it there, by those rules and their decision? */
 static bool is_denied_at(const struct kh_exchange *x, const struct kh_standing *at,
 			 const struct kh_decision *decision, const struct kh_sockaddr *addr,
-			 struct kh_decision *out)
+			 uint64_t *steps, struct kh_decision *out)
 {
 	struct room room;
 	struct kh_host host;
@@ -285,7 +285,7 @@ static bool is_denied_at(const struct kh_exchange *x, const struct kh_standing *
 	if (x->tunnel)
 		view.scheme = x->tunnel == KH_TUNNEL_RAW ? KH_SCHEME_TCP : KH_SCHEME_HTTPS;
 	return kh_policy_denies_address(at->gen->policy, at->tenant, at->narrowing, &view,
-					x->tunnel != KH_TUNNEL_DENIED, decision, &host, out);
+					x->tunnel != KH_TUNNEL_DENIED, decision, &host, steps, out);
 }
 
 bool kh_request_may_go_to(struct kh_exchange *x, const struct kh_sockaddr *addr, struct kh_err *err)
@@ -297,7 +297,7 @@ bool kh_request_may_go_to(struct kh_exchange *x, const struct kh_sockaddr *addr,
 	x->observed_there = there;
 	if (!addr || !x->decision.allow)
 		return true;
-	if (is_denied_at(x, &at, &x->decision, addr, &there)) {
+	if (is_denied_at(x, &at, &x->decision, addr, &x->steps_there, &there)) {
 		x->denied_there = there;
 	} else {
 		x->observed_there = there;
@@ -333,8 +333,9 @@ bool kh_request_is_allowed(struct kh_exchange *x)
 		return false;
 	const struct kh_sockaddr *addr;
 	struct kh_decision there = { .allow = false };
+	uint64_t steps = 0;
 	if (kh_up_is_connected(&x->up, &addr) && addr &&
-	    is_denied_at(x, &now, &decision, addr, &there))
+	    is_denied_at(x, &now, &decision, addr, &steps, &there))
 		return false;
 	/* What is only observed goes on, but with a credential it can't. */
 	if ((decision.bare || there.bare) && x->injection.count > 0)

@@ -32,7 +32,8 @@ static const struct kh_rule *first_of(struct asked *a, const struct kh_index *in
 {
 	struct kh_index_walk walk;
 	kh_index_walk_begin(&walk, index, list, keys);
-	for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk)) && m->index < before;) {
+	for (const struct kh_matcher *m; !kh_steps_are_over(&a->q->steps) &&
+					 (m = kh_index_walk_next(&walk)) && m->index < before;) {
 		const struct kh_request_view *request = a->q->request;
 		a->q->steps.done++;
 		if (m->rule->host.match != KH_MATCH_RANGE || m->scheme != request->scheme ||
@@ -148,7 +149,7 @@ bool kh_policy_denies_address(const struct kh_policy *policy, uint16_t tenant,
 			      const struct kh_narrowing *narrowing,
 			      const struct kh_request_view *request, bool unread,
 			      const struct kh_decision *decision, const struct kh_host *addr,
-			      struct kh_decision *out)
+			      uint64_t *steps, struct kh_decision *out)
 {
 	*out = (struct kh_decision){ .allow = false };
 	/* An address was decided as what it is. */
@@ -161,11 +162,14 @@ bool kh_policy_denies_address(const struct kh_policy *policy, uint16_t tenant,
 	struct kh_inquiry q;
 	struct asked asked = { &q, unread, NULL };
 	kh_inquiry_init(&q, request);
-	bool denied = any_list_denies(policy, tenant, narrowing, &asked, decision, addr, out);
+	q.steps.done = *steps;
+	bool denied = !kh_steps_are_over(&q.steps) &&
+		      any_list_denies(policy, tenant, narrowing, &asked, decision, addr, out);
 	if (kh_steps_are_over(&q.steps)) {
 		kh_decision_give_up(out);
 		denied = true;
 	}
+	*steps = q.steps.done;
 	kh_inquiry_fini(&q);
 	return denied;
 }

@@ -220,6 +220,43 @@ static void what_is_looked_at_in_fields_is_counted_once_a_step(void **state)
 	}
 }
 
+/* A sandbox chooses how many addresses its host's name has. */
+static void all_addresses_of_a_name_share_the_steps_of_one_decision(void **state)
+{
+	(void)state;
+	enum { RULES = 30, ADDRESSES = 16, MANY = 64 };
+	struct fixture f = policy_with("https://[10.0.0.0/8]/**/secrets", "", RULES);
+	char *url = long_url("", "secret/", "%2F%2561");
+	struct kh_dry_run *q = calloc(1, sizeof(*q));
+	struct kh_decision d, there;
+	struct kh_host addr;
+	uint64_t steps = 0, one = 0;
+	unsigned asked = 0;
+	assert_non_null(q);
+	kh_dry_run_init(q);
+	assert_true(kh_dry_run_ask(q, KH_SLICE("POST"), kh_slice_str(url), NULL));
+	kh_policy_decide(f.policy, 0, NULL, &q->view, &d);
+	assert_true(d.allow);
+	assert_true(kh_host_parse(&addr, KH_SLICE("10.1.2.3"), NULL));
+	while (asked++ < MANY && !kh_policy_denies_address(f.policy, 0, NULL, &q->view, false, &d,
+							   &addr, &steps, &there))
+		one = one ? one : steps;
+	assert_true(one > KH_LIMIT_DECISION_STEPS / ADDRESSES); /* or it shows nothing */
+	assert_true(asked > 1 && asked <= ADDRESSES);
+	assert_int_equal(there.reason, KH_ERR_REQUEST_TOO_COMPLEX);
+	assert_null(there.rule);
+	if (steps > KH_LIMIT_DECISION_STEPS + 8 * KH_LIMIT_LINE_BYTES)
+		fail_msg("%llu steps", (unsigned long long)steps);
+	uint64_t spent = steps; /* and from there on not one step more */
+	assert_true(kh_policy_denies_address(f.policy, 0, NULL, &q->view, false, &d, &addr, &steps,
+					     &there));
+	assert_int_equal(steps, spent);
+	kh_dry_run_fini(q);
+	free(q);
+	free(url);
+	fini(&f);
+}
+
 static void an_ordinary_request_takes_a_few_steps_a_rule(void **state)
 {
 	(void)state;
@@ -240,6 +277,7 @@ int main(void)
 		cmocka_unit_test(what_would_take_too_many_steps_is_denied),
 		cmocka_unit_test(a_long_query_is_held_against_conditions_in_bounded_steps),
 		cmocka_unit_test(what_is_looked_at_in_fields_is_counted_once_a_step),
+		cmocka_unit_test(all_addresses_of_a_name_share_the_steps_of_one_decision),
 		cmocka_unit_test(an_ordinary_request_takes_a_few_steps_a_rule),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

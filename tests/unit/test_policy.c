@@ -313,14 +313,15 @@ static void a_tenant_that_is_not_there_is_denied_every_address_and_field(void **
 	const struct kh_decision allowed = { .allow = true };
 	struct kh_decision decision = { .reason = KH_ERR_NONE };
 	struct kh_host addr;
+	uint64_t steps = 0;
 	(void)state;
 	assert_true(kh_host_parse(&addr, KH_SLICE("192.0.2.1"), NULL));
 	for (int unread = 0; unread < 2; unread++) {
 		assert_false(kh_policy_denies_address(f.policy, 0, NULL, &view, unread, &allowed,
-						      &addr, &decision));
+						      &addr, &steps, &decision));
 		for (uint32_t tenant = 1; tenant <= UINT16_MAX; tenant *= 5) {
 			assert_true(kh_policy_denies_address(f.policy, (uint16_t)tenant, NULL,
-							     &view, unread, &allowed, &addr,
+							     &view, unread, &allowed, &addr, &steps,
 							     &decision));
 			assert_false(decision.allow);
 			assert_int_equal(decision.reason, KH_ERR_NO_RULE);
@@ -441,8 +442,9 @@ static void a_denial_by_address_that_is_only_observed_is_told(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct kh_decision d = ask(&f, cases[i].tenant, "GET", "https://h.example/"), there;
 		assert_true(kh_host_parse(&addr, kh_slice_str(cases[i].addr), NULL));
+		uint64_t steps = 0;
 		bool denied = kh_policy_denies_address(f.policy, cases[i].tenant, NULL, &view,
-						       false, &d, &addr, &there);
+						       false, &d, &addr, &steps, &there);
 		if (denied != cases[i].denied || there.bare != cases[i].bare ||
 		    (there.would == KH_ERR_DENIED_BY_RULE) != cases[i].would ||
 		    (there.would_rule != NULL) != cases[i].would)

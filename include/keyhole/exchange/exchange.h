@@ -98,6 +98,8 @@ struct kh_exchange {
 	struct kh_authority authority;
 	struct kh_decision decision;
 	struct kh_decision denied_there; /* by a rule that names addresses: kh_request_may_go_to */
+	/* That such rules took so far, over all addresses of all tries. A reload begins anew. */
+	uint64_t steps_there;
 	/* What is only observed at the address that was asked about last, and at the last one that
 	 * it was refused for: there it goes without a credential, or not. */
 	struct kh_decision observed_there, observed_before;

@@ -197,15 +197,16 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
  * What was allowed by a host's name, asked again of an address that the name resolves into: does a
  * rule deny it that names addresses and stands above the one that allows, in the same list?
  * `decision` is what allowed it; `unread`: it is a tunnel that nobody reads. With `spelling: exact`
- * a rule means addresses that are written. Return: it is denied, and `out` says by which rule
- * (NULL: it would take too many steps). Else `out` has `would` where a denial is only observed, and
- * `bare` where that is the tenant's mode. Allocates as kh_policy_decide does.
+ * a rule means addresses that are written. `steps` is the work that was done for the request so
+ * far, over all of its addresses: 0 to begin with. Return: it is denied, and `out` says by which
+ * rule (NULL: all of it would take too many steps). Else `out` has `would` where a denial is only
+ * observed, and `bare` where that is the tenant's mode. Allocates as kh_policy_decide does.
  */
 bool kh_policy_denies_address(const struct kh_policy *policy, uint16_t tenant,
 			      const struct kh_narrowing *narrowing,
 			      const struct kh_request_view *request, bool unread,
 			      const struct kh_decision *decision, const struct kh_host *addr,
-			      struct kh_decision *out);
+			      uint64_t *steps, struct kh_decision *out);
 
 /* The first rule, of those that allow it, that refuses a WebSocket; NULL: none. *list (which may be
  * NULL): whose. */
