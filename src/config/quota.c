@@ -45,6 +45,24 @@ bool kh_quota_is_rate(enum kh_quota_kind kind)
 	return false;
 }
 
+bool kh_quota_is_bytes(enum kh_quota_kind kind)
+{
+	switch (kind) {
+	case KH_QUOTA_BYTES_UP:
+	case KH_QUOTA_BYTES_DOWN:
+	case KH_QUOTA_MAX_BODY:
+		return true;
+	case KH_QUOTA_NONE:
+	case KH_QUOTA_REQUESTS:
+	case KH_QUOTA_CONCURRENCY:
+	case KH_QUOTA_CONNECTIONS:
+	case KH_QUOTA_TUNNEL_LIFETIME:
+	case KH_QUOTA_KINDS:
+		break;
+	}
+	return false;
+}
+
 bool kh_quota_is_places(enum kh_quota_kind kind)
 {
 	switch (kind) {
@@ -145,7 +163,7 @@ static bool parse_count(struct kh_slice text, uint64_t *out)
 
 static bool parse_amount(enum kh_quota_kind kind, struct kh_slice text, uint64_t *out)
 {
-	return kind == KH_QUOTA_REQUESTS ? parse_count(text, out) : kh_value_size(text, out);
+	return kh_quota_is_bytes(kind) ? kh_value_size(text, out) : parse_count(text, out);
 }
 
 static bool parse_rate(struct kh_rate *rate, struct kh_slice text)
@@ -163,25 +181,25 @@ static bool parse_rate(struct kh_rate *rate, struct kh_slice text)
 
 const char *kh_rate_fault(const struct kh_rate *rate)
 {
-	bool requests = rate->kind == KH_QUOTA_REQUESTS;
-	uint64_t a_second = requests ? KH_LIMIT_RATE_REQUESTS : KH_LIMIT_RATE_BYTES;
+	bool bytes = kh_quota_is_bytes(rate->kind);
+	uint64_t a_second = bytes ? KH_LIMIT_RATE_BYTES : KH_LIMIT_RATE_REQUESTS;
 	if (rate->amount == 0)
 		return "nothing could ever go through: to forbid it, deny it by a rule";
 	if (rate->burst == 0)
 		return "with a burst of 0 nothing could ever go through";
 	if (rate->amount > KH_LIMIT_QUOTA_AMOUNT || rate->burst > KH_LIMIT_QUOTA_AMOUNT ||
 	    rate->amount / (rate->period_ms / 1000) > a_second)
-		return requests ? "more than 100000 a second is no limit"
-				: "more than 8GiB a second is no limit";
+		return bytes ? "more than 8GiB a second is no limit"
+			     : "more than 100000 a second is no limit";
 	return NULL;
 }
 
 static void wrong_rate(struct kh_reader *reader, const char *path, enum kh_quota_kind kind,
 		       const struct kh_yaml_node *node)
 {
-	const char *what = kind == KH_QUOTA_REQUESTS
-				   ? "a rate such as 10/s, 600/min, 5K/h or 2M/day"
-				   : "a rate such as 1MiB/s or 5GiB/day (periods: s, min, h, day)";
+	const char *what = kh_quota_is_bytes(kind)
+				   ? "a rate such as 1MiB/s or 5GiB/day (periods: s, min, h, day)"
+				   : "a rate such as 10/s, 600/min, 5K/h or 2M/day";
 	bool scalar = node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node);
 	kh_reader_error(reader, node, "%s: expected %s, got %s%s%s", path, what, scalar ? "\"" : "",
 			scalar ? kh_esc(node->text) : kh_node_what(node), scalar ? "\"" : "");
@@ -208,8 +226,8 @@ static bool take_rate_map(struct kh_reader *reader, const char *path, struct kh_
 	if (burst && (burst->kind != KH_NODE_SCALAR ||
 		      !parse_amount(rate->kind, burst->text, &rate->burst))) {
 		kh_reader_error(reader, burst, "%s: burst: expected %s", path,
-				rate->kind == KH_QUOTA_REQUESTS ? "a number such as 20"
-								: "a size such as 16MiB");
+				kh_quota_is_bytes(rate->kind) ? "a size such as 16MiB"
+							      : "a number such as 20");
 		return false;
 	}
 	return true;

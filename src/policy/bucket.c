@@ -12,7 +12,7 @@ enum { FINE = 65536 }; /* a request in steps of the line; a byte is one */
 
 static uint64_t scale_of(const struct kh_rate *rate)
 {
-	return rate->kind == KH_QUOTA_REQUESTS ? FINE : 1;
+	return kh_quota_is_bytes(rate->kind) ? 1 : FINE;
 }
 
 /* Where the clock stands. */

@@ -167,7 +167,7 @@ static uint64_t little_of(const struct kh_rate *rate)
 /* How much must be free of it for an exchange to begin. */
 static uint64_t needs(const struct kh_rate *rate, uint64_t announced_bytes)
 {
-	if (rate->kind == KH_QUOTA_REQUESTS)
+	if (!kh_quota_is_bytes(rate->kind))
 		return 1;
 	if (rate->kind == KH_QUOTA_BYTES_UP && announced_bytes != UINT64_MAX)
 		return announced_bytes;
@@ -219,7 +219,7 @@ static bool begin_rate(const struct kh_quota *quota, enum kh_quota_owner owner,
 		       const struct kh_rate *rate, struct taken *taken, struct kh_verdict *reached)
 {
 	_Atomic uint64_t *slot =
-		rate->kind == KH_QUOTA_REQUESTS ? slot_of(taken->quota_ledger, rate->slot) : NULL;
+		kh_quota_is_bytes(rate->kind) ? NULL : slot_of(taken->quota_ledger, rate->slot);
 	if (!slot || take_some(taken, rate, slot, 1, true) == 1)
 		return true;
 	return judge_rate(quota, owner, rate, load(slot), taken->now_ms, 1, reached);

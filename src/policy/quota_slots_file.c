@@ -78,7 +78,7 @@ static void read_entry(struct kh_wire_reader *r, struct kh_quota_slots_entry *en
 static bool is_sound(const struct kh_rate *rate)
 {
 	uint64_t most =
-		rate->kind == KH_QUOTA_REQUESTS ? KH_LIMIT_RATE_REQUESTS : KH_LIMIT_RATE_BYTES;
+		kh_quota_is_bytes(rate->kind) ? KH_LIMIT_RATE_BYTES : KH_LIMIT_RATE_REQUESTS;
 	return kh_quota_is_rate(rate->kind) && rate->period_ms >= 1000 &&
 	       rate->period_ms <= 86400000 && rate->amount > 0 && rate->burst > 0 &&
 	       rate->burst <= KH_LIMIT_QUOTA_AMOUNT &&

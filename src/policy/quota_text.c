@@ -73,7 +73,7 @@ static void rate_text(const struct kh_verdict *verdict, const char *whose, const
 {
 	enum kh_err_code code = kh_verdict_code(verdict);
 	char wait[KH_VALUE_BYTES], reset[KH_VALUE_BYTES];
-	bool bytes = verdict->kind != KH_QUOTA_REQUESTS;
+	bool bytes = kh_quota_is_bytes(verdict->kind);
 	if (verdict->wait_ms == UINT64_MAX)
 		kh_err_set(err, code, "the limit of %s is %s, and this needs more at once", whose,
 			   limit);

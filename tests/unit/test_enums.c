@@ -75,6 +75,10 @@ static void each_kind_of_limit_is_shown_once(void **state)
 		assert_int_equal(seen[kind], 1);
 		assert_int_equal(kh_limits_value(&limits, kind), kh_quota_is_rate(kind) ? 0 : 1);
 		assert_false(kh_quota_is_rate(kind) && kh_quota_is_places(kind));
+		assert_false(kh_quota_is_bytes(kind) && kh_quota_is_places(kind));
+		char text[KH_VALUE_BYTES];
+		bool size = strcmp(kh_quota_show(kind, 1024, text), "1KiB") == 0;
+		assert_int_equal(kh_quota_is_bytes(kind), size);
 	}
 }
 

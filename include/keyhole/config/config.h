@@ -135,6 +135,8 @@ enum kh_quota_kind {
 const char *kh_quota_name(enum kh_quota_kind kind);
 /* Is it so much in a period (struct kh_rate)? */
 bool kh_quota_is_rate(enum kh_quota_kind kind);
+/* Is its amount one of bytes? Else it is counted, or a time. */
+bool kh_quota_is_bytes(enum kh_quota_kind kind);
 /* Is it so many at a time? */
 bool kh_quota_is_places(enum kh_quota_kind kind);
 
