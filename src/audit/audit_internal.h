@@ -40,6 +40,8 @@ void kh_digest_fini(struct kh_digest *digest);
 bool kh_digest_begin(struct kh_digest *digest);
 bool kh_digest_add(struct kh_digest *digest, struct kh_slice bytes);
 bool kh_digest_end(struct kh_digest *digest, char hex[KH_HASH_HEX + 1]);
+/* Of what was added so far; more may follow. */
+bool kh_digest_peek(const struct kh_digest *digest, char hex[KH_HASH_HEX + 1]);
 
 /* Views into the line. */
 struct kh_line {

@@ -52,19 +52,6 @@ static const char *fault_of(struct kh_chain *chain, const struct kh_lines_piece 
 	return NULL;
 }
 
-/* The first line of a segment: the chain goes on from what it names. */
-static void take_base(struct kh_chain *chain, struct kh_slice text, const struct kh_line *line)
-{
-	uint64_t base;
-
-	if (chain->line != 1 || line->seq < 2 || !kh_slice_eq(line->event, KH_SLICE("start")) ||
-	    !kh_line_number(text, "continues", &base) || base != line->seq - 1)
-		return;
-	chain->base = base;
-	memcpy(chain->base_hash, line->prev.ptr, KH_HASH_HEX);
-	kh_chain_stand(chain, chain->line, base, line->prev);
-}
-
 bool kh_chain_is_due(const struct kh_chain *chain, const struct kh_line *line)
 {
 	return line->seq == chain->seq + 1 && memcmp(line->prev.ptr, chain->head, KH_HASH_HEX) == 0;
@@ -91,14 +78,39 @@ static bool explains(struct kh_chain *chain, struct kh_slice text)
 
 	return !kh_chain_is_lost(chain) && kh_line_number(text, "offset", &offset) &&
 	       kh_line_number(text, "bytes", &bytes) && offset == chain->offset &&
-	       bytes == chain->bytes && kh_digest_end(&chain->torn, hex) &&
+	       bytes == chain->bytes && kh_digest_peek(&chain->torn, hex) &&
 	       kh_slice_eq(kh_line_hex(text, "sha256"), kh_slice_of(hex, KH_HASH_HEX));
+}
+
+/*
+ * The first record of a segment: the chain goes on from what it names. It is a `start` in the first
+ * line, or, where that line was torn, the `recovered` record that explains all bytes of the file
+ * before it.
+ *
+ * Who forges such a `recovered` gains nothing over who forges a `start`: either names the record
+ * before by number and hash, which is held against the segment before, and by that hash the bytes
+ * that were torn are part of the chain. Nor does it make a journal whose beginning was cut off a
+ * segment: the bytes that an honest `recovered` names are no longer all that stands before it.
+ */
+static void take_base(struct kh_chain *chain, struct kh_slice text, const struct kh_line *line)
+{
+	bool first =
+		!chain->suspect && chain->line == 1 && kh_slice_eq(line->event, KH_SLICE("start"));
+	bool again = chain->suspect && chain->offset == 0 && chain->seq == 0 &&
+		     kh_slice_eq(line->event, KH_SLICE("recovered"));
+	uint64_t base;
+
+	if ((!first && !again) || line->seq < 2 || !kh_line_number(text, "continues", &base) ||
+	    base != line->seq - 1 || (again && !explains(chain, text)))
+		return;
+	chain->base = base;
+	memcpy(chain->base_hash, line->prev.ptr, KH_HASH_HEX);
+	kh_chain_stand(chain, chain->line, base, line->prev);
 }
 
 static void stay_apart(struct kh_chain *chain, const struct kh_lines_piece *piece)
 {
 	chain->bytes += piece->bytes.len + (piece->begins ? 1 : 0);
-	/* A digest that was ended to be compared takes no more, and need not. */
 	if (piece->begins)
 		(void)kh_digest_add(&chain->torn, KH_SLICE("\n"));
 	(void)kh_digest_add(&chain->torn, piece->bytes);
@@ -111,7 +123,7 @@ enum kh_chain_place kh_chain_take(struct kh_chain *chain, const struct kh_lines_
 	if (piece->begins)
 		chain->line++;
 	*fault = fault_of(chain, piece, line);
-	if (!*fault && !chain->suspect)
+	if (!*fault)
 		take_base(chain, piece->bytes, line);
 	bool due = !*fault && kh_chain_is_due(chain, line);
 	bool recovers = due && kh_slice_eq(line->event, KH_SLICE("recovered"));

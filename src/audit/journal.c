@@ -114,6 +114,8 @@ static bool put_recovered(struct kh_journal *journal, struct link *link)
 	     kh_buf_printf(&body, ",\"offset\":%llu,\"bytes\":%llu,\"sha256\":\"%s\"",
 			   (unsigned long long)(journal->end - journal->torn),
 			   (unsigned long long)(journal->torn + pad.len), hex) &&
+	     (link->seq != journal->base || journal->base == 0 ||
+	      kh_buf_printf(&body, ",\"continues\":%llu", (unsigned long long)journal->base)) &&
 	     seal(journal, link, kh_buf_view(&body));
 	kh_buf_fini(&body);
 	return ok;

@@ -37,6 +37,19 @@ bool kh_digest_add(struct kh_digest *digest, struct kh_slice bytes)
 	return EVP_DigestUpdate(digest->ctx, bytes.ptr, bytes.len) == 1;
 }
 
+bool kh_digest_peek(const struct kh_digest *digest, char hex[KH_HASH_HEX + 1])
+{
+	uint8_t hash[KH_HASH_BYTES];
+	EVP_MD_CTX *copy = EVP_MD_CTX_new();
+	bool ok = copy && EVP_MD_CTX_copy_ex(copy, digest->ctx) == 1 &&
+		  EVP_DigestFinal_ex(copy, hash, NULL) == 1;
+
+	EVP_MD_CTX_free(copy);
+	if (ok)
+		kh_hex_encode(hash, sizeof(hash), hex);
+	return ok;
+}
+
 bool kh_digest_end(struct kh_digest *digest, char hex[KH_HASH_HEX + 1])
 {
 	uint8_t hash[KH_HASH_BYTES];

@@ -97,6 +97,16 @@ static void a_second_life_of_a_segment_is_no_beginning(void **state)
 	close(second);
 }
 
+static void assert_verified(int fd, uint64_t last_seq)
+{
+	struct kh_verify_report report = verified(fd);
+
+	if (!report.ok)
+		fail_msg("line %llu: %s", (unsigned long long)report.bad_line, report.problem);
+	assert_int_equal(report.continues, 7);
+	assert_int_equal(report.last_seq, last_seq);
+}
+
 static void a_first_line_that_was_torn_is_begun_again(void **state)
 {
 	struct kh_journal_base cut = { .seq = 7, .hash = { 1, 2, 3 } };
@@ -116,10 +126,41 @@ static void a_first_line_that_was_torn_is_begun_again(void **state)
 		kh_journal_head(journal, &seq, hash);
 		assert_true(seq == 9 || seq == 10);
 		kh_journal_free(journal);
+		assert_verified(fd, seq);
+		/* Also when it ends, and begins once more. */
+		kh_journal_close(continued(fd, &cut));
+		assert_verified(fd, seq + 2);
 		close(fd);
 	}
 	free(bytes);
 	close(whole);
+}
+
+/* It says which bytes were torn: of others it makes no beginning. */
+static void what_explains_other_bytes_begins_no_segment(void **state)
+{
+	static const char torn[] = "{\"event\":\"start\",\"time\":\"2026";
+	struct kh_journal_base cut = { .seq = 7, .hash = { 1, 2, 3 } };
+	int fd = file_of(torn, sizeof(torn) - 1);
+	size_t len;
+	char *bytes;
+
+	(void)state;
+	kh_journal_free(continued(fd, &cut));
+	bytes = read_back(fd, &len);
+	for (size_t i = 0; i < sizeof(torn); i++) {
+		int shorter = file_of(bytes + i + 1, len - i - 1);
+		assert_false(verified(shorter).ok);
+		assert_int_equal(verified(shorter).continues, 0);
+		close(shorter);
+	}
+	bytes[3] ^= 1;
+	int other = file_of(bytes, len);
+	assert_false(verified(other).ok);
+	assert_int_equal(verified(other).continues, 0);
+	close(other);
+	free(bytes);
+	close(fd);
 }
 
 /* The beginning of a journal taken away up to a start record is no segment. */
@@ -350,6 +391,7 @@ int main(void)
 		cmocka_unit_test(a_segment_goes_on_from_the_line_that_it_names),
 		cmocka_unit_test(a_second_life_of_a_segment_is_no_beginning),
 		cmocka_unit_test(a_first_line_that_was_torn_is_begun_again),
+		cmocka_unit_test(what_explains_other_bytes_begins_no_segment),
 		cmocka_unit_test(a_journal_without_its_beginning_is_no_segment),
 		cmocka_unit_test(what_a_dead_writer_left_is_closed_before_it_is_joined),
 		cmocka_unit_test(every_line_that_is_cut_off_is_missed),
