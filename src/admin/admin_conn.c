@@ -220,7 +220,7 @@ static bool take(struct kh_admin_conn *conn)
 
 	kh_buf_consume(&conn->in, before - in.len);
 	if (!conn->begun && !kh_h1_is_idle(conn->h1)) {
-		conn->begun = true;
+		conn->begun = conn->asked = true;
 		kh_admin_conn_wait(conn, READING, KH_LIMIT_ADMIN_REQUEST_MS);
 	}
 	if (event == KH_H1_ERROR) {

@@ -24,6 +24,7 @@ struct kh_admin_conn {
 	uint64_t deadline_ms;
 	uint32_t ref; /* WAITING */
 	bool begun;   /* a request's first byte is there */
+	bool asked;   /* one was, at some time */
 	bool close;
 	bool head_only;
 	struct kh_admin_watch *watch; /* WATCHING */

@@ -46,20 +46,27 @@ static unsigned held_by(struct kh_admin *admin, enum kh_admin_caller caller, uid
 	return n;
 }
 
-/* The one of a user's that goes first: the oldest on which nothing is asked, or the oldest. */
+/* What goes first is smaller. A client that asks sends its request as soon as it is connected. */
+static unsigned rank(const struct kh_admin_conn *conn)
+{
+	if (conn->state != READING)
+		return 3;
+	return conn->begun ? 1 : conn->asked ? 2 : 0;
+}
+
+/* The one of a user's that goes first: the oldest that has asked nothing, that has not ended what
+ * it asks, that asks nothing more, or the oldest. */
 static struct kh_admin_conn *first_to_go(struct kh_admin *admin, enum kh_admin_caller caller,
 					 uid_t uid, bool watching)
 {
-	struct kh_admin_conn *oldest = NULL;
+	struct kh_admin_conn *first = NULL;
 	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = node->next) {
 		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
-		if (!counts(conn, caller, watching) || conn->uid != uid)
-			continue;
-		if (conn->state == READING && !conn->begun)
-			return conn;
-		oldest = oldest ? oldest : conn;
+		if (counts(conn, caller, watching) && conn->uid == uid &&
+		    (!first || rank(conn) < rank(first)))
+			first = conn;
 	}
-	return oldest;
+	return first;
 }
 
 bool kh_admin_conns_make_room(struct kh_admin *admin, enum kh_admin_caller caller, uid_t uid,
@@ -77,8 +84,9 @@ bool kh_admin_conns_make_room(struct kh_admin *admin, enum kh_admin_caller calle
 			whose = conn->uid;
 		}
 	}
-	struct kh_admin_conn *conn =
-		whose == uid ? NULL : first_to_go(admin, caller, whose, watching);
+	/* Behind the port all users look like one: there a newcomer is as good as any other. */
+	bool gives = whose != uid || caller == KH_CALLER_TCP;
+	struct kh_admin_conn *conn = gives ? first_to_go(admin, caller, whose, watching) : NULL;
 	if (conn)
 		kh_admin_conn_free(conn);
 	return conn != NULL;

@@ -217,6 +217,22 @@ def test_a_thousand_connections_leave_room_for_the_sandboxes_and_for_root(daemon
     until("the port answers again", lambda: answers(one, port))
 
 
+@pytest.mark.parametrize("said", [b"", b"GET /metr", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"], ids=["nothing", "half", "asked"])
+def test_no_user_of_the_host_keeps_the_port_from_being_scraped(daemon, said):
+    port = free_port()
+    one = daemon(admin(port))
+    held = []
+    try:
+        for _ in range(100):
+            held.append(connect(one, port))
+            held[-1].sendall(said)
+        for _ in range(10):
+            assert ask(one, "/metrics", port=port)[0] == 200
+    finally:
+        for sock in held:
+            sock.close()
+
+
 HOLD = """
 import socket, sys
 held = []

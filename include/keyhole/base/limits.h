@@ -350,7 +350,8 @@ enum {
 	/* The admin socket and the port for metrics: connections of each kind of caller at a time
 	   (root and the daemon's own user; users who may see tenants; anybody else; TCP), so that
 	   none of them shuts another one out. When they are taken, the user who has the most gives
-	   one up to another user who has fewer. Those who may add sandboxes have more: as many
+	   one up to another user who has fewer; on the port, where users are not known, one that
+	   has asked nothing gives way to whoever comes. Those who may add sandboxes have more: as many
 	   launchers ask at once as sandboxes start at once. */
 	KH_LIMIT_ADMIN_CONNECTIONS = 32,
 	KH_LIMIT_ADMIN_LAUNCHERS = 256,
