@@ -140,11 +140,10 @@ void kh_worker_process_tell_fingerprints(struct kh_worker_process *worker_proces
 {
 	struct kh_err err = KH_ERR_INIT;
 
-	if ((worker_process->state != KH_WORKER_PROCESS_STARTING &&
-	     worker_process->state != KH_WORKER_PROCESS_SERVING) ||
+	if (!kh_worker_process_can_be_told(worker_process) ||
 	    kh_worker_process_feed_fingerprints(worker_process, &err))
 		return;
-	kh_log_error("the worker can't be told about a new value, another one is started: %s",
+	kh_log_error("the worker can't be told how to recognise a new value, so it is ended: %s",
 		     err.text);
 	kh_worker_process_condemn(worker_process);
 }

@@ -260,6 +260,8 @@ void kh_worker_process_tell_facts(struct kh_worker_process *worker_process);
 void kh_worker_process_hold_journal(struct kh_worker_process *worker_process, bool hold);
 /* The answer to JOURNAL_TORN. */
 void kh_worker_process_tell_journal_cut(struct kh_worker_process *worker_process, uint64_t end);
+/* It gets values, also while it drains, and therefore hears how to recognise them. */
+bool kh_worker_process_can_be_told(const struct kh_worker_process *worker_process);
 /* An answer to CREDENTIAL_WANT; `value` NULL: there is none, as the error says to a sandbox. */
 void kh_worker_process_answer_want(struct kh_worker_process *worker_process,
 				   const struct kh_credential_ref *want,

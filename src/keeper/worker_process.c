@@ -218,7 +218,7 @@ static bool on_leaf_want(struct kh_worker_process *worker_process,
 	return true;
 }
 
-static bool can_be_told(const struct kh_worker_process *worker_process)
+bool kh_worker_process_can_be_told(const struct kh_worker_process *worker_process)
 {
 	return worker_process->state == KH_WORKER_PROCESS_STARTING ||
 	       worker_process->state == KH_WORKER_PROCESS_SERVING ||
@@ -229,7 +229,7 @@ void kh_worker_process_answer_want(struct kh_worker_process *worker_process,
 				   const struct kh_credential_ref *want,
 				   const struct kh_value *value, struct kh_err *err)
 {
-	if (!can_be_told(worker_process))
+	if (!kh_worker_process_can_be_told(worker_process))
 		return;
 	kh_auto_close int fd = value ? kh_secret_fd(value->secret) : -1;
 	if (value && fd < 0 && kh_scopes_relieve(worker_process->vault, value->secret))
@@ -251,7 +251,7 @@ void kh_worker_process_tell_stale(struct kh_worker_process *worker_process,
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, sizeof(*want) + KH_LIMIT_SCOPE_BYTES);
-	if (can_be_told(worker_process) && kh_wire_put_u8(&body, whole) &&
+	if (kh_worker_process_can_be_told(worker_process) && kh_wire_put_u8(&body, whole) &&
 	    kh_credential_ref_put(&body, want))
 		reply(worker_process, KH_WORKER_MSG_CREDENTIAL_STALE, worker_process->generation,
 		      kh_buf_view(&body), NULL, 0);

@@ -150,6 +150,38 @@ static void a_value_for_a_part_is_refused_where_there_are_no_parts(void **state)
 	end(&pair);
 }
 
+static bool is_of_drain(uint32_t type)
+{
+	return type == KH_WORKER_MSG_DRAIN || type == KH_WORKER_MSG_RETIRE;
+}
+
+/* It uses them for what is under way: a token renewed meanwhile must not leave unrecognised. */
+static void a_worker_that_drains_hears_how_to_recognise_the_values_that_it_gets(void **state)
+{
+	(void)state;
+	for (int retires = 0; retires < 2; retires++) {
+		struct pair pair;
+		struct kh_channel_message message;
+		begin(&pair);
+		serve(&pair);
+		if (retires)
+			kh_worker_process_retire(&pair.worker_process);
+		else
+			kh_worker_process_drain(&pair.worker_process);
+		assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
+		assert_true(is_of_drain(message.type));
+		want_credential(&pair, GENERATION, 0);
+		hear(&pair, KH_WORKER_MSG_CREDENTIAL, &message);
+		assert_int_equal(message.n_fds, 1);
+		kh_channel_message_close(&message);
+		kh_worker_process_tell_fingerprints(&pair.worker_process);
+		assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
+		assert_int_equal(message.type, KH_WORKER_MSG_FINGERPRINTS);
+		kh_channel_message_close(&message);
+		end(&pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -160,6 +192,8 @@ int main(void)
 		cmocka_unit_test(a_scope_that_is_none_cannot_be_asked_for),
 		cmocka_unit_test(a_value_for_a_part_is_refused_where_there_are_no_parts),
 		cmocka_unit_test(an_index_is_taken_for_its_own_configuration_only),
+		cmocka_unit_test(
+			a_worker_that_drains_hears_how_to_recognise_the_values_that_it_gets),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
