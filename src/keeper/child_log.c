@@ -12,12 +12,16 @@
  * control characters, cut at a length, and no more of them than a bound. A pipe that is full takes
  *   nothing: a line is lost, and nobody waits.
  * - Where neither can be had, /dev/null.
+ *
+ * What the keeper itself logs because a worker asked for something, as often as it likes, has the
+ * same bound.
  */
 
 #include "keeper_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -104,6 +108,23 @@ static void tell_left_out(void)
 		kh_log_warn("%llu lines of the worker's are left out here: they were too many",
 			    (unsigned long long)said.left_out);
 	said.left_out = 0;
+}
+
+void kh_child_log_charged(enum kh_log_level level, const char *fmt, ...)
+{
+	char text[KH_LIMIT_CHILD_LINE_BYTES];
+	va_list args;
+	va_start(args, fmt);
+	int n = vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (n < 0 || level > kh_log_get_level())
+		return;
+	if (!spend((size_t)n + 1)) {
+		said.left_out++;
+		return;
+	}
+	tell_left_out();
+	kh_log(level, "%s", text);
 }
 
 /* Nobody else's name may stand in front of it. */

@@ -124,9 +124,11 @@ enum kh_dynamic_sandbox_result kh_dynamic_sandbox_check(struct kh_registry *reg,
 static void say(const struct kh_registry_entry *entry, const char *what, uid_t uid, uint32_t pid,
 		pid_t worker)
 {
-	kh_log_info("sandbox %s of tenant %s: %s for user %u (process %u), as worker %ld says",
-		    kh_esc_str(entry->wish.id), kh_esc_str(entry->wish.tenant), what, (unsigned)uid,
-		    (unsigned)pid, (long)worker);
+	kh_child_log_charged(
+		KH_LOG_INFO,
+		"sandbox %s of tenant %s: %s for user %u (process %u), as worker %ld says",
+		kh_esc_str(entry->wish.id), kh_esc_str(entry->wish.tenant), what, (unsigned)uid,
+		(unsigned)pid, (long)worker);
 }
 
 void kh_dynamic_sandbox_say_added(const struct kh_registry_entry *entry, pid_t worker)
@@ -146,6 +148,6 @@ void kh_dynamic_sandbox_say_removed(const struct kh_registry_entry *entry, uid_t
 
 void kh_dynamic_sandbox_say_ended(const struct kh_registry_entry *entry, const char *why)
 {
-	kh_log_info("sandbox %s of tenant %s: %s", kh_esc_str(entry->wish.id),
-		    kh_esc_str(entry->wish.tenant), why);
+	kh_child_log_charged(KH_LOG_INFO, "sandbox %s of tenant %s: %s", kh_esc_str(entry->wish.id),
+			     kh_esc_str(entry->wish.tenant), why);
 }

@@ -8,6 +8,7 @@
  */
 
 #include "dynamic_sandboxes.h"
+#include "keeper_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -148,12 +149,12 @@ void kh_dynamic_sandbox_folder_revive(struct kh_registry_entry *entry)
 	if (old >= 0 && !kh_listener_is_dead(old) && kh_file_set_nonblock(old, true))
 		return;
 	if (!listen_again(entry, &err)) {
-		kh_log_error("%s was shut down by a worker, and: %s", kh_esc_str(entry->path),
-			     err.text);
+		kh_child_log_charged(KH_LOG_ERROR, "%s was shut down by a worker, and: %s",
+				     kh_esc_str(entry->path), err.text);
 		return;
 	}
-	kh_log_warn("%s was shut down by a worker: it is listened on anew",
-		    kh_esc_str(entry->path));
+	kh_child_log_charged(KH_LOG_WARN, "%s was shut down by a worker: it is listened on anew",
+			     kh_esc_str(entry->path));
 	if (old >= 0)
 		(void)close(old);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
+#include <keyhole/base/log.h>
 #include <keyhole/admin/admin_facts.h>
 #include <keyhole/audit/audit.h>
 #include <keyhole/tls/ca.h>
@@ -122,6 +123,10 @@ void kh_child_log_take(void);
 /* The process is gone: what it said last is a line. */
 void kh_child_log_end_line(void);
 void kh_child_log_close(void);
+/* As kh_log, of what a worker can have the keeper say as often as it likes: within the same bound.
+ */
+void kh_child_log_charged(enum kh_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* spawn.c: the worker's process */
 /* `channel` is the worker's end. Return: its pid, -1 on error. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <keeper/dynamic_sandboxes.h>
 #include <keeper/keeper_internal.h>
 #include <keyhole/base/limits.h>
 
@@ -131,12 +132,42 @@ static void a_flood_is_bounded_and_counted(void **state)
 	(void)unlink(path);
 }
 
+/* A worker that was taken over adds and removes sandboxes for as long as it runs. */
+static void what_a_worker_makes_the_keeper_log_is_bounded_too(void **state)
+{
+	(void)state;
+	enum { ROUNDS = 40000 };
+	char path[] = "/tmp/kh-child-log-XXXXXX", tail[256], name[] = "box";
+	struct kh_registry_entry entry = { .wish = { .tenant = name, .id = name } };
+	int file = mkstemp(path), pipe_ends[2];
+	assert_true(file >= 0 && pipe(pipe_ends) == 0);
+	placeholder(pipe_ends[1]);
+	assert_true(kh_child_log_open() >= 0);
+	placeholder(file);
+	for (int i = 0; i < ROUNDS; i++) {
+		kh_dynamic_sandbox_say_added(&entry, 1);
+		kh_dynamic_sandbox_say_removed(&entry, i % 2 ? KH_DYNAMIC_SANDBOX_NO_UID : 1, 1, 1);
+	}
+	kh_child_log_close();
+	put_back();
+	off_t size = lseek(file, 0, SEEK_END);
+	assert_in_range(size, KH_LIMIT_CHILD_LOG_BYTES / 2, 2 * KH_LIMIT_CHILD_LOG_BYTES);
+	assert_true(pread(file, tail, 255, size - 255) == 255);
+	tail[255] = '\0';
+	assert_non_null(strstr(tail, "lines of the worker's are left out here"));
+	(void)close(file);
+	(void)close(pipe_ends[0]);
+	(void)close(pipe_ends[1]);
+	(void)unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(of_a_file_only_the_end_can_be_written_to),
 		cmocka_unit_test(a_terminal_is_out_of_reach),
 		cmocka_unit_test(a_flood_is_bounded_and_counted),
+		cmocka_unit_test(what_a_worker_makes_the_keeper_log_is_bounded_too),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

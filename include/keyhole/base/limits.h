@@ -336,8 +336,9 @@ enum {
 	/* How much later than its records a checkpoint tells the keeper of them: the end of the
 	 * journal that could be taken away unnoticed at a worker's death. */
 	KH_LIMIT_CHECKPOINT_MS = 1000,
-	/* What the keeper writes on of a worker's standard error: of a line, at once, and a second.
-	   A worker that was taken over floods the log. */
+	/* What the keeper writes on of a worker's standard error, and logs of the sandboxes that it
+	   asks for: of a line, at once, and a second. A worker that was taken over floods the log.
+	 */
 	KH_LIMIT_CHILD_LINE_BYTES = 1024,
 	KH_LIMIT_CHILD_LOG_BYTES = 1024 * 1024,
 	KH_LIMIT_CHILD_LOG_PACE_BYTES = 256 * 1024,
@@ -351,8 +352,8 @@ enum {
 	   (root and the daemon's own user; users who may see tenants; anybody else; TCP), so that
 	   none of them shuts another one out. When they are taken, the user who has the most gives
 	   one up to another user who has fewer; on the port, where users are not known, one that
-	   has asked nothing gives way to whoever comes. Those who may add sandboxes have more: as many
-	   launchers ask at once as sandboxes start at once. */
+	   has asked nothing gives way to whoever comes. Those who may add sandboxes have more: as
+	   many launchers ask at once as sandboxes start at once. */
 	KH_LIMIT_ADMIN_CONNECTIONS = 32,
 	KH_LIMIT_ADMIN_LAUNCHERS = 256,
 	/* What a request may bring, and how long its last byte may take; how long an answer may
