@@ -9,8 +9,8 @@
 /*
  * One line of what is shown, and none that a terminal makes of it: one that is longer than the
  * terminal is wide goes on after " > ", with which no line begins, and a tabulator is spaces. The
- * first row on a terminal sets back what an agent may have left in it (screen.h). What is written to
- * kh_row_open's stream has no control but the tabulator in it.
+ * first row on a terminal sets back what an agent may have left in it (screen.h). What is written
+ * to kh_row_open's stream has no control but the tabulator in it.
  */
 struct kh_row {
 	FILE *out, *file;
