@@ -37,7 +37,7 @@ static void put_name(FILE *row, const struct kh_change *change)
 
 static void put_mode(FILE *row, const struct kh_change *change)
 {
-	unsigned was = change->was.st_mode & 0777, is = change->is.st_mode & 0777;
+	unsigned was = change->was.st_mode & 0777, is = kh_change_mode(change);
 	if (change->was.st_mode && change->is.st_mode && was != is)
 		fprintf(row, " (mode %04o, %04o before)", is, was);
 	else if (change->kind == KH_CHANGE_ADDED && S_ISREG(change->is.st_mode) && (is & 0111))

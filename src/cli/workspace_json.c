@@ -38,12 +38,13 @@ static void put_path(json_t *object, const char *path)
 	json_object_set_new(object, "path", text ? text : json_string(""));
 }
 
-static void put_side(json_t *object, const char *name, const struct stat *st, const char *link)
+static void put_side(json_t *object, const char *name, const struct stat *st, unsigned permissions,
+		     const char *link)
 {
 	if (!st->st_mode)
 		return;
 	char mode[8];
-	snprintf(mode, sizeof(mode), "%04o", (unsigned)st->st_mode & 0777);
+	snprintf(mode, sizeof(mode), "%04o", permissions);
 	json_t *one = json_pack("{s:s, s:s}", "type", type_of(st->st_mode), "mode", mode);
 	if (S_ISREG(st->st_mode))
 		json_object_set_new(one, "size", json_integer((json_int_t)st->st_size));
@@ -57,8 +58,8 @@ static json_t *change_json(const struct kh_change *change)
 	json_t *one = json_object();
 	put_path(one, change->path);
 	json_object_set_new(one, "change", json_string(kh_workspace_kind(change->kind)->word));
-	put_side(one, "before", &change->was, change->was_link);
-	put_side(one, "after", &change->is, change->is_link);
+	put_side(one, "before", &change->was, change->was.st_mode & 0777, change->was_link);
+	put_side(one, "after", &change->is, kh_change_mode(change), change->is_link);
 	json_object_set_new(one, "conflict", json_boolean(change->conflict));
 	if (change->bar)
 		json_object_set_new(one, "not_applied",

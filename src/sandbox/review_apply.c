@@ -4,7 +4,8 @@
  * A file is written beside its place under a name of ours and renamed over it, so at each moment
  * the old one is there or the new one, and whoever was interrupted does it again. Folders on the
  * way are looked up through no symbolic link and into no other mount. Only permissions are taken
- * over of a mode: never set-ID bits. Owner and group are the replaced file's, or the folder's.
+ * over of a mode: never set-ID bits, and no leave for every user to write. Owner and group are the
+ * replaced file's, or the folder's.
  *
  * What was taken over is noted, and taken out of the upper folder where nothing hides the workspace
  * there, so that a later run sees the workspace's own.
@@ -201,7 +202,7 @@ static bool make_above(const struct sides *s, const char *path)
 			if (parent < 0 || kh_review_beneath_stat(s->upper, prefix, &st) != 0 ||
 			    !S_ISDIR(st.st_mode))
 				return false;
-			p.mode = st.st_mode;
+			p.mode = S_IFDIR | kh_change_mode(&(struct kh_change){ .is = st });
 			p.owner = owner_of(&(struct stat){ 0 }, parent);
 			if (!put_folder(&p) && errno != EEXIST)
 				return false;
@@ -281,7 +282,7 @@ static bool put_theirs(const struct sides *s, int parent, const char *name)
 			     .path = c->path,
 			     .parent = parent,
 			     .name = name,
-			     .mode = c->is.st_mode,
+			     .mode = (c->is.st_mode & S_IFMT) | kh_change_mode(c),
 			     .owner = owner_of(&c->was, parent),
 			     .fresh = !c->was.st_mode };
 	begin(&p, s);

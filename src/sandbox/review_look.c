@@ -135,9 +135,12 @@ static bool is_same_content(struct look *l, const char *path)
 	}
 }
 
-static bool is_same_mode(const struct stat *a, const struct stat *b)
+mode_t kh_change_mode(const struct kh_change *change)
 {
-	return ((a->st_mode ^ b->st_mode) & 0777) == 0;
+	const struct stat *was = &change->was, *is = &change->is;
+	bool was_open = ((was->st_mode ^ is->st_mode) & S_IFMT) == 0 && (was->st_mode & S_IWOTH);
+	/* A link has no permissions, and says that it has all. */
+	return is->st_mode & 0777 & ~(was_open || S_ISLNK(is->st_mode) ? 0 : (mode_t)S_IWOTH);
 }
 
 /* 0: it is no change. */
@@ -156,7 +159,7 @@ static enum kh_change_kind kind_of(struct look *l, const struct kh_change *c)
 			       : KH_CHANGE_CHANGED;
 	if (S_ISREG(is->st_mode) && (was->st_size != is->st_size || !is_same_content(l, c->path)))
 		return KH_CHANGE_CHANGED;
-	return is_same_mode(was, is) ? 0 : KH_CHANGE_MODE;
+	return kh_change_mode(c) == (was->st_mode & 0777) ? 0 : KH_CHANGE_MODE;
 }
 
 static bool is_absence(int sys)
@@ -413,7 +416,31 @@ static bool ask(const struct look *l, struct asked *asked, const char *path, siz
 	return true;
 }
 
-/* By depth, since changes come in the order of their paths. */
+/*
+ * Is the change in a git folder by its shape, or one of such a folder (its mode)? At the top, the
+ * rest is the project. By depth, since changes come in the order of their paths.
+ */
+static bool bar_shape(struct look *l, struct asked *asked, struct kh_change *c, bool *grouped)
+{
+	bool is_folder = S_ISDIR(c->is.st_mode) || S_ISDIR(c->was.st_mode);
+	size_t total = strlen(c->path), len = 0;
+	for (size_t depth = 0; depth < KH_LIMIT_REVIEW_DEPTH + 2; depth++) {
+		if (!ask(l, &asked[depth], c->path, len))
+			return false;
+		if ((asked[depth].ours || asked[depth].theirs) &&
+		    (len > 0 || kh_git_is_part(c->path))) {
+			c->bar = KH_BAR_GIT;
+			*grouped = len > 0;
+			return len == 0 || count_in_group(l, c->path, len, KH_BAR_GIT);
+		}
+		const char *slash = len < total ? strchr(c->path + len + 1, '/') : NULL;
+		if (len == total || (!slash && !is_folder))
+			break;
+		len = slash ? (size_t)(slash - c->path) : total;
+	}
+	return true;
+}
+
 static bool bar_shapes(struct look *l)
 {
 	struct asked asked[KH_LIMIT_REVIEW_DEPTH + 2] = { { 0 } };
@@ -421,23 +448,8 @@ static bool bar_shapes(struct look *l)
 	size_t kept = 0;
 	for (size_t i = 0; ok && i < l->out->n; i++) {
 		struct kh_change *c = &l->out->list[i];
-		size_t depth = 0;
 		bool shaped = false;
-		for (const char *at = c->path; ok && at && depth <= KH_LIMIT_REVIEW_DEPTH;
-		     depth++) {
-			size_t len = at == c->path ? 0 : (size_t)(at - c->path) - 1;
-			ok = ask(l, &asked[depth], c->path, len);
-			/* At the top, the rest is the project. */
-			if (ok && (asked[depth].ours || asked[depth].theirs) &&
-			    (len > 0 || kh_git_is_part(at))) {
-				c->bar = KH_BAR_GIT;
-				ok = len == 0 || count_in_group(l, c->path, len, KH_BAR_GIT);
-				shaped = len > 0;
-				break;
-			}
-			at = strchr(at, '/');
-			at = at ? at + 1 : NULL;
-		}
+		ok = bar_shape(l, asked, c, &shaped);
 		if (shaped)
 			change_fini(c);
 		else

@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import resource
+import shutil
 import signal
 import stat
 import struct
@@ -1140,3 +1141,36 @@ while os.getppid() != 1 and left and not os.path.exists('stop'):
         swapper.kill()
         swapper.communicate()
     assert stat.S_IMODE(os.stat(outside).st_mode) == 0o700
+
+
+def modes(review):
+    return {name: oct(what[1]) for name, what in review.tree().items()}
+
+
+@pytest.mark.parametrize("how", ["overlay", "copy"])
+def test_apply_lets_no_user_write_who_could_not_before(review, how):
+    """Whoever else is on the host could put hooks into such a folder, or write the next line of such a file."""
+    if how == "copy":
+        review.engine = "gvisor" if shutil.which("runsc") else pytest.skip("no engine that takes a copy")
+    for folder in ("mine", "open"):
+        review.file(f"{folder}/f", "f\n")
+    os.chmod(os.path.join(review.work, "open"), 0o777)
+    review.agent("chmod 777 mine mine/f; mkdir -p new/deep; chmod 777 new new/deep; echo x > new/deep/f; chmod 666 new/deep/f; chmod 775 open; "
+                 "ln -s f mine/l; touch run; chmod 777 run")  # fmt: skip
+    assert not re.search(r"mode 0..[2367]\b", review.diff("--stat").replace(", 0777 before", ""))
+    review.apply()
+    found = modes(review)
+    assert {name: mode for name, mode in found.items() if name != "mine/l"} == {
+        "mine": "0o775", "mine/f": "0o775", "open": "0o775", "open/f": "0o644", "new": "0o775", "new/deep": "0o775", "new/deep/f": "0o664",
+        "run": "0o775"}  # fmt: skip
+    assert review.stat() == []
+
+
+def test_apply_changes_no_mode_of_a_git_folder_by_its_shape(review):
+    review.git("init", "-q", "--bare", "lib.git")
+    review.repository()
+    before = os.stat(os.path.join(review.work, "lib.git")).st_mode
+    review.agent("chmod 777 lib.git .git; chmod 700 lib.git")
+    assert any(line.startswith("-  lib.git/") for line in review.stat()), review.stat()
+    review.apply(check=None)
+    assert os.stat(os.path.join(review.work, "lib.git")).st_mode == before

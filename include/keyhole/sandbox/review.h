@@ -110,6 +110,9 @@ bool kh_change_is_named(const struct kh_change *change, char *const *names);
 /* The same, and nothing bars it: what is protected or bulky has to be named itself. */
 bool kh_change_is_wanted(const struct kh_change *change, char *const *names);
 const char *kh_change_bar_text(enum kh_change_bar bar);
+/* The permissions that are applied: the agent's, but nobody is let in whom the workspace's own does
+ * not let in (S_IWOTH). */
+mode_t kh_change_mode(const struct kh_change *change);
 
 /* The content of a regular file of a change, for reading: of the workspace, or of the agent's.
  * Return: -1 with errno. */
