@@ -150,12 +150,10 @@ void kh_aside_take(struct kh_aside *aside, int dir, const char *name, const char
 void kh_aside_drop(struct kh_aside *aside, int dir, const char *name, const char *path,
 		   const char *reason)
 {
-	if (aside->n < LINES_MOST)
-		kh_aside_take(aside, dir, name, path, reason, NULL);
-	else if (unlinkat(dir, name, 0) == 0)
+	if (aside->n >= LINES_MOST && kh_move_drop(dir, name))
 		aside->gone++;
 	else
-		aside->failed++;
+		kh_aside_take(aside, dir, name, path, reason, NULL);
 }
 
 void kh_aside_end(const struct kh_aside *aside)

@@ -234,6 +234,12 @@ bool kh_move(int from_dir, const char *from, int to_dir, const char *to)
 	return kh_move_remove(from_dir, from);
 }
 
+bool kh_move_drop(int dir, const char *name)
+{
+	make_writable(dir);
+	return unlinkat(dir, name, 0) == 0;
+}
+
 bool kh_move_disarm(int dir, const char *name, const char *as)
 {
 	struct stat st;

@@ -12,6 +12,9 @@ bool kh_move(int from_dir, const char *from, int to_dir, const char *to);
 /* Where it can't be moved away: it gets another name in the same folder, and a file loses the right
  * to be run. It never replaces anything. Return: false with errno. */
 bool kh_move_disarm(int dir, const char *name, const char *as);
+/* Removes a file, as kh_move does after it has copied one: also from a folder that its owner may
+ * not write to. Return: false with errno. */
+bool kh_move_drop(int dir, const char *name);
 /* Removes a tree. Return: false with errno where something is left. */
 bool kh_move_remove(int dir, const char *name);
 

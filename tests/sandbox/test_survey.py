@@ -326,6 +326,13 @@ def test_no_mode_that_the_agent_set_lets_other_users_replace_what_is_protected(h
     assert set(modes.values()) == {0o775}, modes
 
 
+def test_of_more_pipes_than_are_set_aside_none_stays_in_a_folder_that_is_read_only(host):
+    """.gitignore would have git wait for ever."""
+    done = run(host, "for i in $(seq 110); do mkfifo p$i; done; mkdir -p a/deep; mkfifo a/deep/.gitignore; chmod 555 a/deep a")
+    assert not os.path.lexists(host.path("a/deep/.gitignore"))
+    assert len(said(done)) == 100 and b"11 more sockets, named pipes and devices were removed" in done.stderr
+
+
 # ---- names that a file system may take for others ----
 
 
