@@ -87,6 +87,17 @@ static bool limit(__rlimit_resource_t resource, unsigned long most)
 	return setrlimit(resource, &both) == 0;
 }
 
+/* Signals that wait, timers among them, count for the caller's user on the host: some are left.
+ * gVisor, which says EPERM, counts its own. */
+static bool leave_signals(void)
+{
+	struct rlimit both;
+	if (getrlimit(RLIMIT_SIGPENDING, &both) != 0)
+		return false;
+	return both.rlim_max == RLIM_INFINITY || both.rlim_max < 2 ||
+	       limit(RLIMIT_SIGPENDING, both.rlim_max / 2) || errno == EPERM;
+}
+
 /* A session of its own; where the terminal is the engine's, and the session that goes with it this
  * one's, a group of its own in the foreground (SIGTTOU is blocked as yet). */
 static bool own_place(void)
@@ -112,7 +123,7 @@ static _Noreturn void become_command(int report)
 	struct rlimit nofile = descriptors();
 	if ((!command.apart || init_hardening_no_more()) && own_place() && connect_stdio() &&
 	    setrlimit(RLIMIT_NOFILE, &nofile) == 0 && limit(RLIMIT_AS, command.memory_bytes) &&
-	    limit(RLIMIT_NPROC, command.pids) &&
+	    limit(RLIMIT_NPROC, command.pids) && leave_signals() &&
 	    sigprocmask(SIG_SETMASK, &mask_before, NULL) == 0 && init_landlock_enter())
 		execvp(command.argv[0], command.argv);
 	int why = errno;

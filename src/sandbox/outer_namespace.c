@@ -103,7 +103,7 @@ static bool make_terminals(void)
 {
 	return mkdir(KH_OUTER_NAMESPACE_TERMINALS, 0755) == 0 &&
 	       mount("devpts", KH_OUTER_NAMESPACE_TERMINALS, "devpts", MS_NOSUID | MS_NOEXEC,
-		     "newinstance,ptmxmode=0666,mode=0620") == 0;
+		     "newinstance,ptmxmode=0666,mode=0620,max=" KH_TERMINALS_MOST) == 0;
 }
 
 static bool lay(const struct kh_engine_command *command, const struct kh_view *view,

@@ -246,6 +246,9 @@ void kh_idmap_fini(struct kh_idmap *stage);
 
 /* ---- terminal.c: the terminal outside and the one inside ---- */
 
+/* In a sandbox's own devpts, where the engine lets us say so: the kernel has 4,096 for all. */
+#define KH_TERMINALS_MOST "512"
+
 struct kh_terminal {
 	int master; /* -1: none (yet) */
 	int out;    /* the outer one, never waited for; STDOUT_FILENO where it can't be opened */

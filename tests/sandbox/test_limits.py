@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -117,6 +118,46 @@ def test_of_inotify_some_is_left_to_who_started_it(sandbox):
     )
     assert seen[0] <= most["instances"] // 4 and seen[1] == errno.EMFILE and seen[3] == [], seen
     assert sandbox.engine != "process" or seen[2] == most["watches"] // 2
+
+
+# --- signals and terminals ------------------------------------------------------------------------
+
+
+def test_of_signals_that_wait_half_are_left_to_who_started_it(sandbox):
+    """Each timer of a process takes one, and they count for the user on the host."""
+    if sandbox.engine in ("gvisor", "docker"):
+        pytest.skip("gvisor's are of its own kernel; in docker the daemon says what there is")
+    seen = sandbox.python(
+        """
+        import ctypes, resource
+        libc = ctypes.CDLL(None, use_errno=True)
+        n, timer = 0, ctypes.c_void_p()
+        while n < 200_000 and libc.timer_create(0, None, ctypes.byref(timer)) == 0:
+            n += 1
+        say([n, ctypes.get_errno(), resource.getrlimit(resource.RLIMIT_SIGPENDING)[1]])
+        """
+    )
+    most = resource.getrlimit(resource.RLIMIT_SIGPENDING)[1]
+    assert most < 0 or (seen[0] <= most // 2 and seen[2] <= most // 2 and seen[1] == errno.EAGAIN), (most, seen)
+
+
+def test_a_sandbox_can_not_take_all_terminals(sandbox):
+    if sandbox.engine != "container":
+        pytest.skip("only there keyhole mounts the sandbox's devpts itself")
+    seen = sandbox.python(
+        """
+        import os, resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+        fds, why = [], 0
+        try:
+            while len(fds) < 2000:
+                fds.append(os.posix_openpt(os.O_RDWR) if hasattr(os, 'posix_openpt') else os.open('/dev/ptmx', os.O_RDWR))
+        except OSError as e:
+            why = e.errno
+        say([len(fds), why])
+        """
+    )
+    assert seen[0] <= 512 and seen[1] == errno.ENOSPC, seen
 
 
 # --- processes ------------------------------------------------------------------------------------
