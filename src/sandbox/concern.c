@@ -53,6 +53,8 @@ enum {
 	IS_REPO = 1 << 18,
 	IS_GITLAB = 1 << 19,
 	IS_PI = 1 << 20,
+	IS_BZR = 1 << 21,
+	IS_BZR_BRANCH = 1 << 22,
 	INHERITED = IN_GIT | IN_PACKAGES | IN_DOT_GIT,
 };
 
@@ -68,6 +70,7 @@ static const struct holder {
 	{ ".clinerules", IS_CLINE, true }, { "mise", IS_MISE, true },
 	{ ".pijul", IS_PIJUL, false },	   { ".repo", IS_REPO, false },
 	{ ".gitlab", IS_GITLAB, false },   { ".pi", IS_PI, false },
+	{ ".bzr", IS_BZR, false },
 };
 
 /* And the names; shell patterns. */
@@ -88,6 +91,7 @@ static const struct held {
 	{ IS_CLINE, "hooks" },
 	{ IS_MISE, "config*.toml" },
 	{ IS_DARCS_PREFS, "defaults" },
+	{ IS_BZR_BRANCH, "branch.conf" },
 	{ IS_PIJUL, "config" },
 	{ IS_REPO, "repo" },
 	{ IS_GITLAB, "duo" },
@@ -378,7 +382,8 @@ static bool is_run_by_name(const struct looking *l, const struct kh_walk_entry *
 		return true;
 	/* A folder of another name, which this one stands for. */
 	return S_ISLNK(entry->mode) && (holder_of(entry->name, l->folder->top) ||
-					((mark & IS_DARCS) && is(entry->name, "prefs")));
+					((mark & IS_DARCS) && is(entry->name, "prefs")) ||
+					((mark & IS_BZR) && is(entry->name, "branch")));
 }
 
 static int kind_of(const struct looking *l, const struct kh_walk_entry *entry)
@@ -411,6 +416,7 @@ static unsigned mark_below(const struct looking *l, const struct kh_walk_entry *
 	mark |= holder_of(name, l->folder->top);
 	mark |= l->is_git && is(name, "sl") ? IS_SL : 0;
 	mark |= (l->folder->mark & IS_DARCS) && is(name, "prefs") ? IS_DARCS_PREFS : 0;
+	mark |= (l->folder->mark & IS_BZR) && is(name, "branch") ? IS_BZR_BRANCH : 0;
 	mark |= strcmp(name, ".git") == 0 ? IN_DOT_GIT : 0;
 	/* No other folder that one may be taken for: it exempts. */
 	mark |= strcasecmp(name, "node_modules") == 0 ? IN_PACKAGES : 0;

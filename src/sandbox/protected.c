@@ -93,6 +93,9 @@ const struct kh_protected kh_protected_names[] = {
 	{ ".gclient", false },
 	{ ".fslckout", false },
 	{ "_FOSSIL_", false },
+	{ ".lintstagedrc*", false },
+	{ ".gitlint", false },
+	{ ".czrc", false },
 	{ NULL, false },
 };
 

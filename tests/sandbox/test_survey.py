@@ -171,7 +171,7 @@ def test_what_a_link_into_node_modules_showed_before_is_read_only(host):
     assert host.read("node_modules/app/.claude/settings.json") == "mine\n" and said(done) == []
 
 
-NAMES = [".git/lazygit.yml", ".lazygit.yml", ".repo/repo/main.py", ".pijul/config", ".Renviron", ".irbrc", ".pryrc", ".exrc", ".nvimrc",
+NAMES = [".bzr/branch/branch.conf", "sub/.bzr/branch/branch.conf", ".lintstagedrc", "sub/.lintstagedrc.mjs", "sub/.gitlint", ".czrc", ".git/lazygit.yml", ".lazygit.yml", ".repo/repo/main.py", ".pijul/config", ".Renviron", ".irbrc", ".pryrc", ".exrc", ".nvimrc",
          ".nvim.lua", "prek.toml", ".pre-commit-config.yml", ".amazonq/x", ".kilocode/x", ".trae/x", ".junie/x", ".openhands/x", ".vs/x",
          *("sub/" + name for name in (".codex/x", ".gemini/x", ".opencode/x", ".windsurf/x", ".kiro/x", ".roo/x", ".continue/x", ".qwen/x",
                                       ".cargo/config.toml", "mise.toml", "mise.local.toml", ".mise.toml", ".irbrc", ".exrc")),
@@ -218,7 +218,7 @@ def test_more_repositories_than_can_be_protected_are_refused_with_what_to_do(hos
 # ---- links ----
 
 INNER = [".cargo/config.toml", ".hg/hgrc", "sub/.hg/hgrc", ".config/lefthook.yml", ".config/mise", ".github/hooks", "mise/config.toml",
-         ".sl/config", "sub/_darcs/prefs/defaults", ".clinerules/hooks"]  # fmt: skip
+         ".sl/config", "sub/_darcs/prefs/defaults", ".bzr/branch/branch.conf", ".clinerules/hooks"]  # fmt: skip
 
 
 def test_a_link_in_the_place_of_a_name_that_tools_run_is_set_aside(host):
@@ -227,7 +227,7 @@ def test_a_link_in_the_place_of_a_name_that_tools_run_is_set_aside(host):
     assert not any(os.path.lexists(host.path(name)) for name in INNER)
 
 
-FOLDERS = [".cargo", ".hg", ".github", ".config", ".sl", "sub/.hg", "_darcs", ".clinerules"]
+FOLDERS = [".cargo", ".bzr", ".hg", ".github", ".config", ".sl", "sub/.hg", "_darcs", ".clinerules"]
 
 
 def test_a_link_in_the_place_of_a_folder_with_such_names_is_set_aside(host):
