@@ -18,6 +18,7 @@
 #include <keyhole/base/slice.h>
 
 #include "concern.h"
+#include "name_fold.h"
 #include "protected.h"
 #include "review_internal.h"
 #include "review_reads.h"
@@ -26,8 +27,10 @@ static const char *const bulky[] = { "node_modules", ".venv", "venv", "__pycache
 
 static enum kh_change_bar bar_of(struct kh_slice name)
 {
+	char room[KH_NAME_FOLD_ROOM];
+	kh_auto_free char *text = kh_slice_dup(name);
 	/* On some file systems, .GIT is the same. */
-	if (kh_slice_eq_nocase(name, KH_SLICE(".git")))
+	if (!text || strcmp(kh_name_fold(text, room), ".git") == 0)
 		return KH_BAR_GIT;
 	for (size_t i = 0; i < sizeof(bulky) / sizeof(bulky[0]); i++)
 		if (kh_slice_eq(name, kh_slice_str(bulky[i])))

@@ -1174,3 +1174,13 @@ def test_apply_changes_no_mode_of_a_git_folder_by_its_shape(review):
     assert any(line.startswith("-  lib.git/") for line in review.stat()), review.stat()
     review.apply(check=None)
     assert os.stat(os.path.join(review.work, "lib.git")).st_mode == before
+
+
+def test_apply_takes_no_name_that_a_file_system_may_take_for_gits(review):
+    """On a file system with casefold it would be written into the workspace's own git folder."""
+    review.repository()
+    review.agent("mkdir -p .G\u0130t .g\u200cit/hooks .v\u017fcode; echo x > .g\u200cit/hooks/post-checkout; echo x > .v\u017fcode/tasks.json")
+    shown = review.stat()
+    assert "-  .g\\u{200c}it/: 3 changes [of a git folder: never applied]" in shown and "A  .v\u017fcode/ [protected: applied only where it is named]" in shown, shown
+    review.apply(check=None)
+    assert {".G\u0130t"} == {name for name in os.listdir(review.work) if name.startswith(".") and name != ".git"}
