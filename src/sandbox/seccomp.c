@@ -15,6 +15,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/mman.h>
@@ -31,6 +32,7 @@
 enum { FCHMODAT2 = 452 };
 /* The bit alone, without O_DIRECTORY that O_TMPFILE carries. */
 #define TMPFILE (O_TMPFILE & ~O_DIRECTORY)
+#define N(list) (sizeof(list) / sizeof((list)[0]))
 
 /* No agent needs them; each has had its share of kernel bugs, or needs a capability anyway.
  * Programs that try them know that they may not, and take EPERM for an answer. */
@@ -84,6 +86,37 @@ static bool refuse_families(scmp_filter_ctx ctx, int call)
 				      SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE, 0)) == 0;
 }
 
+/* Asking for any other protocol loads the host's module for it (SCTP, DCCP, L2TP), whatever the
+ * network namespace. Nor is there MPTCP, in whose place Go takes TCP. In rising order. */
+static const unsigned protocols_v4[] = { 0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP };
+static const unsigned protocols_v6[] = { 0, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6 };
+
+/* From `at` to below `end`, in blocks that a mask tells. */
+static bool refuse_protocols_between(scmp_filter_ctx ctx, scmp_datum_t family, unsigned at,
+				     unsigned end)
+{
+	bool ok = true;
+	for (unsigned n; ok && at < end; at += n) {
+		for (n = 1; at % (2 * n) == 0 && at + 2 * n <= end; n *= 2)
+			;
+		ok = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPROTONOSUPPORT), SCMP_SYS(socket), 2,
+				      SCMP_A0(SCMP_CMP_EQ, family, 0),
+				      SCMP_A2(SCMP_CMP_MASKED_EQ, ~(scmp_datum_t)(n - 1), at)) == 0;
+	}
+	return ok;
+}
+
+static bool refuse_protocols(scmp_filter_ctx ctx, scmp_datum_t family, const unsigned *allowed,
+			     size_t n)
+{
+	bool ok = true;
+	for (size_t i = 1; ok && i < n; i++)
+		ok = refuse_protocols_between(ctx, family, allowed[i - 1] + 1, allowed[i]);
+	return ok && seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPROTONOSUPPORT), SCMP_SYS(socket), 2,
+				      SCMP_A0(SCMP_CMP_EQ, family, 0),
+				      SCMP_A2(SCMP_CMP_GT, allowed[n - 1], 0)) == 0;
+}
+
 /*
  * What may be done to a terminal: its modes and its size, which the launcher restores, and
  * questions about it. Every other request of that group (0x54..) is refused, known or not: typing
@@ -115,8 +148,6 @@ static const unsigned char file_requests[] = { 0x01, 0x03, 0x0b };
  * btrfs's: what is in a snapshot that can't be written to can't be set aside. */
 static const unsigned char clone_requests[] = { 0x09, 0x0d, 0x36 };
 static const unsigned char extended_flags[] = { 0x1f }; /* FS_IOC_FSGETXATTR */
-
-#define N(list) (sizeof(list) / sizeof((list)[0]))
 
 /* By their second byte: what is allowed of the group. */
 static const struct group {
@@ -309,6 +340,8 @@ static bool refuse(scmp_filter_ctx ctx)
 {
 	return refuse_all(ctx) && refuse_attributes(ctx) &&
 	       refuse_families(ctx, SCMP_SYS(socket)) &&
+	       refuse_protocols(ctx, AF_INET, protocols_v4, N(protocols_v4)) &&
+	       refuse_protocols(ctx, AF_INET6, protocols_v6, N(protocols_v6)) &&
 	       refuse_families(ctx, SCMP_SYS(socketpair)) && refuse_controls(ctx) &&
 	       refuse_leases_and_whiteouts(ctx) && refuse_set_id(ctx) && refuse_namespaces(ctx) &&
 	       keep_core_limit(ctx) && spare_init(ctx);

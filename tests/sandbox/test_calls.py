@@ -8,6 +8,7 @@ import platform
 import re
 import resource
 import shutil
+import socket
 import struct
 import subprocess
 
@@ -119,6 +120,18 @@ def test_an_argument_hidden_in_the_upper_half_of_a_register_is_seen(filters):
     assert refused.answer(known["prlimit64"], 0, high | 4, 1, 0) == ERRNO
     assert refused.answer(known["prlimit64"], 0, high | 4, 1, 1) == ERRNO | errno.EPERM
     assert refused.answer(known["prlimit64"], 0, 4, 0, 1) == ALLOW
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("root")
+def test_no_socket_loads_a_protocol_of_the_host(filters):
+    """SCTP, DCCP and others are modules with a history, which the kernel loads for whoever asks."""
+    call, refused = names()["socket"], filters[1]
+    for family, known in ((socket.AF_INET, {0, 1, 6, 17}), (socket.AF_INET6, {0, 6, 17, 58})):
+        for protocol in (*range(300), 0xFFFF, 1 << 31, 1 << 32, (1 << 32) + 6, (1 << 64) - 1):
+            for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+                wanted = ALLOW if protocol in known else ERRNO | errno.EPROTONOSUPPORT
+                assert refused.answer(call, family, kind, protocol) == wanted, (family, kind, protocol)
 
 
 # The requests of terminals that change nothing for others, by number (asm-generic/ioctls.h).
