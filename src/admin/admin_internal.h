@@ -108,8 +108,8 @@ void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller call
 void kh_admin_conns_tick(struct kh_admin *admin, uint64_t now_ms);
 /* All places of that kind of caller are taken, and a user wants one: the user who has the most
  * gives one up, if that is somebody else who has more. On the port, whose users nobody knows, the
- * newcomer gets the place of the oldest that has asked nothing. `watching`: of those who watch decisions.
- * Return: false when nobody has. */
+ * newcomer gets the place of the oldest that has asked nothing. `watching`: of those who watch
+ * decisions. Return: false when nobody has. */
 bool kh_admin_conns_make_room(struct kh_admin *admin, enum kh_admin_caller caller, uid_t uid,
 			      bool watching);
 /* The keeper has answered. */

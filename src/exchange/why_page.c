@@ -72,6 +72,7 @@ static bool judge_address(const struct kh_exchange *x, struct verdict *v)
 	char text[KH_SOCKADDR_TEXT_BYTES];
 	struct kh_sockaddr addr;
 	struct kh_host as_host;
+	uint64_t steps = 0;
 	size_t n;
 
 	v->unresolved = !pin && !kh_guard_known(host, v->question->authority.port, &addr);
@@ -88,7 +89,7 @@ static bool judge_address(const struct kh_exchange *x, struct verdict *v)
 				  class_name);
 	if (host->kind == KH_HOST_NAME && kh_host_of_sockaddr(&as_host, &addr) &&
 	    kh_policy_denies_address(x->gen->policy, x->tenant, x->narrowing, &v->question->view,
-				     false, &v->outcome.decision, &as_host, &there)) {
+				     false, &v->outcome.decision, &as_host, &steps, &there)) {
 		(void)kh_request_say_denied(&there, &v->refused);
 		return kh_err_wrap(&v->refused, "%s", text);
 	}
