@@ -216,6 +216,9 @@ static char *socket_of(const char *path, char **sandboxes)
 {
 	struct kh_diagnostics diags = { 0 };
 	struct kh_config *config = kh_config_load(path, NULL, &diags);
+	/* The daemon has read its configuration already, and judges a changed one itself. */
+	if (!config)
+		config = kh_config_load_admin(path);
 	char *socket = config && config->admin.unix_path ? strdup(config->admin.unix_path) : NULL;
 	*sandboxes = socket ? strdup(config->admin.sandboxes) : NULL;
 	if (socket && !*sandboxes) {

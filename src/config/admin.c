@@ -190,6 +190,18 @@ void kh_config_check_admin(struct kh_reader *reader)
 					   "admin.metrics: \"%s\" is a listener's", name + 4);
 }
 
+void kh_config_read_admin_places(struct kh_reader *reader, const struct kh_yaml_node *admin)
+{
+	static const char *const rows[] = { "admin.unix", "admin.sandboxes" };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct kh_yaml_node *node = kh_node_get(admin, rows[i] + strlen("admin."));
+		if (node)
+			kh_walk_option(reader, rows[i], KH_IN_FILE, node, reader->config);
+	}
+	if (reader->config->admin.unix_path)
+		settle_sandboxes(reader);
+}
+
 const struct kh_listener_config *kh_config_acceptor(const struct kh_config *config, size_t index)
 {
 	return index < config->n_listeners ? &config->listeners[index]

@@ -225,6 +225,32 @@ struct kh_config *kh_config_load(const char *path, const char *preset_dir,
 	return config;
 }
 
+struct kh_config *kh_config_load_admin(const char *path)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf text;
+	struct kh_diagnostics diags = { 0 };
+	kh_auto_free char *folder = folder_of(path);
+	struct kh_config *config = kh_config_new();
+	struct kh_reader reader = {
+		.config = config, .diags = &diags, .options = &kh_options, .folder = folder
+	};
+	kh_buf_init(&text, KH_LIMIT_CONFIG_BYTES);
+	if (config && folder && kh_file_read(path, &text, NULL)) {
+		struct kh_yaml_tree tree;
+		/* What stands before a mistake of YAML is in the tree all the same. */
+		(void)kh_tree_parse(&tree, kh_buf_view(&text), &reader);
+		const struct kh_yaml_node *admin = child(tree.root, "admin");
+		if (admin && admin->kind == KH_NODE_MAP)
+			kh_config_read_admin_places(&reader, admin);
+		kh_tree_free(&tree);
+	}
+	kh_diagnostics_fini(&diags);
+	if (config && config->admin.unix_path && config->admin.sandboxes)
+		return config;
+	kh_config_free(config);
+	return NULL;
+}
+
 /* A reader for what is added to a configuration that stands already. */
 static struct kh_reader reader_of(struct kh_config *config, const char *preset_dir,
 				  struct kh_diagnostics *diags)

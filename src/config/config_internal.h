@@ -256,6 +256,8 @@ kh_option_reader kh_config_read_admin_user;
 kh_option_reader kh_config_read_admin_tenants;
 /* Makes the acceptors of what was read. */
 void kh_config_check_admin(struct kh_reader *reader);
+/* Where the socket is, and the sandboxes, and no more; `admin` is a map. */
+void kh_config_read_admin_places(struct kh_reader *reader, const struct kh_yaml_node *admin);
 void *kh_listener_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
 void kh_listener_done(struct kh_reader *, void *parent, void *item, const struct kh_yaml_node *);
 void *kh_config_tenant_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);

@@ -194,8 +194,27 @@ def test_ctl_called_wrongly_says_how(args, says):
     assert says in done.stderr
 
 
+@pytest.mark.parametrize("fault", ["key", "value", "syntax"])
+def test_ctl_asks_the_daemon_whose_file_has_an_error(daemon, fault):
+    one = daemon(admin())
+    one.config.update({"key": {"surprise": 1}, "value": {"version": 2}, "syntax": {}}[fault])
+    one.write(one.config)
+    if fault == "syntax":
+        with open(one.config_path, "a", encoding="utf-8") as file:
+            file.write("\n a: [ b: c\n")
+    by_file = [KEYHOLE, "ctl", "-c", one.config_path]
+    done = subprocess.run([*by_file, "status"], capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 0 and "serving" in done.stdout and done.stderr == ""
+    done = subprocess.run([*by_file, "reload"], capture_output=True, text=True, timeout=20, check=False)
+    check = subprocess.run([KEYHOLE, "check", "-c", one.config_path], capture_output=True,
+                           text=True, timeout=20, check=False)  # fmt: skip
+    assert check.returncode == 1 and check.stderr
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == check.stderr + "keyhole: ctl: nothing changes, the configuration in force stays\n"
+
+
 def test_a_reload_by_a_faulty_file_says_that_the_socket_is_not_known(tmp_path):
-    (tmp_path / "k.yaml").write_text("version: 1\nadmin: { unix: s }\nnonsense: 1\n")
+    (tmp_path / "k.yaml").write_text("version: 1\nadmin: { unix: [ s ] }\nnonsense: 1\n")
     done = subprocess.run([KEYHOLE, "ctl", "-c", "k.yaml", "reload"], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 1 and "k.yaml:3:1: error: " in done.stderr
     assert "the admin socket is not known, since k.yaml is no sound configuration" in done.stderr

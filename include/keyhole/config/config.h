@@ -503,6 +503,12 @@ struct kh_config *kh_config_load(const char *path, const char *preset_dir,
 struct kh_config *kh_config_parse(const char *name, struct kh_slice yaml, const char *folder,
 				  const char *preset_dir, struct kh_diagnostics *diags);
 /*
+ * Only where the daemon of a file is asked, whatever else is wrong with the file: of the
+ * configuration that is returned, `admin.unix_path` and `admin.sandboxes` alone are read.
+ * Return: NULL where `admin.unix` can't be read.
+ */
+struct kh_config *kh_config_load_admin(const char *path);
+/*
  * What `keyhole run --use a,b` means without a file: one tenant "default" whose rules are those
  * presets.
  */
