@@ -279,6 +279,38 @@ static const struct kh_yaml_node *first_of(const struct kh_rule_draft *draft, un
 	return NULL;
 }
 
+static bool is_kind(const char *word)
+{
+	return strcmp(word, "allow") == 0 || strcmp(word, "deny") == 0 || strcmp(word, "use") == 0;
+}
+
+/* Has a key been reported already as a mistyped allow, deny or use? */
+static bool is_mistyped(const struct kh_yaml_node *rule)
+{
+	for (const struct kh_yaml_node *child = rule->first; child; child = child->next) {
+		struct kh_nearest nearest;
+		kh_nearest_init(&nearest, child->key->text);
+#define OFFER(name, ...) kh_nearest_offer(&nearest, #name);
+		KH_RULE_KEYS(OFFER)
+#undef OFFER
+		if (nearest.best && is_kind(nearest.best))
+			return true;
+	}
+	return false;
+}
+
+/* Neither allow nor deny, or both. */
+static void complain_of_kind(struct kh_reader *reader, const struct kh_rule_draft *draft,
+			     const struct kh_yaml_node *node)
+{
+	if (draft->allow)
+		kh_reader_error(reader, node,
+				"rules[]: exactly one of allow, deny, use; this rule has allow and "
+				"deny");
+	else if (!is_mistyped(node))
+		kh_reader_error(reader, node, "rules[]: expected one of allow, deny, use");
+}
+
 void kh_rule_done(struct kh_reader *reader, void *parent, void *item,
 		  const struct kh_yaml_node *node)
 {
@@ -290,7 +322,7 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item,
 	}
 	const struct kh_yaml_node *text = draft.allow ? draft.allow : draft.deny;
 	if (!text || (draft.allow && draft.deny)) {
-		kh_reader_error(reader, node, "rules[]: expected one of allow, deny, use");
+		complain_of_kind(reader, &draft, node);
 		return;
 	}
 	if (text->kind != KH_NODE_SCALAR || kh_node_is_empty(text)) {
