@@ -4,6 +4,8 @@
  * A binding narrows; a rule that reaches beyond it is a mistake and said where the rule stands. The
  * worker asks again, of each request (credential/binding.c).
  */
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,6 +258,40 @@ bool kh_binding_covers(const struct kh_credential_config *credential, const stru
 	       covers_path(credential, rule) && covers_methods(credential, rule);
 }
 
+enum { HOST_TEXT_BYTES = KH_HOST_MAX_BYTES + 3 };
+
+/* As `hosts` takes it; "" for a range of more than one address, which it does not take. */
+static void put_host(const struct kh_rule_host *host, char out[HOST_TEXT_BYTES])
+{
+	bool v4 = host->match == KH_MATCH_RANGE && host->range.family == 4;
+	char text[INET6_ADDRSTRLEN];
+	out[0] = '\0';
+	if (host->match == KH_MATCH_EXACT || host->match == KH_MATCH_SUFFIX)
+		(void)snprintf(out, HOST_TEXT_BYTES, "%s%s",
+			       host->match == KH_MATCH_SUFFIX ? "*." : "", host->name);
+	else if (host->match == KH_MATCH_RANGE && host->range.prefix_bits == (v4 ? 32 : 128) &&
+		 inet_ntop(v4 ? AF_INET : AF_INET6, host->range.addr, text, sizeof(text)))
+		(void)snprintf(out, HOST_TEXT_BYTES, v4 ? "%s" : "[%s]", text);
+}
+
+static void complain_of_host(struct kh_reader *reader, const struct kh_rule *rule, const char *name)
+{
+	char host[HOST_TEXT_BYTES];
+	put_host(&rule->host, host);
+	if (rule->host.match == KH_MATCH_ANY)
+		say(reader, rule->where,
+		    "a rule for any host (\"**\") can't carry a credential: name the hosts");
+	else if (!host[0])
+		say(reader, rule->where,
+		    "a rule for a range can't carry a credential: name the hosts");
+	else
+		say(reader, rule->where,
+		    "credential \"%s\" may not go to %s, which this rule allows: its own `hosts` "
+		    "bind it (add %s%s%s to credentials.%s.hosts)",
+		    name, host, strpbrk(host, "*[") ? "\"" : "", host,
+		    strpbrk(host, "*[") ? "\"" : "", name);
+}
+
 static void check_binding(struct kh_reader *reader, const struct kh_rule *rule,
 			  const struct kh_credential_config *credential)
 {
@@ -272,14 +308,8 @@ static void check_binding(struct kh_reader *reader, const struct kh_rule *rule,
 			    name);
 	if (credential->n_hosts == 0)
 		return; /* an error of the credential, which was said */
-	if (!covers_host(credential, rule) && rule->host.match == KH_MATCH_ANY)
-		say(reader, rule->where,
-		    "a rule for any host (\"**\") can't carry a credential: name the hosts");
-	else if (!covers_host(credential, rule))
-		say(reader, rule->where,
-		    "credential \"%s\" may not go to the hosts of this rule: its own `hosts` bind "
-		    "it",
-		    name);
+	if (!covers_host(credential, rule))
+		complain_of_host(reader, rule, name);
 	if (!covers_path(credential, rule))
 		say(reader, rule->where,
 		    "credential \"%s\" may not go to all paths of this rule: its own `paths` bind "

@@ -133,7 +133,9 @@ static void a_credential_of_the_file_stands_in_for_the_presets(void **state)
 		      "tenants: { t: { rules: [ { use: anthropic } ] } }\n",
 		      &diags));
 	assert_non_null(strstr(exec_output(&diags), "anthropic.yaml:"));
-	assert_non_null(strstr(exec_output(&diags), "may not go to the hosts of this rule"));
+	assert_non_null(strstr(exec_output(&diags), "may not go to api.anthropic.com"));
+	assert_non_null(strstr(exec_output(&diags), "(add api.anthropic.com to "
+						    "credentials.anthropic-api-key.hosts)"));
 	kh_diagnostics_fini(&diags);
 }
 

@@ -131,10 +131,13 @@ static void a_credential_never_goes_beyond_its_hosts(void **state)
 		const char *rule;
 		const char *why;
 	} cases[] = {
-		{ "https://b.example", "may not go to the hosts" },
-		{ "https://*.a.example", "may not go to the hosts" },
-		{ "https://w.example", "may not go to the hosts" },
-		{ "https://10.0.0.1", "may not go to the hosts" },
+		{ "https://b.example", "may not go to b.example, which this rule allows: its own "
+				       "`hosts` bind it (add b.example to credentials.c.hosts)" },
+		{ "https://*.a.example", "(add \"*.a.example\" to credentials.c.hosts)" },
+		{ "https://w.example", "(add w.example to credentials.c.hosts)" },
+		{ "https://10.0.0.1", "(add 10.0.0.1 to credentials.c.hosts)" },
+		{ "https://[fd00::1]", "(add \"[fd00::1]\" to credentials.c.hosts)" },
+		{ "https://[10.0.0.0/24]", "a rule for a range can't carry a credential" },
 		{ "https://**", "any host" },
 		{ "http://a.example", "over plain http" },
 		{ "http://x.w.example:443", "over plain http" },
