@@ -57,7 +57,7 @@ static bool show_sandboxes(const json_t *answer)
 	return true;
 }
 
-/* Lines of the daemon's, each as `check` would have it. */
+/* Lines of the daemon's: as `check` would have them, or an error of the daemon itself. */
 static void put_lines(FILE *out, const char *text)
 {
 	kh_auto_free char *copy = strdup(text);
@@ -66,7 +66,10 @@ static void put_lines(FILE *out, const char *text)
 		if (end)
 			*end = '\0';
 		kh_esc_clean(line);
-		fprintf(out, "%s\n", line);
+		if (out == stdout || strstr(line, ": error: ") || strstr(line, ": warning: "))
+			fprintf(out, "%s\n", line);
+		else
+			kh_cli_complain("ctl: %s", line);
 	}
 }
 

@@ -46,8 +46,9 @@ static bool check_fixed(const struct kh_config *now, const struct kh_config *nex
 		what = "upstream.ca_file or upstream.system_roots";
 	else if (now->threads != next->threads || !same_text(now->worker_user, next->worker_user))
 		what = "worker";
-	return !what || kh_err_set(err, KH_ERR_CONFIG,
-				   "%s can't change while it runs (restart for that)", what);
+	return !what ||
+	       kh_err_set(err, KH_ERR_CONFIG,
+			  "%s can't change while the daemon runs (restart it for that)", what);
 }
 
 /* All that the next configuration needs, opened beside what there is. */

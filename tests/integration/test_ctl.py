@@ -104,7 +104,10 @@ def test_what_a_running_daemon_can_not_change_is_an_answer_too(daemon):
     one = daemon(admin())
     one.config["audit"]["file"] = "elsewhere.jsonl"
     one.write(one.config)
-    assert "audit.file or audit.durability can't change while it runs" in ctl(one, "reload", expected=1).stderr
+    assert ctl(one, "reload", expected=1).stderr.splitlines() == [
+        "keyhole: ctl: audit.file or audit.durability can't change while the daemon runs (restart it for that)",
+        "keyhole: ctl: nothing changes, the configuration in force stays",
+    ]
 
 
 def test_admin_comes_changes_and_goes_with_a_reload(daemon):
