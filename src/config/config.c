@@ -201,6 +201,16 @@ static void note_hash(struct kh_config *config, struct kh_slice text)
 	kh_hex_encode(hash, sizeof(hash), config->sha256);
 }
 
+/* An error of reading begins with the file's name, and so does the line that a diagnostic becomes.
+ */
+static const char *without_name(const char *text, const char *path)
+{
+	const char *name = kh_esc_str(path);
+	size_t len = strlen(name);
+	return strncmp(text, name, len) == 0 && strncmp(text + len, ": ", 2) == 0 ? text + len + 2
+										  : text;
+}
+
 struct kh_config *kh_config_load(const char *path, const char *preset_dir,
 				 struct kh_diagnostics *diags)
 {
@@ -216,7 +226,8 @@ struct kh_config *kh_config_load(const char *path, const char *preset_dir,
 	} else {
 		struct kh_where nowhere = { 0 };
 		kh_diagnostics_add(diags, false, nowhere, "%s",
-				   err.code ? err.text : "its folder can't be read");
+				   err.code ? without_name(err.text, path)
+					    : "its folder can't be read");
 		char **slot = kh_list_add(&diags->files, &diags->n_files, sizeof(*slot));
 		if (slot)
 			*slot = kh_slice_dup(kh_slice_str(path));

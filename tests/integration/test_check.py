@@ -662,6 +662,18 @@ def test_a_listeners_folder_that_holds_more_is_warned_about(tmp_path):
     assert len(errors.splitlines()) == 1
 
 
+@pytest.mark.parametrize("command", [["check"], ["explain", "GET", "https://a.example"], ["ctl", "status"], ["ca", "show"]])
+def test_a_file_that_is_missing_is_named_once(tmp_path, command):
+    (tmp_path / "m").mkdir()
+    verb = command[:2] if command[0] == "ca" else command[:1]
+    done = subprocess.run([KEYHOLE, *verb, "-c", "m/none.yaml", *command[len(verb):]], cwd=tmp_path, capture_output=True, text=True,
+                          timeout=20, check=False)  # fmt: skip
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[0] == "m/none.yaml: error: No such file or directory"
+    done = subprocess.run([KEYHOLE, "check", "-c", "m"], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+    assert done.stderr == "m: error: Is a directory\n"
+
+
 def test_presets_are_found_by_the_environment_and_their_mistakes_have_a_place(tmp_path):
     presets = tmp_path / "presets"
     presets.mkdir()
