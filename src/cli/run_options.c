@@ -259,19 +259,30 @@ static void warn_of_link(const char *option, const char *path, const char *real)
 static bool resolve(const char *option, const char *path, char **out)
 {
 	free(*out);
-	*out = *path ? realpath(path, NULL) : NULL;
+	*out = realpath(path, NULL);
 	if (!*out)
-		kh_cli_complain("%s %s: %s", option, kh_esc_str(path),
-				strerror(*path ? errno : ENOENT));
+		kh_cli_complain("%s %s: %s", option, kh_esc_str(path), strerror(errno));
 	else
 		warn_of_link(option, path, *out);
 	return *out != NULL;
+}
+
+/* "--" and other options, which getopt takes for the value that is missing before them. */
+static bool is_value(const char *option, const char *what, const char *path)
+{
+	if (*path && (strncmp(path, "--", 2) != 0 || access(path, F_OK) == 0))
+		return true;
+	kh_cli_complain("run: %s needs a %s%s%s%s", option, what, *path ? ", got \"" : "",
+			kh_esc_str(path), *path ? "\"" : "");
+	return false;
 }
 
 static bool set_workspace(struct kh_run_options *out, const char *text)
 {
 	struct kh_slice s = kh_slice_str(text);
 	const char *colon = strrchr(text, ':');
+	if (!is_value("--workspace", "folder", colon == text ? "" : text))
+		return false;
 	out->workspace_read_only = kh_slice_has_suffix(s, KH_SLICE(":ro"));
 	if (out->workspace_read_only)
 		s.len -= 3;
@@ -297,7 +308,9 @@ static bool set_workspace(struct kh_run_options *out, const char *text)
 static bool set_home(struct kh_run_options *out, const char *path)
 {
 	struct kh_err err = KH_ERR_INIT;
-	if (access(path, F_OK) != 0 && *path && !kh_file_mkdirs(path, 0700, &err)) {
+	if (!is_value("--home", "folder", path))
+		return false;
+	if (access(path, F_OK) != 0 && !kh_file_mkdirs(path, 0700, &err)) {
 		kh_cli_complain("--home %s: %s", kh_esc_str(path), err.text);
 		return false;
 	}
@@ -307,7 +320,7 @@ static bool set_home(struct kh_run_options *out, const char *path)
 static bool add_read_only(struct kh_run_options *out, const char *path)
 {
 	char *resolved = NULL;
-	return resolve("--ro", path, &resolved) &&
+	return is_value("--ro", "path", path) && resolve("--ro", path, &resolved) &&
 	       add(&out->read_only, &out->n_read_only, resolved);
 }
 
