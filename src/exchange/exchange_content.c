@@ -45,8 +45,8 @@ static void hold(struct kh_exchange *x, struct kh_slice piece)
 		kh_exchange_settle(x);
 }
 
-static bool is_within_max_body(const struct kh_exchange *x, struct kh_slice piece,
-			       struct kh_err *err)
+bool kh_exchange_is_within_max_body(const struct kh_exchange *x, struct kh_slice piece,
+				    struct kh_err *err)
 {
 	const struct kh_rule *rule = too_large_for(x, piece);
 
@@ -62,7 +62,7 @@ static bool forward(struct kh_exchange *x, struct kh_slice piece)
 	struct kh_err err = KH_ERR_INIT;
 
 	/* What is signed in chunks was asked about before it was. */
-	if (!kh_signing_has_chunks(x) && !is_within_max_body(x, piece, &err)) {
+	if (!kh_signing_has_chunks(x) && !kh_exchange_is_within_max_body(x, piece, &err)) {
 		kh_exchange_fail(x, &err);
 		return false;
 	}
@@ -115,7 +115,7 @@ static void take(struct kh_exchange *x, struct kh_slice piece)
 			kh_exchange_fail(x, &err);
 		return;
 	}
-	if (!is_within_max_body(x, piece, &err) || !kh_signing_take_content(x, piece, &err))
+	if (!kh_signing_take_content(x, piece, &err))
 		kh_exchange_fail(x, &err);
 	else
 		(void)kh_exchange_send_held(x);

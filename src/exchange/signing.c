@@ -321,6 +321,9 @@ bool kh_signing_take_content(struct kh_exchange *x, struct kh_slice piece, struc
 
 	if (!x->content.data && !kh_buf_set_cap(&x->content, most))
 		return kh_err_set(err, KH_ERR_INTERNAL, "content without memory has a length");
+	/* Also of what was held before a reload. */
+	if (!kh_exchange_is_within_max_body(x, piece, err))
+		return false;
 	x->content_bytes += piece.len;
 	return kh_chunk_signer_feed(x->signing->chunks, piece, &x->content, err);
 }
