@@ -64,10 +64,11 @@ const char *kh_err_reason(enum kh_err_code code)
 	return row(code)->reason;
 }
 
-/* A text under construction: what does not fit is cut. */
+/* A text under construction: what does not fit is cut, and the cut is marked. */
 struct text {
 	char bytes[KH_ERR_TEXT_BYTES];
 	size_t len;
+	bool cut;
 };
 
 static void add_text(struct text *text, const char *fmt, va_list args)
@@ -81,6 +82,7 @@ static void add_text(struct text *text, const char *fmt, va_list args)
 		text->bytes[text->len] = 0;
 	else
 		text->len += (size_t)need < room ? (size_t)need : room - 1;
+	text->cut = text->cut || (need >= 0 && (size_t)need >= room);
 }
 
 static void add_str(struct text *text, const char *str)
@@ -90,6 +92,7 @@ static void add_str(struct text *text, const char *str)
 	memcpy(text->bytes + text->len, str, len);
 	text->len += len;
 	text->bytes[text->len] = 0;
+	text->cut = text->cut || str[len];
 }
 
 /* Through a copy, since an argument may point into the old text. */
@@ -97,6 +100,8 @@ static void finish(struct kh_err *err, const struct text *text)
 {
 	memcpy(err->text, text->bytes, text->len + 1);
 	kh_esc_clean(err->text);
+	if (text->cut)
+		kh_esc_mark_cut(err->text);
 }
 
 static void finish_anew(struct kh_err *err, enum kh_err_code code, int sys, const struct text *text)
@@ -113,6 +118,7 @@ bool kh_err_set(struct kh_err *err, enum kh_err_code code, const char *fmt, ...)
 		return false;
 	struct text text;
 	text.len = 0;
+	text.cut = false;
 	va_list args;
 	va_start(args, fmt);
 	add_text(&text, fmt, args);
@@ -128,6 +134,7 @@ bool kh_err_sys(struct kh_err *err, enum kh_err_code code, int sys, const char *
 	int saved = errno;
 	struct text text;
 	text.len = 0;
+	text.cut = false;
 	va_list args;
 	va_start(args, fmt);
 	add_text(&text, fmt, args);
@@ -145,6 +152,7 @@ bool kh_err_wrap(struct kh_err *err, const char *fmt, ...)
 		return false;
 	struct text text;
 	text.len = 0;
+	text.cut = false;
 	va_list args;
 	va_start(args, fmt);
 	add_text(&text, fmt, args);

@@ -132,6 +132,28 @@ void kh_esc_clean(char *text)
 	}
 }
 
+/* Does an escape that begins before `at` end after it? A backslash before it is taken for one. */
+static size_t escape_start(const char *text, size_t at)
+{
+	if (at >= 1 && text[at - 1] == '\\')
+		return at - 1;
+	for (size_t back = 2; back <= 3 && back <= at; back++)
+		if (text[at - back] == '\\' && text[at - back + 1] == 'x')
+			return at - back;
+	return at;
+}
+
+void kh_esc_mark_cut(char *text)
+{
+	size_t len = strlen(text);
+	if (len < MARK_BYTES)
+		return;
+	size_t at = len - MARK_BYTES;
+	while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80)
+		at--;
+	memcpy(text + escape_start(text, at), mark, sizeof(mark));
+}
+
 static bool is_plain(unsigned char c)
 {
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';

@@ -185,7 +185,8 @@ void kh_log(enum kh_log_level level, const char *fmt, ...)
 	line[len] = 0;
 	kh_esc_clean(line);
 	if (cut)
-		memcpy(line + len - 3, "...", 3);
+		kh_esc_mark_cut(line);
+	len = strlen(line);
 	line[len++] = '\n'; /* over the NUL: there is always that place */
 	kh_log_line(line, len);
 	errno = saved;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <keyhole/base/escape.h>
 #include <keyhole/base/log.h>
 #include <keyhole/base/slice.h>
 
@@ -19,8 +20,10 @@ void kh_cli_complain(const char *fmt, ...)
 	if (n < 0)
 		return;
 	used += (size_t)n;
-	if (used > sizeof(line) - 2)
-		used = sizeof(line) - 2;
+	if (used > sizeof(line) - 2) {
+		kh_esc_mark_cut(line);
+		used = strlen(line);
+	}
 	line[used++] = '\n';
 	/* Where standard error is shut there is nobody left to tell. */
 	kh_log_line(line, used);

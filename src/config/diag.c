@@ -12,6 +12,15 @@
 /* A file of nothing but mistakes: enough is enough. */
 enum { MOST_DIAGNOSTICS = 200, TEXT_BYTES = 768 };
 
+static void put_text(char text[TEXT_BYTES], const char *fmt, va_list args)
+	__attribute__((format(printf, 2, 0)));
+
+static void put_text(char text[TEXT_BYTES], const char *fmt, va_list args)
+{
+	if (vsnprintf(text, TEXT_BYTES, fmt, args) >= TEXT_BYTES)
+		kh_esc_mark_cut(text);
+}
+
 void kh_diagnostics_add(struct kh_diagnostics *d, bool warning, struct kh_where where,
 			const char *fmt, ...)
 {
@@ -25,7 +34,7 @@ void kh_diagnostics_add(struct kh_diagnostics *d, bool warning, struct kh_where 
 	} else {
 		va_list args;
 		va_start(args, fmt);
-		(void)vsnprintf(text, sizeof(text), fmt, args);
+		put_text(text, fmt, args);
 		va_end(args);
 	}
 	/* A preset with a mistake may be used by a thousand tenants. */
@@ -110,7 +119,7 @@ void kh_reader_say(struct kh_reader *reader, bool warning, const struct kh_yaml_
 	struct kh_buf named kh_cleanup(kh_buf_fini);
 	va_list args;
 	va_start(args, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, args);
+	put_text(text, fmt, args);
 	va_end(args);
 	kh_buf_init(&named, 2u * TEXT_BYTES);
 	const char *shown = put_named(reader, text, &named) ? kh_buf_cstr(&named) : NULL;

@@ -54,12 +54,20 @@ static void a_long_text_is_cut_and_terminated(void **state)
 	big[100000] = 0;
 	kh_err_set(&err, KH_ERR_CONFIG, "%s", big);
 	assert_int_equal(strlen(err.text), KH_ERR_TEXT_BYTES - 1);
+	assert_string_equal(err.text + KH_ERR_TEXT_BYTES - 6, "aa...");
 	for (int i = 0; i < 1000; i++)
 		kh_err_wrap(&err, "%d", i);
 	assert_int_equal(strlen(err.text), KH_ERR_TEXT_BYTES - 1);
 	assert_memory_equal(err.text, "999: 998: ", 10);
+	assert_string_equal(err.text + KH_ERR_TEXT_BYTES - 4, "...");
 	kh_err_sys(&err, KH_ERR_SYSTEM, EIO, "%s", big);
 	assert_int_equal(strlen(err.text), KH_ERR_TEXT_BYTES - 1);
+	assert_string_equal(err.text + KH_ERR_TEXT_BYTES - 6, "aa...");
+	/* What just fits is whole. */
+	big[KH_ERR_TEXT_BYTES - 1] = 0;
+	kh_err_set(&err, KH_ERR_CONFIG, "%s", big);
+	assert_string_equal(err.text, big);
+	big[KH_ERR_TEXT_BYTES - 1] = 'a';
 	kh_err_wrap(&err, "%s", big);
 	assert_int_equal(strlen(err.text), KH_ERR_TEXT_BYTES - 1);
 	free(big);
@@ -78,7 +86,7 @@ static void a_text_is_one_line_without_controls(void **state)
 	memset(text, 'x', sizeof(text));
 	memcpy(text + KH_ERR_TEXT_BYTES - 3, "\xe2\x82\xac", 4);
 	kh_err_set(&err, KH_ERR_CONFIG, "%s", text);
-	assert_string_equal(err.text + KH_ERR_TEXT_BYTES - 4, "x??");
+	assert_string_equal(err.text + KH_ERR_TEXT_BYTES - 6, "xx...");
 }
 
 static void the_three_names_of_a_code_come_from_one_row(void **state)

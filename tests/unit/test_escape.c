@@ -45,6 +45,33 @@ static void output_is_bounded_and_no_escape_is_cut(void **state)
 	}
 }
 
+static void a_cut_is_marked_and_leaves_nothing_half(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *want;
+	} cases[] = {
+		{ "", "" },
+		{ "ab", "ab" },
+		{ "abc", "..." },
+		{ "a line that goes", "a line that g..." },
+		{ "abc\xe2\x82\xac", "abc..." },
+		{ "abc\xe2\x82\xac..", "abc..." },
+		{ "ab\\x1babc", "ab\\x1b..." },
+		{ "ab\\x1bab", "ab..." },
+		{ "ab\\x1ba", "ab..." },
+		{ "ab\\x1b", "ab..." },
+		{ "ab\\\"cde", "ab\\\"..." },
+		{ "ab\\\"cd", "ab..." },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[64];
+		(void)snprintf(text, sizeof(text), "%s", cases[i].text);
+		kh_esc_mark_cut(text);
+		assert_string_equal(text, cases[i].want);
+	}
+}
+
 static void eight_results_live_at_a_time(void **state)
 {
 	(void)state;
@@ -171,6 +198,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_byte_is_shown_as_printable_ascii),
 		cmocka_unit_test(output_is_bounded_and_no_escape_is_cut),
+		cmocka_unit_test(a_cut_is_marked_and_leaves_nothing_half),
 		cmocka_unit_test(eight_results_live_at_a_time),
 		cmocka_unit_test(json_strings_are_json),
 		cmocka_unit_test(what_is_not_utf8_becomes_the_replacement),

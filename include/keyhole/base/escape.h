@@ -16,6 +16,9 @@ const char *kh_esc_str(const char *str);
 /* The last check of a finished line of our own, in place: what kh_utf8_is_unseen and bytes that are
  * not UTF-8 become '?'. */
 void kh_esc_clean(char *text);
+/* The end of a text that found no room for its rest becomes "...": no half of a character or of an
+ * escape is before it. Shorter than that, it stays. */
+void kh_esc_mark_cut(char *text);
 
 /*
  * Appends `s` as a JSON string with its quotes. Valid UTF-8 stays as it is, but for quote,
