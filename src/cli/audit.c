@@ -1,6 +1,7 @@
 /* audit.c - `keyhole audit`: is the journal whole, and what does it say */
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +24,16 @@ enum { EXIT_BROKEN = KH_EXIT_FAILED, EXIT_UNREADABLE = 2 };
 static int help(FILE *out)
 {
 	fputs("usage: keyhole audit verify [--json] FILE…\n"
-	      "       keyhole audit show [--denied] [--json] FILE…\n\n"
+	      "       keyhole audit show [--denied] [--tenant NAME] [--sandbox ID] [--json] "
+	      "FILE…\n\n"
 	      "  verify    check every line of a journal and the chain of hashes\n"
 	      "            (also in the earlier segments, which handovers left as FILE.N)\n"
 	      "  show      one line per exchange, for people\n\n"
-	      "      --json    print one JSON object per line\n"
-	      "      --denied  show: only refused requests\n"
-	      "  -h, --help    show this\n\n"
+	      "      --json          print one JSON object per line\n"
+	      "      --denied        show: only refused requests\n"
+	      "      --tenant NAME   show: only this tenant's requests\n"
+	      "      --sandbox ID    show: only this sandbox's requests\n"
+	      "  -h, --help          show this\n\n"
 	      "FILE - is standard input. Exit status of verify: 0 if the journal is intact,\n"
 	      "1 if it was changed or is cut off, 2 if it can't be read.\n"
 	      "The manual: keyhole-audit(1).\n",
@@ -273,13 +277,45 @@ static int verify_chain(const char *name, bool json)
 	return worst;
 }
 
+/* `argv` begins at the verb. Return: -1 to go on, else an exit status. */
+static int take_options(int argc, char **argv, bool verify, struct kh_audit_show_options *out)
+{
+	static char names[2][16] = { "audit show", "audit verify" };
+	enum { OPT_JSON = 256, OPT_DENIED, OPT_TENANT, OPT_SANDBOX };
+	static const struct option table[] = { { "json", no_argument, NULL, OPT_JSON },
+					       { "help", no_argument, NULL, 'h' },
+					       { "denied", no_argument, NULL, OPT_DENIED },
+					       { "tenant", required_argument, NULL, OPT_TENANT },
+					       { "sandbox", required_argument, NULL, OPT_SANDBOX },
+					       { NULL, 0, NULL, 0 } };
+	static const struct option of_verify[] = { { "json", no_argument, NULL, OPT_JSON },
+						   { "help", no_argument, NULL, 'h' },
+						   { NULL, 0, NULL, 0 } };
+
+	argv[0] = names[verify]; /* for the messages */
+	for (int opt; (opt = kh_cli_option(argc, argv, "h", verify ? of_verify : table)) != -1;) {
+		if (opt == 'h')
+			return help(stdout);
+		if (opt == OPT_JSON)
+			out->json = true;
+		else if (opt == OPT_DENIED)
+			out->denied = true;
+		else if (opt == OPT_TENANT)
+			out->tenant = optarg;
+		else if (opt == OPT_SANDBOX)
+			out->sandbox = optarg;
+		else
+			return KH_EXIT_USAGE; /* it was said why */
+	}
+	return -1;
+}
+
 int kh_cli_audit(int argc, char **argv)
 {
 	struct kh_audit_show_options options = { .json = false };
 	const char *verb = argc > 1 ? argv[1] : "";
-	bool verify = strcmp(verb, "verify") == 0, no_more = false;
-	static const char *const known[] = { "json", "help", "denied" };
-	int n = 0, worst = 0;
+	bool verify = strcmp(verb, "verify") == 0;
+	int worst = 0;
 
 	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)
 		return help(stdout);
@@ -291,32 +327,19 @@ int kh_cli_audit(int argc, char **argv)
 				near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 		return KH_EXIT_USAGE;
 	}
-	/* Options are taken out; files stay, in their order. */
-	for (int i = 2; i < argc; i++) {
-		if (no_more || argv[i][0] != '-' || !argv[i][1])
-			argv[n++] = argv[i];
-		else if (strcmp(argv[i], "--") == 0)
-			no_more = true;
-		else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-			return help(stdout);
-		else if (strcmp(argv[i], "--json") == 0)
-			options.json = true;
-		else if (strcmp(argv[i], "--denied") == 0 && !verify)
-			options.denied = true;
-		else {
-			kh_cli_unknown_option(verify ? "audit verify" : "audit show", argv[i],
-					      known, verify ? 2 : 3);
-			return KH_EXIT_USAGE;
-		}
-	}
-	if (n == 0) {
+	int status = take_options(argc - 1, argv + 1, verify, &options);
+
+	if (status >= 0)
+		return status;
+	char **files = argv + 1 + optind;
+
+	if (!*files) {
 		kh_cli_complain("audit %s: which journal? (the configuration's audit.file)", verb);
 		return KH_EXIT_USAGE;
 	}
-	for (int i = 0; i < n; i++) {
-		int status = verify ? verify_chain(argv[i], options.json)
-				    : kh_cli_audit_show(argv[i], &options);
-
+	for (; *files; files++) {
+		status = verify ? verify_chain(*files, options.json)
+				: kh_cli_audit_show(*files, &options);
 		worst = status > worst ? status : worst;
 	}
 	return fflush(stdout) == 0 ? worst : EXIT_UNREADABLE;

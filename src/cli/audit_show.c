@@ -115,6 +115,24 @@ static void put_status(struct show *s, uint64_t status, bool refused)
 	paint(s, PLAIN);
 }
 
+static bool has(const json_t *record, const char *key, const char *wanted)
+{
+	return !wanted || kh_slice_eq(kh_record_text(record, key), kh_slice_str(wanted));
+}
+
+/* What names no tenant and sandbox is of none. */
+static bool is_asked_for(const struct show *s, const json_t *record)
+{
+	return has(record, "tenant", s->options->tenant) &&
+	       has(record, "sandbox", s->options->sandbox);
+}
+
+static void put_sandbox(struct show *s, const json_t *record)
+{
+	put_escaped(s, "  sandbox ", kh_record_text(record, "sandbox"));
+	put_escaped(s, " of ", kh_record_text(record, "tenant"));
+}
+
 static void print_row(struct show *s)
 {
 	put(s, "\n");
@@ -135,6 +153,7 @@ static void show_row(struct show *s, const json_t *open, const json_t *close, co
 	(void)kh_buf_printf(&s->row, " %7" PRIu64 "ms", kh_record_number(close, "duration_ms"));
 	put(s, "  ");
 	kh_record_put_url(&s->row, open);
+	put_sandbox(s, open);
 	put_escaped(s, "  in ", kh_record_text(close, "geo.country.iso_code"));
 	if (kh_record_number(close, "as.number") > 0)
 		(void)kh_buf_printf(&s->row, "  AS%" PRIu64, kh_record_number(close, "as.number"));
@@ -174,7 +193,7 @@ static void show_json(const json_t *open, const json_t *close)
 static void show_exchange(struct show *s, const json_t *open, const json_t *close,
 			  const char *no_end)
 {
-	if (s->options->denied && !(close && is_refusal(open, close)))
+	if (!is_asked_for(s, open) || (s->options->denied && !(close && is_refusal(open, close))))
 		return;
 	kh_buf_clear(&s->row);
 	if (s->options->json)
@@ -186,7 +205,7 @@ static void show_exchange(struct show *s, const json_t *open, const json_t *clos
 /* What the writer says of itself. */
 static void show_writer(struct show *s, json_t *record)
 {
-	if (s->options->denied)
+	if (s->options->denied || !is_asked_for(s, record))
 		return;
 	if (s->options->json) {
 		show_json(record, NULL);
@@ -214,6 +233,8 @@ static void show_writer(struct show *s, json_t *record)
 /* Refusals that were only counted. */
 static void show_counted(struct show *s, const json_t *record)
 {
+	if (!is_asked_for(s, record))
+		return;
 	if (s->options->json) {
 		show_json(record, NULL);
 		return;
@@ -223,8 +244,7 @@ static void show_counted(struct show *s, const json_t *record)
 	paint(s, YELLOW);
 	(void)kh_buf_printf(&s->row, "    -  DENIED %" PRIu64 " more, only counted",
 			    kh_record_number(record, "count"));
-	put_escaped(s, "  sandbox ", kh_record_text(record, "sandbox"));
-	put_escaped(s, " of ", kh_record_text(record, "tenant"));
+	put_sandbox(s, record);
 	put_escaped(s, "  since ", kh_record_text(record, "since"));
 	put_escaped(s, " until ", kh_record_text(record, "until"));
 	put_escaped(s, ": ", kh_record_text(record, "reasons"));

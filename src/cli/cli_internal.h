@@ -29,6 +29,8 @@ int kh_cli_workspace(int argc, char **argv);
 struct kh_audit_show_options {
 	bool json;
 	bool denied; /* refusals only */
+	/* Only what names these; NULL: any. */
+	const char *tenant, *sandbox;
 };
 /* audit.c. A regular file, or a stream that the caller passed as /dev/fd/N. Return: -1, and it was
  * said why. */

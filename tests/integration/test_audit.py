@@ -254,7 +254,7 @@ def test_show_is_one_aligned_line_an_exchange(journal):
     exchanges = [row for row in rows if "https://" in row]
     assert len({row.index("https://") for row in exchanges}) == 1
     assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  200  POST     1\.0K  4\.0K    1234ms  "
-                    r"https://api\.example\.com/v1/messages\?beta&key  credential example  "
+                    r"https://api\.example\.com/v1/messages\?beta&key  sandbox s1 of acme  credential example  "
                     r"rule keyhole\.yaml:12$", exchanges[0])  # fmt: skip
     refused = [row for row in rows if "DENIED" in row]
     assert len(refused) == 2
@@ -290,7 +290,7 @@ def test_show_lets_nothing_through_to_the_terminal(tmp_path):
     evil = "/\x1b[2J\r\n\x07\u009b\u202e\x00\\"
     record = {key: evil for key in ("time", "id", "http.request.method", "url.scheme", "server.address",
                                     "url.path", "credential", "rule_at", "reason", "detail", "version",
-                                    "tenant")}  # fmt: skip
+                                    "tenant", "sandbox")}  # fmt: skip
     record["url.query.names"] = [evil]
     with open(path, "w") as file:
         for event in ("open", "close", "deny", "start", "recovered", evil):
@@ -306,6 +306,41 @@ def test_show_lets_nothing_through_to_the_terminal(tmp_path):
     json_out = subprocess.run([KEYHOLE, "audit", "show", "--json", path], capture_output=True, timeout=60,
                               check=False).stdout  # fmt: skip
     assert not re.search(rb"[^\n\x20-\x7e]", json_out)
+
+
+def test_show_takes_the_records_of_one_tenant_or_sandbox(tmp_path, journal):
+    path = tmp_path / "several.jsonl"
+    places = [("acme", "s1"), ("acme", "s2"), ("dev", "s1"), ("acme-2", "s12")]
+    records = [{"event": "start", "version": "1"}]
+    for i, (tenant, sandbox) in enumerate(places):
+        where = {"tenant": tenant, "sandbox": sandbox}
+        records += [
+            {"time": "2026-01-01T00:00:00.000Z", "event": "deny", "url.path": f"/{i}", "reason": "no_rule", **where},
+            {"time": "2026-01-01T00:00:00.000Z", "event": "denials", "count": 7, "reasons": "limit=7", **where},
+        ]
+    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    shown = keyhole("show", path).stdout.splitlines()
+    assert len(shown) == 9 and "start" in shown[0]
+    named = [re.search(r"  sandbox (\S+) of ([\w-]+)", row).group(2, 1) for row in shown[1:]]
+    assert named == [place for place in places for _ in range(2)]
+    for options, wanted in (
+        (["--tenant", "acme"], places[:2]),
+        (["--tenant=acme"], places[:2]),
+        (["--sandbox", "s1"], [places[0], places[2]]),
+        (["--sandbox", "s1", "--tenant", "dev"], [places[2]]),
+        (["--denied", "--tenant", "dev"], [places[2]]),
+        (["--tenant", "nobody"], []),
+    ):
+        rows = keyhole("show", *options, path).stdout.splitlines()
+        assert rows == [row for row, place in zip(shown[1:], named, strict=True) if place in wanted], options
+        found = [json.loads(line) for line in keyhole("show", "--json", path, *options).stdout.splitlines()]
+        assert [(one["tenant"], one["sandbox"]) for one in found] == [w for w in wanted for _ in range(2)], options
+    # An exchange is shown with its end, which names neither.
+    assert len(keyhole("show", "--tenant", "acme", journal).stdout.splitlines()) == 100
+    assert "  200  POST" in keyhole("show", "--sandbox", "s1", journal).stdout
+    assert keyhole("show", "--sandbox", "s2", journal).stdout == ""
+    assert keyhole("verify", "--tenant", "acme", journal).returncode == 2
+    assert keyhole("show", journal, "--tenant").stderr == "keyhole: audit show: --tenant needs a value (`keyhole audit show --help` says which)\n"
 
 
 def on_a_terminal(*arguments, **environment):
