@@ -15,6 +15,7 @@
 #include "explain_addresses.h"
 #include "explain_credentials.h"
 #include "explain_limits.h"
+#include "explain_rule.h"
 #include "explain_text.h"
 
 enum { EXIT_DENIED = 3, LINE_BYTES = 1024 * 1024 };
@@ -49,25 +50,6 @@ struct explain {
 	int listener;			      /* that one, or -1 */
 };
 
-static const char *file_of(const struct kh_config *config, const struct kh_rule *rule)
-{
-	return rule->where.file < config->n_files ? config->files[rule->where.file] : "";
-}
-
-static json_t *text_of(const char *text)
-{
-	json_t *made = json_string(text);
-	return made ? made : json_string("?");
-}
-
-static json_t *rule_json(const struct explain *e, const struct kh_rule *rule, enum kh_list list)
-{
-	return json_pack("{s:s, s:o, s:o, s:i, s:i, s:s}", "list", kh_list_name(list), "rule",
-			 text_of(rule->text), "file", text_of(file_of(e->config, rule)), "line",
-			 (int)rule->where.line, "column", (int)rule->where.column, "kind",
-			 rule->allow ? "allow" : "deny");
-}
-
 struct shown {
 	const struct explain *explain;
 	const struct kh_dry_run *question;
@@ -77,7 +59,7 @@ struct shown {
 static void show(void *arg, const struct kh_looked_at *at)
 {
 	struct shown *shown = arg;
-	json_t *one = rule_json(shown->explain, at->rule, at->list);
+	json_t *one = kh_explain_rule(shown->explain->config, at->rule, at->list);
 	if (!one)
 		return;
 	(void)json_object_set_new(one, "matches", json_boolean(at->why == KH_MATCHES));
@@ -158,9 +140,12 @@ static json_t *answer(const struct explain *e, const struct kh_dry_run *q)
 		(void)json_object_set_new(out, "addresses", dialled);
 	if (q->tunnel)
 		(void)json_object_set_new(out, "tunnel", json_string(tunnels[a.kind]));
+	if (a.kind == KH_TUNNEL_READ)
+		kh_explain_tunnel(e->config, e->policy, e->tenant, e->narrowing, q, out);
 	const struct kh_rule *rule = a.decision.rule;
 	(void)json_object_set_new(out, "rule",
-				  rule ? rule_json(e, rule, a.decision.list) : json_null());
+				  rule ? kh_explain_rule(e->config, rule, a.decision.list)
+				       : json_null());
 	if (a.reason == KH_ERR_DENIED_BY_RULE || a.reason == KH_ERR_NO_RULE)
 		(void)json_object_set_new(out, "denied_by",
 					  json_string(kh_list_name(a.decision.list)));
@@ -171,9 +156,9 @@ static json_t *answer(const struct explain *e, const struct kh_dry_run *q)
 		(void)json_object_set_new(out, "would_deny",
 					  json_string(kh_err_reason(a.decision.would)));
 		if (a.decision.would_rule)
-			(void)json_object_set_new(
-				out, "would_deny_rule",
-				rule_json(e, a.decision.would_rule, a.decision.would_list));
+			(void)json_object_set_new(out, "would_deny_rule",
+						  kh_explain_rule(e->config, a.decision.would_rule,
+								  a.decision.would_list));
 	}
 	if (a.fault)
 		kh_explain_fault(&a, out);

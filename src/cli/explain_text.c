@@ -90,6 +90,27 @@ static void print_address(const json_t *one)
 	printf("\n");
 }
 
+static bool is_read_tunnel(const json_t *out)
+{
+	return strcmp(str(out, "tunnel"), "read") == 0;
+}
+
+/* One that is read has its rule here: the decision is about what is inside. */
+static void print_tunnel(const json_t *out)
+{
+	const json_t *rule = json_object_get(out, "tunnel_rule");
+	printf("tunnel: %s", str(out, "tunnel"));
+	if (rule) {
+		printf(", by ");
+		print_rule(rule);
+	} else if (is_read_tunnel(out)) {
+		printf(" (no rule names this host and port)");
+	}
+	printf("\n");
+	if (is_read_tunnel(out))
+		printf("each request in it is decided by itself (ask about its URL)\n");
+}
+
 void kh_explain_print(const json_t *out)
 {
 	printf("%s %s, tenant %s\n", str(out, "method"), str(out, "url"), str(out, "tenant"));
@@ -102,7 +123,7 @@ void kh_explain_print(const json_t *out)
 	const char *by = str(out, "denied_by");
 	if (!json_is_object(rule) && by[0] && strcmp(by, "tenant") != 0)
 		printf(" in the %s's list", by);
-	if (json_is_object(rule)) {
+	if (json_is_object(rule) && !is_read_tunnel(out)) {
 		printf(", by ");
 		print_rule(rule);
 	}
@@ -123,7 +144,7 @@ void kh_explain_print(const json_t *out)
 		printf("the credential %s may not go in: it is bound to %s, which leaves out %s\n",
 		       str(out, "credential"), str(out, "binding"), str(out, "leaves_out"));
 	if (json_object_get(out, "tunnel"))
-		printf("tunnel: %s\n", str(out, "tunnel"));
+		print_tunnel(out);
 	size_t index;
 	json_t *one;
 	bool all = json_is_true(json_object_get(out, "credentials_all"));

@@ -76,6 +76,28 @@ def test_decision_reason_and_status(config, words, status, reason):
             assert ("allow" if status == 0 else f"deny: {reason}") in done.stdout
 
 
+def test_a_tunnel_is_shown_with_the_rule_that_decides_how_it_is_treated(tmp_path):
+    path = tmp_path / "k.yaml"
+    rules = ["{ deny: https://part.test/private/** }", "{ allow: https://part.test }", "{ deny: https://no.test }",
+             "{ allow: https://pass.test, tls: passthrough }", "{ allow: tcp://raw.test:22 }", "{ deny: tcp://raw.test:23 }"]  # fmt: skip
+    path.write_text("version: 1\ntenants:\n  a:\n    rules:\n" + "".join(f"      - {rule}\n" for rule in rules))
+    read = "each request in it is decided by itself (ask about its URL)"
+    for place, lines in {
+        "part.test:443": ["allow", f'tunnel: read, by {path}:5: deny "https://part.test/private/**"', read],
+        "no.test:443": ["deny: no_rule", f'tunnel: read, by {path}:7: deny "https://no.test"', read],
+        "other.test:443": ["deny: no_rule", "tunnel: read (no rule names this host and port)", read],
+        "pass.test:443": [f'allow, by {path}:8: allow "https://pass.test"', "tunnel: passthrough"],
+        "raw.test:22": [f'allow, by {path}:9: allow "tcp://raw.test:22"', "tunnel: raw"],
+        "raw.test:23": [f'deny: denied_by_rule, by {path}:10: deny "tcp://raw.test:23"', "tunnel: denied"],
+    }.items():
+        assert explain(str(path), "CONNECT", place).stdout.splitlines()[1:] == lines
+    out = json.loads(explain(str(path), "--json", "CONNECT", "part.test:443").stdout)
+    assert (out["tunnel"], out["rule"], out["tunnel_rule"]["line"]) == ("read", None, 5)
+    assert out["tunnel_rule"]["list"] == "tenant"
+    out = json.loads(explain(str(path), "--json", "CONNECT", "raw.test:22").stdout)
+    assert out["rule"]["line"] == 9 and "tunnel_rule" not in out
+
+
 def test_each_rule_that_is_looked_at_is_shown_with_its_reason(config):
     out = json.loads(explain(config, "-t", "a", "--json", "GET", "https://api.test/v1/x").stdout)
     assert [(s["list"], s["rule"], s.get("why")) for s in out["looked_at"]] == [
