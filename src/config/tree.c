@@ -351,11 +351,23 @@ static void take(struct builder *b, const yaml_event_t *event)
 	}
 }
 
+static bool is_said(const char *text, const char *of)
+{
+	return text && strcmp(text, of) == 0;
+}
+
 /* A rule for any method begins with a `*`, which YAML reads as an alias. */
 static const char *hint(const yaml_parser_t *parser)
 {
-	if (parser->context && strcmp(parser->context, "while scanning an alias") == 0)
+	if (is_said(parser->context, "while scanning an alias"))
 		return "; a text that begins with * needs quotes, as in deny: \"* https://…\"";
+	if (is_said(parser->context, "while parsing a block mapping") ||
+	    is_said(parser->context, "while parsing a block collection") ||
+	    is_said(parser->problem, "block sequence entries are not allowed in this context") ||
+	    is_said(parser->problem, "did not find expected <document start>"))
+		return " (check the indentation)";
+	if (is_said(parser->problem, "mapping values are not allowed in this context"))
+		return " (check the indentation; a text with \": \" in it needs quotes)";
 	return "";
 }
 
@@ -371,7 +383,8 @@ static void syntax_error(struct builder *b, const yaml_parser_t *parser)
 				   problem, parser->context, parser->context_mark.line + 1,
 				   hint(parser));
 	else
-		kh_diagnostics_add(b->reader->diags, false, where, "YAML: %s", problem);
+		kh_diagnostics_add(b->reader->diags, false, where, "YAML: %s%s", problem,
+				   hint(parser));
 }
 
 bool kh_tree_parse(struct kh_yaml_tree *tree, struct kh_slice yaml, struct kh_reader *reader)

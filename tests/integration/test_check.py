@@ -146,7 +146,17 @@ BAD = [
     (
         "a bad indentation",
         "version: 1\nlog:\n  level: info\n nonsense: 1\n",
-        ["4:2: error: YAML: did not find expected key, while parsing a block mapping (from line 1)"],
+        ["4:2: error: YAML: did not find expected key, while parsing a block mapping (from line 1) (check the indentation)"],
+    ),
+    (
+        "a map below a value",
+        "version: 1\nlog: info\n  level: info\n",
+        ["3:8: error: YAML: mapping values are not allowed in this context (check the indentation; a text with \": \" in it needs quotes)"],
+    ),
+    (
+        "a key among the items of a list",
+        "version: 1\nlisten:\n  - unix: s\n  log: x\n",
+        ["4:3: error: YAML: did not find expected '-' indicator, while parsing a block collection (from line 3) (check the indentation)"],
     ),
     # keys
     (
