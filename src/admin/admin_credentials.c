@@ -41,7 +41,9 @@ static bool put_sample(struct kh_buf *out, const struct family *family, const js
 	int64_t number = json_integer_value(value);
 	if (!name || !(json_is_integer(value) || seconds_of(json_string_value(value), &number)))
 		return true;
-	return kh_buf_printf(out, "%s{credential=\"%s\"} %lld\n", family->name, name,
+	const char *tenant = json_string_value(json_object_get(state, "tenant"));
+	return kh_buf_printf(out, "%s{credential=\"%s\"%s%s%s} %lld\n", family->name, name,
+			     tenant ? ",tenant=\"" : "", tenant ? tenant : "", tenant ? "\"" : "",
 			     (long long)number);
 }
 

@@ -198,7 +198,8 @@ static void show_failures(const json_t *states)
 	{
 		if (!text(state, "last_error")[0])
 			continue;
-		say("credential   %s FAILED at %s UTC (%s%s%s):", text(state, "name"),
+		say("credential   %s%s%s FAILED at %s UTC (%s%s%s):", text(state, "name"),
+		    text(state, "tenant")[0] ? " of " : "", text(state, "tenant"),
 		    when(state, "failed", at), text(state, "source"),
 		    text(state, "made")[0] ? ", " : "", text(state, "made"));
 		say("             %s", text(state, "last_error"));

@@ -27,11 +27,15 @@ static bool put_time(struct kh_buf *out, const char *name, uint64_t wall_ms)
 	return put_text(out, name, wall_ms ? text : NULL);
 }
 
-static bool put_state(struct kh_buf *out, const char *name, const struct kh_vault_state *state)
+/* `tenant`: whose value it is; NULL: everybody's. */
+static bool put_state(struct kh_buf *out, const char *name, const char *tenant,
+		      const struct kh_vault_state *state)
 {
 	return kh_buf_append_str(out, kh_buf_len(out) > 1 ? ",{\"name\":" : "{\"name\":") &&
-	       kh_json_string(out, kh_slice_str(name)) && put_text(out, "source", state->source) &&
-	       put_text(out, "made", state->mint) && put_time(out, "since", state->got_ms) &&
+	       kh_json_string(out, kh_slice_str(name)) &&
+	       (!tenant || put_text(out, "tenant", tenant)) &&
+	       put_text(out, "source", state->source) && put_text(out, "made", state->mint) &&
+	       put_time(out, "since", state->got_ms) &&
 	       put_time(out, "expires", state->expires_ms) &&
 	       kh_buf_printf(out, ",\"renewals\":%llu,\"failures\":%llu",
 			     (unsigned long long)state->renewals,
@@ -40,23 +44,41 @@ static bool put_state(struct kh_buf *out, const char *name, const struct kh_vaul
 	       put_text(out, "last_error", state->why) && kh_buf_append_char(out, '}');
 }
 
+/* One without any value has a state too. */
+static size_t states_of(const struct kh_vault *vault, size_t index)
+{
+	size_t n = vault->slots[index].n_holdings;
+	return vault->config->credentials[index].by_tenant && n > 0 ? n : 1;
+}
+
+static bool put_one(const struct kh_vault *vault, size_t index, size_t which, struct kh_buf *out)
+{
+	const struct kh_credential_config *credential = &vault->config->credentials[index];
+	const struct kh_vault_slot *slot = &vault->slots[index];
+	const char *tenant = NULL;
+	struct kh_vault_state state;
+	size_t before = kh_buf_len(out);
+	if (credential->by_tenant && which < slot->n_holdings)
+		tenant = vault->config->tenants[slot->holdings[which].tenant].name;
+	kh_vault_state(vault, (uint16_t)index, which, &state);
+	if (put_state(out, credential->name, tenant, &state) && kh_buf_room(out) >= 2)
+		return true;
+	kh_buf_truncate(out, before);
+	return false;
+}
+
 char *kh_credential_status_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *left_out)
 {
 	struct kh_buf out;
 	*left_out = 0;
 	kh_buf_init(&out, most_bytes);
 	bool ok = kh_buf_append_char(&out, '[');
-	for (size_t i = 0; ok && vault->slots && i < vault->config->n_credentials; i++) {
-		struct kh_vault_state state;
-		size_t before = kh_buf_len(&out);
-		kh_vault_state(vault, (uint16_t)i, &state);
-		if (!put_state(&out, vault->config->credentials[i].name, &state) ||
-		    kh_buf_room(&out) < 2) {
-			kh_buf_truncate(&out, before);
-			*left_out = (uint32_t)(vault->config->n_credentials - i);
-			break;
-		}
-	}
+	for (size_t i = 0; ok && vault->slots && i < vault->config->n_credentials; i++)
+		for (size_t j = 0; j < states_of(vault, i); j++)
+			/* The rest keeps its order: from the first that has no room on, none is in.
+			 */
+			if (*left_out > 0 || !put_one(vault, i, j, &out))
+				++*left_out;
 	char *text = ok && kh_buf_append_char(&out, ']') ? kh_slice_dup(kh_buf_view(&out)) : NULL;
 	kh_buf_fini(&out);
 	return text;

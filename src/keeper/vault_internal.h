@@ -231,10 +231,13 @@ struct kh_vault_state {
 	uint64_t renewals, failures;
 	const char *why; /* NULL: the last try did not fail */
 };
-void kh_vault_state(const struct kh_vault *vault, uint16_t index, struct kh_vault_state *out);
+/* Of one of its values: 0, or with `by_tenant` which of the slot's holdings. Where there is none,
+ * `source` says so. */
+void kh_vault_state(const struct kh_vault *vault, uint16_t index, size_t which,
+		    struct kh_vault_state *out);
 
-/* credential_status.c: of all credentials, a JSON array, heap; *left_out: of those for which there
- * is no room. NULL without memory. */
+/* credential_status.c: of all credentials, each tenant's value by itself; a JSON array, heap.
+ * *left_out: of those for which there is no room. NULL without memory. */
 char *kh_credential_status_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *left_out);
 
 /* known_secrets.c */

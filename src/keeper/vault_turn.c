@@ -484,23 +484,24 @@ static void fold(struct kh_vault_state *out, const struct kh_item *item)
 	}
 }
 
-void kh_vault_state(const struct kh_vault *vault, uint16_t index, struct kh_vault_state *out)
+void kh_vault_state(const struct kh_vault *vault, uint16_t index, size_t which,
+		    struct kh_vault_state *out)
 {
 	const struct kh_credential_config *credential = &vault->config->credentials[index];
 	const struct kh_vault_slot *slot = &vault->slots[index];
 	*out = (struct kh_vault_state){ .source = "none" };
 	out->mint = credential->mint ? credential->mint->key : NULL;
-	for (size_t j = 0; j < slot->n_holdings; j++) {
-		const struct kh_holding *holding = &slot->holdings[j];
-		struct kh_vault_state raw = { .source = NULL };
-		out->source = kh_source_kind_name(holding->source->kind);
-		bool made_of = credential->mint || kh_client_cert_is(credential);
-		fold(made_of ? &raw : out, &holding->raw);
-		if (made_of && raw.why) {
-			out->why = raw.why;
-			out->failed_ms = raw.failed_ms;
-		}
-		for (const struct kh_made *made = holding->made; made; made = made->next)
-			fold(out, &made->item);
+	if (which >= slot->n_holdings)
+		return;
+	const struct kh_holding *holding = &slot->holdings[which];
+	struct kh_vault_state raw = { .source = NULL };
+	out->source = kh_source_kind_name(holding->source->kind);
+	bool made_of = credential->mint || kh_client_cert_is(credential);
+	fold(made_of ? &raw : out, &holding->raw);
+	if (made_of && raw.why) {
+		out->why = raw.why;
+		out->failed_ms = raw.failed_ms;
 	}
+	for (const struct kh_made *made = holding->made; made; made = made->next)
+		fold(out, &made->item);
 }

@@ -413,6 +413,36 @@ def ctl(daemon):
     return {state["name"]: state for state in json.loads(done.stdout)["credential_states"]}
 
 
+def test_the_operator_sees_the_state_of_each_tenants_value(daemon, tmp_path):
+    rules = [{"allow": "https://api.test", "credential": "main"}]
+    one = daemon(
+        {
+            "admin": {"unix": "adm/s"},
+            "listen": [{"unix": "d/s", "tenant": "acme"}, {"unix": "e/s", "tenant": "globex"}],
+            "credentials": {"main": {"value": {"file": None, "tenants": {
+                "acme": {"env": "ACME_KEY"}, "globex": {"file": str(tmp_path / "globex")}}}}},
+            "tenants": {name: {"rules": rules} for name in ("acme", "globex")},
+        },
+        env={"ACME_KEY": SECRET},
+    )  # fmt: skip
+    socket = os.path.join(one.folder, "adm", "s")
+    for of in "de":  # whoever asks last
+        one.socket_path = os.path.join(one.folder, of, "s")
+        told(one)
+        done = subprocess.run([KEYHOLE, "ctl", "--socket", socket, "status", "--json"], capture_output=True, text=True,
+                              timeout=20, check=True)  # fmt: skip
+        states = json.loads(done.stdout)["credential_states"]
+        assert [(s["name"], s["tenant"], s["source"]) for s in states] == [("main", "acme", "env"), ("main", "globex", "file")]
+        assert states[0]["since"] and states[0]["last_error"] is None
+        assert states[1]["since"] is None and "globex" in states[1]["last_error"]
+    text = subprocess.run([KEYHOLE, "ctl", "--socket", socket, "status"], capture_output=True, text=True, timeout=20, check=True).stdout
+    assert "credential   main of globex FAILED at" in text and "main of acme" not in text
+    page = subprocess.run(["curl", "-sS", "--unix-socket", socket, "http://admin/metrics"], capture_output=True, text=True,
+                          timeout=20, check=True).stdout  # fmt: skip
+    assert 'keyhole_credential_renewals_total{credential="main",tenant="acme"} 1\n' in page
+    assert 'keyhole_credential_renewals_total{credential="main",tenant="globex"} 0\n' in page
+
+
 def test_the_operator_sees_where_a_value_is_from_and_why_it_fails(daemon, tmp_path):
     flag = tmp_path / "fails"
     command = script(tmp_path, f"test -e {flag} && exit 7; echo {SECRET}")

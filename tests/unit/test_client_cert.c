@@ -181,7 +181,7 @@ static void assert_pair(struct kh_vault *vault, const struct made *key,
 static const char *why(const struct kh_vault *vault)
 {
 	struct kh_vault_state state;
-	kh_vault_state(vault, 0, &state);
+	kh_vault_state(vault, 0, 0, &state);
 	return state.why ? state.why : "";
 }
 
@@ -193,13 +193,13 @@ static void what_does_not_belong_together_is_known_at_the_start_and_mended_by_it
 	begin(&vault, &one, &other);
 	assert_non_null(strstr(why(&vault), "do not belong together"));
 	assert_non_null(strstr(why(&vault), folder));
-	kh_vault_state(&vault, 0, &seen);
+	kh_vault_state(&vault, 0, 0, &seen);
 	assert_false(seen.ready);
 	assert_null(get(&vault));
 	put("certificate", one.certificate);
 	assert_pair(&vault, &one, &one);
 	assert_string_equal(why(&vault), "");
-	kh_vault_state(&vault, 0, &seen);
+	kh_vault_state(&vault, 0, 0, &seen);
 	assert_true(seen.ready && seen.expires_ms > 0);
 	end(&vault);
 }
