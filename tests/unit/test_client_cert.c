@@ -149,7 +149,8 @@ static struct kh_secret *get(struct kh_vault *vault)
 	struct kh_value value;
 	struct kh_err err = KH_ERR_INIT;
 	kh_vault_turn(vault);
-	if (kh_vault_get(vault, &want, KH_FAIR_SHARE_NOBODY, &value, &err) == KH_VAULT_GOT)
+	const struct kh_fair_share_asker nobody = { KH_FAIR_SHARE_NOBODY, KH_NO_TENANT };
+	if (kh_vault_get(vault, &want, &nobody, &value, &err) == KH_VAULT_GOT)
 		return value.secret;
 	assert_non_null(strstr(err.text, "client certificate can't be used"));
 	assert_null(strstr(err.text, folder)); /* a sandbox reads it */
