@@ -1,5 +1,9 @@
 /* exchange_audit.c - what an exchange leaves in the journal and the log */
 
+#include <keyhole/base/escape.h>
+
+#include <string.h>
+
 #include "exchange_internal.h"
 #include "placeholder_check.h"
 #include "websocket_internal.h"
@@ -97,6 +101,8 @@ void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char
 	x->reason = reason;
 	if (detail)
 		snprintf(x->detail, sizeof(x->detail), "%.*s", (int)sizeof(x->detail) - 1, detail);
+	if (detail && strlen(detail) >= sizeof(x->detail))
+		kh_esc_mark_cut(x->detail);
 }
 
 static struct kh_audit_websocket describe_websocket(const struct kh_websocket *w)
