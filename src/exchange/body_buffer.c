@@ -72,7 +72,7 @@ static bool wait_for_content(struct kh_exchange *x, struct kh_err *err)
 {
 	if (!kh_exchange_set_state(x, KH_EXCHANGE_HOLD, err))
 		return false;
-	kh_exchange_rest(x);
+	kh_exchange_pause(x);
 	return say_continue(x, err);
 }
 

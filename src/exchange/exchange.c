@@ -85,7 +85,7 @@ static void get_secrets(struct kh_exchange *x, struct kh_err *err)
 		case KH_SLOT_ASKED:
 			if (!kh_exchange_set_state(x, KH_EXCHANGE_SECRET, err))
 				break;
-			kh_exchange_rest(x);
+			kh_exchange_pause(x);
 			return;
 		case KH_SLOT_EMPTY:
 		case KH_SLOT_MISSING:
@@ -252,7 +252,7 @@ static void on_recorded(struct kh_loop_call *call)
 	if (written && x->page) {
 		kh_page_answer(x);
 	} else if (written) {
-		kh_exchange_rest(x);
+		kh_exchange_pause(x);
 		kh_exchange_connect(x, false);
 	} else {
 		struct kh_err err = KH_ERR_INIT;

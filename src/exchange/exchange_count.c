@@ -29,7 +29,7 @@ void kh_exchange_count_gone(struct kh_exchange *x)
 	kh_uncount(x->side->loop, KH_COUNT_EXCHANGES_OPEN);
 }
 
-void kh_exchange_rest(struct kh_exchange *x)
+void kh_exchange_pause(struct kh_exchange *x)
 {
 	if (x->own_from_us)
 		x->own_us += kh_clock_mono_us() - x->own_from_us;

@@ -85,7 +85,7 @@ void kh_exchange_count_gone(struct kh_exchange *x);
 /* Another generation has decided it. */
 void kh_exchange_count_anew(struct kh_exchange *x);
 /* What passes between the two is somebody else's time. */
-void kh_exchange_rest(struct kh_exchange *x);
+void kh_exchange_pause(struct kh_exchange *x);
 void kh_exchange_go_on(struct kh_exchange *x);
 /* Content that moved. */
 static inline void kh_exchange_moved_up(struct kh_exchange *x, uint64_t bytes)
