@@ -6,10 +6,15 @@
  * in a tunnel has written) only mark the stream as ready and touch the session: at the end of the
  * loop's turn all that is ready is served and leaves together.
  *
+ * A turn takes so many heads (KH_LIMIT_H2_TURN_BYTES). What lies behind them stays in the session's
+ * input until the loop's next turn, and nothing more is read meanwhile.
+ *
  * A stream that may not go on is paused: the codec keeps what its window lets come, and the peer
  * waits. So what all streams can hold is the sum of their windows, and none of them waits for
  * another's.
  */
+
+#include <keyhole/base/clock.h>
 
 #include "session_internal.h"
 
@@ -170,11 +175,21 @@ static void on_event(const struct kh_h2_event *event, void *arg)
 
 /* ---- life ---- */
 
+/* What the last turn left of its heads. */
+static void on_next(struct kh_loop_call *call)
+{
+	struct kh_session *session = kh_container_of(call, struct kh_mux, next)->session;
+
+	session->side.loop->now_ms = kh_clock_mono_ms();
+	kh_session_turn(session);
+}
+
 bool kh_mux_begin(struct kh_session *session)
 {
 	struct kh_h2_settings settings = {
 		.role = KH_H2_SERVER,
 		.max_streams = session->side.tunnel ? KH_LIMIT_H2_STREAMS : KH_LIMIT_H2_TUNNELS,
+		.max_exchanges = KH_LIMIT_H2_STREAMS,
 		.stream_window_bytes = STREAM_WINDOW_BYTES,
 		.extended_connect = true,
 	};
@@ -184,6 +199,7 @@ bool kh_mux_begin(struct kh_session *session)
 		return false;
 	settings.connection_window_bytes = settings.max_streams * STREAM_WINDOW_BYTES;
 	mux->session = session;
+	mux->next.fn = on_next;
 	kh_list_init(&mux->streams);
 	kh_list_init(&mux->cut);
 	kh_list_init(&mux->ready);
@@ -208,16 +224,24 @@ void kh_mux_drain(struct kh_session *session)
 
 /* ---- the turn ---- */
 
+bool kh_mux_is_behind(const struct kh_mux *mux)
+{
+	return !mux->broken && kh_h2_is_behind(mux->h2);
+}
+
 static void take(struct kh_session *session)
 {
 	struct kh_mux *mux = session->mux;
 	struct kh_slice in = kh_buf_view(&session->in);
+	size_t taken = in.len;
 
-	if (in.len == 0)
+	if (kh_list_has_node(&mux->next.link) || (in.len == 0 && !kh_mux_is_behind(mux)))
 		return;
-	if (!mux->broken && !kh_h2_feed(mux->h2, in, session->side.loop->now_ms))
+	if (!mux->broken && !kh_h2_feed_turn(mux->h2, in, session->side.loop->now_ms, &taken))
 		mux->broken = true;
-	kh_buf_consume(&session->in, in.len);
+	kh_buf_consume(&session->in, taken);
+	if (kh_mux_is_behind(mux))
+		kh_loop_call(session->side.loop, KH_LOOP_NEXT, &mux->next);
 }
 
 static void serve_ready(struct kh_mux *mux)
@@ -266,6 +290,8 @@ static void rest(struct kh_session *session)
 
 	if (mux->broken || kh_h2_is_over(mux->h2)) {
 		kh_session_linger(session);
+	} else if (kh_mux_is_behind(mux)) {
+		return;
 	} else if (session->closing && kh_h2_streams(mux->h2) == 0) {
 		kh_h2_goaway(mux->h2); /* with the number of the last one */
 		if (kh_h2_drain(mux->h2, &session->leg.out))

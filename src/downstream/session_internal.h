@@ -106,8 +106,9 @@ struct kh_mux {
 	size_t kept_bytes;	/* as the acceptor was told */
 	size_t beyond_bytes;	/* struct kh_down_h2.beyond_bytes of all */
 	uint64_t idle_since_ms;
-	uint64_t earliest_ms; /* no exchange's wait ends before; 0: none does */
-	bool broken;	      /* what is left to say is a goodbye */
+	uint64_t earliest_ms;	  /* no exchange's wait ends before; 0: none does */
+	bool broken;		  /* what is left to say is a goodbye */
+	struct kh_loop_call next; /* it is behind */
 };
 
 /* A connection from a sandbox; or what a stream of one carries, being a tunnel. */
@@ -261,6 +262,8 @@ void kh_session_hello(struct kh_session *session);
 bool kh_mux_begin(struct kh_session *session);
 /* kh_session_turn, for such a session. */
 void kh_mux_turn(struct kh_session *session);
+/* Heads are left in the session's input, or in the codec, for the loop's next turn. */
+bool kh_mux_is_behind(const struct kh_mux *mux);
 uint64_t kh_mux_deadline(const struct kh_mux *mux);
 void kh_mux_timed_out(struct kh_session *session);
 /* No new streams; it ends with the last one. */

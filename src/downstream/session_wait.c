@@ -214,10 +214,13 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 		if (!kh_leg_is_full(&session->leg))
 			watch |= KH_STREAM_READABLE;
 		break;
+	case KH_SESSION_H2: /* windows bound content, and the turn heads */
+		if (!kh_mux_is_behind(session->mux))
+			watch |= KH_STREAM_READABLE;
+		break;
 	case KH_SESSION_SOCKS:
 	case KH_SESSION_HELLO:
 	case KH_SESSION_TUNNEL:
-	case KH_SESSION_H2: /* windows bound what comes */
 	case KH_SESSION_DISCARD:
 	case KH_SESSION_LINGER:
 		watch |= KH_STREAM_READABLE;

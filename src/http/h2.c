@@ -173,17 +173,34 @@ static void fail_for_fault(struct kh_h2 *h2)
 	kh_h2_fail(h2, NGHTTP2_INTERNAL_ERROR, KH_ERR_INTERNAL, "a fault in keyhole");
 }
 
-bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms)
+/* Bytes of `in` that nghttp2 may see: up to a frame that is out of order. */
+static size_t walk(struct kh_h2 *h2, struct kh_slice in)
 {
+	if (h2->settings.role != KH_H2_SERVER)
+		return in.len;
+	if (h2->order_error == NGHTTP2_NO_ERROR)
+		h2->walked_bytes += kh_h2_order_walk(
+			&h2->order, kh_slice_sub(in, h2->walked_bytes, in.len), &h2->order_error);
+	return h2->walked_bytes;
+}
+
+bool kh_h2_feed_turn(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms, size_t *taken)
+{
+	*taken = in.len;
 	if (h2->state == KH_H2_STATE_BROKEN)
 		fail_for_fault(h2);
 	if (h2->state == KH_H2_STATE_FAILED)
 		return false;
 	h2->now_ms = now_ms;
-	uint32_t out_of_order = NGHTTP2_NO_ERROR;
-	if (h2->settings.role == KH_H2_SERVER)
-		in.len = kh_h2_order_walk(&h2->order, in, &out_of_order);
-	ssize_t rv = nghttp2_session_mem_recv(h2->session, (const uint8_t *)in.ptr, in.len);
+	h2->turn_bytes = 0;
+	h2->behind = false;
+	size_t len = walk(h2, in);
+	ssize_t rv = nghttp2_session_mem_recv(h2->session, (const uint8_t *)in.ptr, len);
+	h2->walked_bytes = 0;
+	if (h2->behind && rv >= 0) {
+		*taken = (size_t)rv;
+		h2->walked_bytes = len - *taken;
+	}
 	if (h2->state == KH_H2_STATE_BROKEN)
 		fail_for_fault(h2);
 	else if (rv == NGHTTP2_ERR_NOMEM || rv == NGHTTP2_ERR_CALLBACK_FAILURE)
@@ -197,13 +214,30 @@ bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms)
 	else if (nghttp2_session_want_read(h2->session) == 0 && h2->state == KH_H2_STATE_OPEN)
 		kh_h2_fail(h2, NGHTTP2_PROTOCOL_ERROR, kh_h2_malformed_code(h2),
 			   "the peer broke the protocol");
-	else if (out_of_order != NGHTTP2_NO_ERROR)
-		kh_h2_fail(h2, out_of_order, KH_ERR_REQUEST_MALFORMED,
+	else if (h2->order_error != NGHTTP2_NO_ERROR && !h2->behind)
+		kh_h2_fail(h2, h2->order_error, KH_ERR_REQUEST_MALFORMED,
 			   "a frame on a stream that its sender has ended or passed over");
 	else if (!kh_h2_guard_queue(h2))
 		kh_h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, KH_ERR_LIMIT,
 			   "more to be said than is read");
 	return h2->state != KH_H2_STATE_FAILED;
+}
+
+bool kh_h2_is_behind(const struct kh_h2 *h2)
+{
+	return h2->behind && !kh_h2_is_failed(h2);
+}
+
+bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms)
+{
+	size_t taken;
+	bool alive;
+
+	do {
+		alive = kh_h2_feed_turn(h2, in, now_ms, &taken);
+		in = kh_slice_sub(in, taken, in.len);
+	} while (alive && kh_h2_is_behind(h2));
+	return alive;
 }
 
 void kh_h2_feed_eof(struct kh_h2 *h2, const struct kh_err *err)

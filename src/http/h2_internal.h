@@ -38,6 +38,7 @@ struct kh_h2_stream {
 	   h2->n_hidden. The caller says so of a head; no machine decides it. */
 	bool hidden_head;
 	uint8_t interims;
+	bool is_exchange;	/* it counts in h2->n_exchanges: no machine decides that */
 	bool line_100;		/* a 100 is in line, and has not gone */
 	uint16_t line_interims; /* so many other interim heads */
 	struct kh_h2_head *head;
@@ -100,7 +101,8 @@ struct kh_h2 {
 	struct kh_node writable;
 	struct kh_node heads; /* struct kh_h2_stream.head_link */
 	size_t n_streams;
-	size_t out_bytes; /* of all streams */
+	size_t n_exchanges; /* of them: those that are no tunnels (SERVER) */
+	size_t out_bytes;   /* of all streams */
 	size_t line_bytes; /* … and of heads and trailers that have not gone, also of closed ones */
 	size_t in_bytes;   /* … content that waits for kh_h2_resume */
 	size_t head_bytes; /* … and their heads */
@@ -110,6 +112,10 @@ struct kh_h2 {
 	enum kh_h2_peer peer;
 	struct kh_h2_bucket resets, idle_frames;
 	struct kh_h2_order order; /* SERVER */
+	uint32_t order_error;	  /* it has found, behind the bytes that it has walked */
+	size_t walked_bytes;	  /* by it, and not taken yet */
+	size_t turn_bytes;	  /* decoded since kh_h2_feed_turn began */
+	bool behind;		  /* nghttp2 was paused, and has a field section in hand */
 	unsigned continuations;
 	size_t sent_bytes; /* of content, that brought no idle frame yet */
 	uint64_t now_ms;
@@ -224,6 +230,8 @@ bool kh_h2_section_add(struct kh_h2_section *section, struct kh_slice name, stru
 /* Crumbs are one field again, behind the others (RFC 9113 §8.2.3). */
 void kh_h2_section_join_cookies(struct kh_h2_section *section);
 void kh_h2_section_rest(struct kh_h2 *h2);
+/* CONNECT, and not for a protocol. */
+bool kh_h2_section_is_tunnel(const struct kh_h2_section *section);
 
 /* h2_head.c: what the section says */
 enum kh_h2_verdict { KH_H2_FINE = 1, KH_H2_MALFORMED, KH_H2_TO_REFUSE, KH_H2_NO_MEMORY };

@@ -42,6 +42,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	if (!kh_h2_section_begin(h2, h2->settings.role == KH_H2_SERVER))
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	h2->turn_bytes += KH_LIMIT_H2_TURN_PER_HEAD;
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
 	struct kh_h2_stream *stream = kh_h2_stream_new(h2, to_stream(frame));
@@ -73,11 +74,14 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghtt
 	(void)flags;
 	if (kh_h2_is_failed(h2))
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	size_t before = h2->section->decoded_bytes;
 	if (!kh_h2_section_add(h2->section, rcbuf_view(name), rcbuf_view(value))) {
 		calm_down(h2, "a field section that is far too large");
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
-	return 0;
+	h2->turn_bytes += h2->section->decoded_bytes - before;
+	h2->behind = h2->turn_bytes > KH_LIMIT_H2_TURN_BYTES;
+	return h2->behind ? NGHTTP2_ERR_PAUSE : 0;
 }
 
 /* Never left out and passed over. */
@@ -93,13 +97,34 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
 	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
+static void turn_down(struct kh_h2_stream *stream, const struct kh_err *err, uint32_t code)
+{
+	(void)nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, code);
+	kh_h2_tell_reset(stream, err, code);
+}
+
 static void malformed(struct kh_h2_stream *stream, const struct kh_err *err)
 {
-	struct kh_h2 *h2 = stream->h2;
+	turn_down(stream, err, NGHTTP2_PROTOCOL_ERROR);
+}
 
-	(void)nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id,
-					NGHTTP2_PROTOCOL_ERROR);
-	kh_h2_tell_reset(stream, err, NGHTTP2_PROTOCOL_ERROR);
+/* Of the streams that may be open, most are for tunnels alone. Return: false: it is one too many,
+ * which was told to try again (RFC 9113 §8.7). */
+static bool count_exchange(struct kh_h2_stream *stream)
+{
+	struct kh_h2 *h2 = stream->h2;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (h2->settings.role != KH_H2_SERVER || kh_h2_section_is_tunnel(h2->section))
+		return true;
+	if (h2->settings.max_exchanges > 0 && h2->n_exchanges >= h2->settings.max_exchanges) {
+		kh_err_set(&err, KH_ERR_LIMIT, "too many requests on one HTTP/2 connection");
+		turn_down(stream, &err, NGHTTP2_REFUSED_STREAM);
+		return false;
+	}
+	stream->is_exchange = true;
+	h2->n_exchanges++;
+	return true;
 }
 
 /* Its answer may be read; what still comes of it is dropped. */
@@ -120,6 +145,8 @@ static void take_head(struct kh_h2_stream *stream, bool end)
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_h2_head *head;
 
+	if (!count_exchange(stream))
+		return;
 	switch (kh_h2_head_read(h2, stream, end, &head, &err)) {
 	case KH_H2_FINE:
 		break;

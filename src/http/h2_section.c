@@ -41,6 +41,16 @@ void kh_h2_section_rest(struct kh_h2 *h2)
 	h2->section = NULL;
 }
 
+bool kh_h2_section_is_tunnel(const struct kh_h2_section *section)
+{
+	const struct kh_h2_part *method = &section->pseudo[KH_H2_METHOD];
+	struct kh_slice text = kh_buf_view(&section->text);
+
+	return section->pseudo[KH_H2_PROTOCOL].name_len == 0 && method->name_len > 0 &&
+	       kh_slice_eq(kh_slice_sub(text, method->value, method->value + method->value_len),
+			   KH_SLICE("CONNECT"));
+}
+
 static struct kh_h2_part *pseudo_slot(struct kh_h2_section *section, struct kh_slice name)
 {
 	static const struct kh_slice names[] = {

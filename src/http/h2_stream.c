@@ -153,6 +153,7 @@ void kh_h2_stream_closed(struct kh_h2_stream *stream, uint32_t code)
 
 	(void)kh_h2_set_life(stream, KH_H2_LIFE_CLOSED);
 	h2->n_streams--;
+	h2->n_exchanges -= stream->is_exchange;
 	kh_h2_drop_head(stream);
 	kh_h2_drop_trailers(stream);
 	kh_h2_show_head(stream);

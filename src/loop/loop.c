@@ -3,8 +3,9 @@
  *
  * A turn is one pass of libevent. During it, exchanges whose open record lies in the batch wait for
  * RECORDED; at its end the batch is written in one go, and only then do they go on. What ended
- * during the turn is freed after that. Other threads speak to the loop by mail: a locked list and
- * an eventfd.
+ * during the turn is freed after that. Who has more work than a turn may take goes on at the end of
+ * the next one (KH_LOOP_NEXT), after the events of all others. Other threads speak to the loop by
+ * mail: a locked list and an eventfd.
  */
 
 #include <errno.h>
@@ -118,6 +119,8 @@ void kh_loop_turn_end(struct kh_loop *loop)
 {
 	enum { ROUNDS = 8 };
 
+	/* Whoever has still more to do then waits for the turn after this one. */
+	call_all(loop, KH_LOOP_NEXT);
 	for (int i = 0; i < ROUNDS; i++) {
 		call_all(loop, KH_LOOP_DOWN);
 		call_all(loop, KH_LOOP_UP);

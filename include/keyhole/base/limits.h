@@ -161,6 +161,12 @@ enum {
 	   each byte names a field of kilobytes. (Up to it, what is over the head's cap is dropped.)
 	 */
 	KH_LIMIT_H2_DECODED_BYTES = 4 * 64 * 1024,
+	/* Decoded bytes of field sections that a connection takes in one turn of the loop, and what
+	   each section counts beside them: HPACK makes a thousand heads of 40 KB, and all other
+	   tenants' requests would wait until each of them is decided. What is left comes in the
+	   next turn, after everybody else. */
+	KH_LIMIT_H2_TURN_BYTES = 64 * 1024,
+	KH_LIMIT_H2_TURN_PER_HEAD = 1024,
 	/* CONTINUATION frames behind one HEADERS: a section that never ends (CVE-2024-27316). A
 	   head of the largest size takes 4. */
 	KH_LIMIT_H2_CONTINUATIONS = 6,

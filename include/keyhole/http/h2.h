@@ -26,8 +26,8 @@
  * in GOAWAY and KH_H2_ERROR, as do floods: the budget is in limits.h. docs/protocols.md has it
  * section by section.
  *
- * The callback runs inside kh_h2_feed, kh_h2_feed_eof, kh_h2_drain and kh_h2_resume. In it all
- * verbs may be used, on this connection and others, but these four and kh_h2_free.
+ * The callback runs inside kh_h2_feed(_turn), kh_h2_feed_eof, kh_h2_drain and kh_h2_resume. In it
+ * all verbs may be used, on this connection and others, but these four and kh_h2_free.
  */
 struct kh_h2;
 struct kh_h2_stream;
@@ -37,6 +37,7 @@ enum kh_h2_role { KH_H2_SERVER = 1, KH_H2_CLIENT };
 struct kh_h2_settings {
 	enum kh_h2_role role;
 	uint32_t max_streams;		  /* server: what the peer may have open */
+	uint32_t max_exchanges;		  /* server: of them, other than tunnels; 0: all */
 	uint32_t stream_window_bytes;	  /* what of a stream is kept while it is paused */
 	uint32_t connection_window_bytes; /* … and of all streams together */
 	/* What is kept of a stream holds back this stream alone, and not the connection's others:
@@ -87,6 +88,11 @@ void kh_h2_free(struct kh_h2 *h2);
 /* Takes all of `in`. Return: false once the connection is broken (KH_H2_ERROR was given; what
  * nghttp2 has found may come with kh_h2_drain only). */
 bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms);
+/* The same, of no more heads than KH_LIMIT_H2_TURN_BYTES. Where kh_h2_is_behind then, the caller
+ * keeps what was not taken, and calls again in the loop's next turn with this in front, also when
+ * it is empty. */
+bool kh_h2_feed_turn(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms, size_t *taken);
+bool kh_h2_is_behind(const struct kh_h2 *h2);
 /* The connection ended: RESET for each open stream. */
 void kh_h2_feed_eof(struct kh_h2 *h2, const struct kh_err *err);
 /*

@@ -31,6 +31,7 @@ enum kh_loop_when {
 	KH_LOOP_UP,	  /* … and then: towards the upstreams */
 	KH_LOOP_RECORDED, /* the journal has the batch, or can't take it (`journal_failed`) */
 	KH_LOOP_ANSWER,	  /* behind all those: what could not be said before */
+	KH_LOOP_NEXT,	  /* when the next turn ends, before the others: work that goes on */
 	KH_LOOP_WHENS,
 };
 

@@ -1,0 +1,143 @@
+/* test_h2_turn.c - what one turn takes of a connection's heads */
+#include "h2_flooded.h"
+
+enum { FIELDS = 14, VALUE_BYTES = 4000, HEADS = 200 };
+
+#define CONNECT ":method=CONNECT|:authority=a.example:443"
+
+static void more(struct flood *f, struct kh_slice block, uint32_t id)
+{
+	raw_frame(&f->raw, HEADERS, END_HEADERS | END_STREAM, id, block);
+}
+
+/* A field of 4 KB goes into the table; then each head names it 14 times, a byte each. */
+static void put_bomb(struct flood *f, uint32_t heads)
+{
+	char value[VALUE_BYTES];
+	struct kh_buf block;
+
+	memset(value, 'v', sizeof(value));
+	kh_buf_init(&block, 1 << 16);
+	raw_fields(&block, KH_SLICE(GET));
+	kh_buf_append_char(&block, 0x40);
+	raw_string(&block, KH_SLICE("x"));
+	raw_string(&block, kh_slice_of(value, sizeof(value)));
+	more(f, kh_buf_view(&block), 1);
+	kh_buf_clear(&block);
+	raw_fields(&block, KH_SLICE(GET));
+	for (int i = 0; i < FIELDS; i++)
+		kh_buf_append_char(&block, (char)(0x80 | 62));
+	for (uint32_t i = 1; i < heads; i++)
+		more(f, kh_buf_view(&block), 2 * i + 1);
+	kh_buf_fini(&block);
+}
+
+static void a_turn_takes_so_many_bytes_of_heads_and_the_rest_comes_later(void **state)
+{
+	struct flood f;
+	unsigned turns = 0, most = 0;
+	bool alive = true;
+
+	(void)state;
+	flood_init(&f);
+	put_bomb(&f, HEADS);
+	do {
+		size_t taken, before = f.d.counts[KH_H2_HEAD];
+
+		alive = kh_h2_feed_turn(f.d.h2, kh_buf_view(&f.raw), 1000, &taken);
+		drive_drain(&f.d);
+		kh_buf_consume(&f.raw, taken);
+		unsigned now = (unsigned)(f.d.counts[KH_H2_HEAD] - before);
+		most = now > most ? now : most;
+		turns++;
+	} while (alive && kh_h2_is_behind(f.d.h2));
+	assert_true(alive);
+	assert_int_equal(kh_buf_len(&f.raw), 0);
+	assert_int_equal(f.d.counts[KH_H2_HEAD], HEADS);
+	assert_true(most <= KH_LIMIT_H2_TURN_BYTES / (FIELDS * VALUE_BYTES) + 1);
+	assert_true(turns >= (size_t)HEADS * FIELDS * VALUE_BYTES / (2 * KH_LIMIT_H2_TURN_BYTES));
+	drive_fini(&f.d);
+	kh_buf_fini(&f.raw);
+}
+
+/* What is out of order fails the connection after what came before it, in whichever turn. */
+static void a_frame_out_of_order_ends_the_connection_in_a_later_turn_too(void **state)
+{
+	struct flood f;
+	size_t taken;
+	bool alive;
+
+	(void)state;
+	flood_init(&f);
+	put_bomb(&f, 10);
+	raw_data(&f.raw, 1, 0, "x"); /* of a stream that has ended */
+	do {
+		alive = kh_h2_feed_turn(f.d.h2, kh_buf_view(&f.raw), 1000, &taken);
+		kh_buf_consume(&f.raw, taken);
+		drive_drain(&f.d);
+	} while (alive && kh_h2_is_behind(f.d.h2));
+	assert_false(alive);
+	assert_int_equal(f.d.counts[KH_H2_HEAD], 10);
+	assert_int_equal(f.d.counts[KH_H2_ERROR], 1);
+	drive_fini(&f.d);
+	kh_buf_fini(&f.raw);
+}
+
+static void begin_with(struct flood *f, uint32_t streams, uint32_t exchanges)
+{
+	flood_init(f);
+	struct kh_h2_settings settings = { .role = KH_H2_SERVER,
+					   .max_streams = streams,
+					   .max_exchanges = exchanges,
+					   .stream_window_bytes = 65535,
+					   .connection_window_bytes = 1 << 20 };
+	kh_h2_free(f->d.h2);
+	f->d.h2 = kh_h2_new(&settings, drive_on_event, &f->d);
+	assert_non_null(f->d.h2);
+	f->d.answers = false;
+}
+
+static size_t count_of(const char *text, const char *what)
+{
+	size_t n = 0;
+
+	for (const char *at = text; (at = strstr(at, what)); at += strlen(what))
+		n++;
+	return n;
+}
+
+static void streams_for_tunnels_are_no_place_for_more_requests(void **state)
+{
+	enum { MOST = 8, OVER = 5, TUNNELS = 20 };
+	struct flood f;
+	uint32_t id = 1;
+
+	(void)state;
+	begin_with(&f, 64, MOST);
+	for (unsigned i = 0; i < MOST + OVER; i++, id += 2)
+		raw_headers(&f.raw, id, BOTH, GET);
+	for (unsigned i = 0; i < TUNNELS; i++, id += 2)
+		raw_headers(&f.raw, id, END_HEADERS, CONNECT);
+	assert_true(flood_feed(&f));
+	assert_int_equal(f.d.counts[KH_H2_HEAD], MOST + TUNNELS);
+	assert_int_equal(count_of(kh_buf_cstr(&f.d.sent), " 7\n"), OVER); /* REFUSED_STREAM */
+	/* One that has ended leaves its place. */
+	assert_true(kh_h2_put_response(f.d.owned[0], 204, NULL, 0, true));
+	drive_drain(&f.d);
+	raw_headers(&f.raw, id, BOTH, GET);
+	assert_true(flood_feed(&f));
+	assert_int_equal(f.d.counts[KH_H2_HEAD], MOST + TUNNELS + 1);
+	drive_fini(&f.d);
+	kh_buf_fini(&f.raw);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_turn_takes_so_many_bytes_of_heads_and_the_rest_comes_later),
+		cmocka_unit_test(a_frame_out_of_order_ends_the_connection_in_a_later_turn_too),
+		cmocka_unit_test(streams_for_tunnels_are_no_place_for_more_requests),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
