@@ -126,26 +126,22 @@ void kh_h2_free(struct kh_h2 *h2)
 	free(h2);
 }
 
-/* One that has lost something by the end and has not heard of it. */
-static struct kh_h2_stream *find_cut(struct kh_h2 *h2)
-{
-	for (struct kh_node *node = h2->streams.next; node != &h2->streams; node = node->next) {
-		struct kh_h2_stream *stream = kh_container_of(node, struct kh_h2_stream, link);
-
-		if (stream->life == KH_H2_LIFE_LIVE &&
-		    (h2->settings.role == KH_H2_SERVER || !kh_h2_got_end(stream)))
-			return stream;
-	}
-	return NULL;
-}
-
+/* Each that loses something by the end hears of it. It is visited once, and is back in its list by
+ * then: the callback may let go of any. */
 static void reset_all(struct kh_h2 *h2, const struct kh_err *err, uint32_t code)
 {
-	struct kh_h2_stream *stream;
+	struct kh_node rest;
 
-	/* Looked for anew each time: the callback may let go of any. */
-	while ((stream = find_cut(h2)))
-		kh_h2_tell_reset(stream, err, code);
+	kh_list_move(&h2->streams, &rest);
+	while (!kh_list_is_empty(&rest)) {
+		struct kh_h2_stream *stream = kh_container_of(rest.next, struct kh_h2_stream, link);
+
+		kh_list_remove(&stream->link);
+		kh_list_append(&h2->streams, &stream->link);
+		if (stream->life == KH_H2_LIFE_LIVE &&
+		    (h2->settings.role == KH_H2_SERVER || !kh_h2_got_end(stream)))
+			kh_h2_tell_reset(stream, err, code);
+	}
 }
 
 void kh_h2_fail(struct kh_h2 *h2, uint32_t code, enum kh_err_code reason, const char *what)
