@@ -201,9 +201,8 @@ enum kh_mismatch kh_inquiry_look(struct kh_inquiry *q, const struct kh_index *in
 	return m->flags & KH_ASKS_MORE ? conditions_miss(q, m) : KH_MATCHES;
 }
 
-/* Return: NULL when nothing matches. */
-static const struct kh_matcher *first_match(struct kh_inquiry *q, const struct kh_index *index,
-					    size_t list)
+const struct kh_matcher *kh_inquiry_first(struct kh_inquiry *q, const struct kh_index *index,
+					  size_t list)
 {
 	const struct kh_request_view *request = q->request;
 	struct kh_index_walk walk;
@@ -239,7 +238,7 @@ static const struct kh_rule *read_on(struct kh_inquiry *q, const struct kh_index
 			kh_index_find(index, q->reading.host, &q->host);
 		host = q->reading.host;
 		/* Where two readings have two outcomes nobody can say which is meant. */
-		const struct kh_matcher *other = first_match(q, index, list);
+		const struct kh_matcher *other = kh_inquiry_first(q, index, list);
 		rule = kh_reading_both(rule, other ? other->rule : NULL, &q->reading);
 	}
 	if (q->reading.nth_host > 0)
@@ -254,7 +253,7 @@ static bool ask(struct kh_inquiry *q, const struct kh_index *index, size_t list,
 {
 	const struct kh_request_view *request = q->request;
 	kh_inquiry_begin(q);
-	const struct kh_matcher *m = first_match(q, index, list);
+	const struct kh_matcher *m = kh_inquiry_first(q, index, list);
 	bool allows = m && (m->flags & KH_ALLOWS);
 	out->rule = m ? m->rule : NULL;
 	if (allows && kh_request_has_readings(request)) {

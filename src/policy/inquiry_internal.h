@@ -39,6 +39,11 @@ bool kh_inquiry_next(struct kh_inquiry *q);
 enum kh_mismatch kh_inquiry_look(struct kh_inquiry *q, const struct kh_index *index,
 				 const struct kh_matcher *m);
 
+/* The list's first rule that decides in this reading, with the keys of its host in q->host. Return:
+ * NULL when nothing matches. */
+const struct kh_matcher *kh_inquiry_first(struct kh_inquiry *q, const struct kh_index *index,
+					  size_t list);
+
 /* Nobody can say what the rules make of it: it is denied. */
 static inline void kh_decision_give_up(struct kh_decision *out)
 {

@@ -5,7 +5,8 @@
  * that may be dialled for it is held against the rules by address that stand above the one that
  * allows: as if they named every host with such an address. For each reading of the request, the
  * first of them that matches decides, so that a range may be taken out of a wider one that is
- * denied.
+ * denied. Which rule allows is asked in each reading anew: the one that allows the plain reading
+ * may hold for no other, as where its path has no place for %2F read as '/'.
  */
 #include "inquiry_internal.h"
 
@@ -46,16 +47,26 @@ static const struct kh_rule *first_of(struct asked *a, const struct kh_index *in
 	return NULL;
 }
 
-/* What lets one reading through says nothing of the others. Return: NULL: no reading is denied. */
+/* The rule of the list that lets the name through in this reading: its number. */
+static size_t allows_by(struct asked *a, const struct kh_index *index, size_t list)
+{
+	const struct kh_matcher *m = kh_inquiry_first(a->q, index, list);
+	return m ? m->index : SIZE_MAX;
+}
+
+/* What lets one reading through says nothing of the others. `by`: the number of the rule that
+ * allows a tunnel. Return: NULL: no reading is denied. */
 static const struct kh_rule *denial(struct asked *a, const struct kh_index *index, size_t list,
-				    size_t before, const struct kh_host *addr)
+				    size_t by, const struct kh_host *addr)
 {
 	struct kh_host_keys keys;
 	kh_index_find(index, addr, &keys);
+	kh_index_find(index, a->q->request->host, &a->q->host);
 	kh_inquiry_begin(a->q);
 	do {
 		if (a->q->reading.nth_host > 0)
 			break;
+		size_t before = a->unread ? by : allows_by(a, index, list);
 		const struct kh_rule *rule = first_of(a, index, list, before, &keys);
 		if (rule && !rule->allow)
 			return rule;
