@@ -20,7 +20,9 @@ struct verifier {
 	const struct kh_verify_report *next; /* of the segment that continues this one, or NULL */
 	char due[96]; /* what was wrong, as far as a found line could explain it */
 	struct kh_ids open;
-	uint64_t reopened_line, unmatched_line; /* the first with that fault; 0: none */
+	/* The first with that fault; 0: none. */
+	uint64_t reopened_line, unmatched_line, joined_line;
+	char joined_fault[80];
 	/* As they were before the suspicion. */
 	uint64_t n_parts;
 	struct kh_verify_part part;
@@ -31,17 +33,34 @@ static bool is_event(const struct kh_line *line, const char *event)
 	return kh_slice_eq(line->event, kh_slice_str(event));
 }
 
-/* A `joined` record speaks of the segment that this one continues. */
-static void take_joined(struct kh_verify_report *report, struct kh_slice text)
+static void accuse_joined(struct verifier *v, const char *fault)
 {
+	if (v->joined_line)
+		return;
+	v->joined_line = v->chain.line;
+	snprintf(v->joined_fault, sizeof(v->joined_fault), "%s", fault);
+}
+
+/* A `joined` record speaks of the segment that this one continues. The first one decides: whoever
+ * can append could otherwise name another end later, for a segment whose end was written anew. A
+ * writer that dies before the keeper hears of it has the next one say the same again. */
+static void take_joined(struct verifier *v, struct kh_slice text)
+{
+	struct kh_verify_report *report = v->report;
 	struct kh_slice hash = kh_line_hex(text, "head");
 	uint64_t segment, last;
 
-	if (!kh_line_number(text, "segment", &segment) || segment != report->continues ||
-	    hash.len == 0 || !kh_line_number(text, "last_seq", &last))
+	if (!report->continues || !kh_line_number(text, "segment", &segment) ||
+	    segment != report->continues)
 		return;
-	report->joined_seq = last;
-	memcpy(report->joined_hash, hash.ptr, KH_HASH_HEX);
+	if (hash.len == 0 || !kh_line_number(text, "last_seq", &last) || last < report->continues)
+		accuse_joined(v, "names no end that the segment before can have");
+	else if (!report->joined_seq) {
+		report->joined_seq = last;
+		memcpy(report->joined_hash, hash.ptr, KH_HASH_HEX);
+	} else if (report->joined_seq != last ||
+		   memcmp(report->joined_hash, hash.ptr, KH_HASH_HEX) != 0)
+		accuse_joined(v, "names another end of the segment before than an earlier line");
 }
 
 /* Is each end that of an exchange that is open? */
@@ -78,7 +97,7 @@ static void take_in(struct verifier *v, struct kh_slice text, const struct kh_li
 	if (v->next && line->seq == v->next->continues)
 		report->met = memcmp(line->hash.ptr, v->next->continues_hash, KH_HASH_HEX) == 0;
 	if (is_event(line, "joined"))
-		take_joined(report, text);
+		take_joined(v, text);
 
 	match(v, text, line);
 	note_unknown(v, line);
@@ -277,8 +296,8 @@ static void hold_to_next(struct verifier *v)
 	report->ok = report->problem[0] == '\0';
 }
 
-/* The chain holds; do the exchanges? */
-static void accuse_exchanges(struct verifier *v)
+/* The chain holds; do the exchanges, and what is said of the segment before? */
+static void accuse_records(struct verifier *v)
 {
 	struct kh_verify_report *report = v->report;
 	uint64_t reopened = v->reopened_line, unmatched = v->unmatched_line;
@@ -294,6 +313,10 @@ static void accuse_exchanges(struct verifier *v)
 			 "line %llu: ends an exchange that is not open (opened nowhere before it, "
 			 "or ended already)",
 			 (unsigned long long)unmatched);
+	} else if (v->joined_line) {
+		report->bad_line = v->joined_line;
+		snprintf(report->problem, sizeof(report->problem), "line %llu: %s",
+			 (unsigned long long)v->joined_line, v->joined_fault);
 	}
 }
 
@@ -304,9 +327,9 @@ static void conclude(struct verifier *v)
 	report->lines = v->chain.line;
 	report->unclosed = v->open.used + v->open.unnamed;
 	report->ok = !v->chain.suspect && report->lines > 0 && report->reopened == 0 &&
-		     report->unmatched == 0;
+		     report->unmatched == 0 && v->joined_line == 0;
 	if (!v->chain.suspect)
-		accuse_exchanges(v);
+		accuse_records(v);
 	if (report->lines == 0)
 		snprintf(report->problem, sizeof(report->problem),
 			 "empty: a journal has a `start` record at least");

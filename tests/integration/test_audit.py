@@ -542,6 +542,43 @@ def test_a_segment_is_found_whatever_the_name_of_the_journal(tmp_path, name):
     assert done.stdout.count(": ok: ") == 2
 
 
+def joined_segments(tmp_path, *ends):
+    """A segment that ends at seq 3, and one that continues its first line and says the ends, (last_seq, head) each."""
+    first, path = Chain(), tmp_path / "audit.jsonl"
+    first.add("start", format=1)
+    second = Chain(first.seq, first.head)
+    first.add("stop")
+    first.add("start", format=1)
+    second.add("start", format=1, continues=1)
+    for last, head in ends:
+        second.add("joined", segment=1, last_seq=last, head=first.head if head is None else head)
+    (tmp_path / "audit.jsonl.000000000001").write_bytes(first.bytes)
+    path.write_bytes(second.bytes)
+    return keyhole("verify", path)
+
+
+def test_a_segments_end_that_is_said_twice_alike_is_good(tmp_path):
+    done = joined_segments(tmp_path, (3, None), (3, None))
+    assert (done.returncode, done.stdout.count(": ok: ")) == (0, 2), done.stdout
+
+
+@pytest.mark.parametrize("first, second", [
+    ((4, "a" * 64), (3, None)), ((3, "a" * 64), (3, None)), ((3, None), (4, "a" * 64)), ((4, None), (0, "0" * 64)),
+])  # fmt: skip
+def test_no_second_joined_record_names_another_end_of_a_segment(tmp_path, first, second):
+    done = joined_segments(tmp_path, first, second)
+    assert done.returncode == 1 and "audit.jsonl: BROKEN: line 3: names " in done.stdout, done.stdout
+    if first != (3, None):
+        assert "000000000001: BROKEN: it ends at seq 3, and the next segment says" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("last, head", [(0, "0" * 64), (0, None), (3, "A" * 64), (3, "")])
+def test_a_joined_record_names_an_end_that_the_segment_can_have(tmp_path, last, head):
+    done = joined_segments(tmp_path, (last, head))
+    said = "audit.jsonl: BROKEN: line 2: names no end that the segment before can have"
+    assert done.returncode == 1 and said in done.stdout, done.stdout
+
+
 @pytest.mark.parametrize("name", ["audit.202611231200", "audit.jsonl.000000000123", "a.000000000123.2"])
 def test_a_journal_is_not_named_like_a_segment(tmp_path, name):
     config = tmp_path / "keyhole.yaml"
