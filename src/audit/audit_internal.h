@@ -64,6 +64,7 @@ bool kh_line_is_sound(struct kh_digest *digest, const struct kh_line *line);
  * digits, 64 hex digits. Return: false, or an empty view, where there is none or another kind. */
 bool kh_line_number(struct kh_slice line, const char *name, uint64_t *out);
 struct kh_slice kh_line_hex(struct kh_slice line, const char *name);
+bool kh_line_is_true(struct kh_slice line, const char *name);
 /* A close record of an exchange that was refused after its open record (by an address). */
 bool kh_line_is_refusal(struct kh_slice line);
 /* The event is one that this version writes. */

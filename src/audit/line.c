@@ -260,6 +260,11 @@ bool kh_line_number(struct kh_slice line, const char *name, uint64_t *out)
 	return kh_slice_to_u64(value, out);
 }
 
+bool kh_line_is_true(struct kh_slice line, const char *name)
+{
+	return kh_slice_eq(member(line, name), KH_SLICE("true"));
+}
+
 bool kh_line_is_refusal(struct kh_slice line)
 {
 	struct kh_slice reason = member(line, "reason");

@@ -108,6 +108,9 @@ static void take_in(struct verifier *v, struct kh_slice text, const struct kh_li
 	if (is_event(line, "denials") && kh_line_number(text, "count", &count))
 		report->counted += count;
 	report->starts += is_event(line, "start");
+	/* The first start: later ones are of the same file. */
+	report->set_aside |= report->starts == 1 && is_event(line, "start") &&
+			     kh_line_is_true(text, "set_aside");
 	if (!is_event(line, "aborted"))
 		return;
 	if (!kh_line_id(text, &id) && !kh_line_number(text, "count", &count))
@@ -285,6 +288,10 @@ static void hold_to_next(struct verifier *v)
 		snprintf(report->problem, sizeof(report->problem),
 			 "line %llu, which the next segment continues, is not in it: a segment is "
 			 "missing, or this one was written anew or cut",
+			 (unsigned long long)next->continues);
+	else if (next->set_aside)
+		snprintf(report->problem, sizeof(report->problem),
+			 "set aside: nothing protects what is after line %llu",
 			 (unsigned long long)next->continues);
 	else if (next->joined_seq && (report->last_seq != next->joined_seq ||
 				      memcmp(report->head, next->joined_hash, KH_HASH_HEX) != 0))

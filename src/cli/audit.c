@@ -148,7 +148,9 @@ static void print_text(const char *name, const struct kh_verify_report *r)
 	print_count(r->recovered, "torn and closed");
 	if (r->continues)
 		printf(", continues line %" PRIu64 " of the segment before%s", r->continues,
-		       r->joined_seq ? "" : " (whose end is not written yet)");
+		       r->set_aside    ? " (which was set aside)"
+		       : r->joined_seq ? ""
+				       : " (whose end is not written yet)");
 	printf("; seq %" PRIu64 ", head %s\n", r->last_seq, r->head);
 }
 

@@ -415,6 +415,32 @@ def test_a_fifo_in_the_place_of_the_segment_before_holds_nobody_up(daemon):
     assert status == 2 and f"{before}: not a regular file" in said, said
 
 
+def test_a_journal_that_was_set_aside_is_never_called_ok(daemon):
+    """Each line of it is sound, and without the last ones it still is: neither says what the worker wrote in the end."""
+    one = daemon()
+    one.checked = False
+    assert ask(one) == 200
+    checkpointed(one)
+    assert ask(one, "/test/echo/last") == 200
+    until("it is in the journal", lambda: records(one.journal_path)[-1]["event"] == "close")
+    say_checkpoint(one, 1, 1)  # below the last one: the keeper doubts this worker
+    kill_worker(one)
+    (old,) = segments(one)
+    old = os.path.join(os.path.dirname(one.journal_path), old)
+    line = records(one.journal_path)[0]["continues"]
+    assert records(old)[-1]["seq"] > line
+    said = f"{old}: BROKEN: set aside: nothing protects what is after line {line}\n"
+    for whole in (True, False):
+        if not whole:
+            with open(old, "rb") as file:
+                kept = [text for text in file if json.loads(text)["seq"] <= line]
+            with open(old, "wb") as file:
+                file.writelines(kept)
+        status, out = verify(one.journal_path)
+        assert status == 1 and said in out, out
+        assert f"{one.journal_path}: ok: " in out and "(which was set aside)" in out, out
+
+
 def test_a_line_that_is_no_record_is_set_aside_though_the_worker_went_on_behind_it(daemon):
     """The worker told of later lines, and ended them well: what it told is not what the file is judged by."""
     one = daemon()

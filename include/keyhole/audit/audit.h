@@ -270,6 +270,7 @@ struct kh_verify_report {
 	/* A segment: the line of the one before that it continues; 0: it begins a journal. */
 	uint64_t continues;
 	char continues_hash[65];
+	bool set_aside; /* its start says that the one before could not be continued */
 	/* It closes that segment: at this line. 0: no `joined` record (yet). */
 	uint64_t joined_seq;
 	char joined_hash[65];
@@ -279,7 +280,8 @@ struct kh_verify_report {
 bool kh_journal_verify(int fd, struct kh_verify_report *report, struct kh_err *err);
 /*
  * The same for a segment that another one continues, whose report `next` is: the line that it
- * continues must be there, and where it says what the last line is, that one must be the last.
+ * continues must be there, and where it says what the last line is, that one must be the last. One
+ * that was set aside is never ok: nobody says what its last line is.
  */
 bool kh_verify_segment(int fd, const struct kh_verify_report *next, struct kh_verify_report *report,
 		       struct kh_err *err);
