@@ -59,6 +59,9 @@ char *kh_repository_of(struct kh_slice path)
 	bool ok = kh_buf_append_slice(&out, owner) && kh_buf_append_char(&out, '/') &&
 		  kh_buf_append_slice(&out, name);
 	char *text = ok ? kh_slice_dup(kh_buf_view(&out)) : NULL;
+	/* GitHub tells no case apart: one repository is one scope, and has one token. */
+	for (char *at = text; at && *at; at++)
+		*at = kh_lower(*at);
 	kh_buf_fini(&out);
 	return text;
 }

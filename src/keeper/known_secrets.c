@@ -57,13 +57,14 @@ static bool is_sandboxs_own(const struct gathering *g)
 	return g->index != KH_KNOWN_NOBODYS && g->vault->config->credentials[g->index].of_listener;
 }
 
-/* `expires_ms`: wall clock; 0: its end is not known. */
-static void note(struct gathering *g, struct kh_secret *secret, uint64_t expires_ms)
+/* `expires_ms`: wall clock; 0: its end is not known. Return: NULL: it is not looked for. */
+static struct kh_known_secret *note(struct gathering *g, struct kh_secret *secret,
+				    uint64_t expires_ms)
 {
 	struct kh_known_secret *known = secret && !is_sandboxs_own(g) ? add(g, secret) : NULL;
 
 	if (!known)
-		return;
+		return NULL;
 	struct kh_known_secret *before = find_before(g, secret);
 	known->expires_ms = expires_ms;
 	known->index = g->index;
@@ -71,6 +72,7 @@ static void note(struct gathering *g, struct kh_secret *secret, uint64_t expires
 	known->is_new = !before || before->former;
 	if (before)
 		before->held = true;
+	return known;
 }
 
 /* ---- the places ---- */
@@ -80,13 +82,19 @@ static void note_holding(struct gathering *g, struct kh_holding *holding)
 	const struct kh_credential_config *credential = &g->vault->config->credentials[g->index];
 
 	g->ok = kh_rotation_look(credential->mint, holding) && g->ok;
-	note(g, holding->raw.secret, 0);
-	note(g, holding->client_secret, 0);
-	note(g, holding->refresh_token, 0);
+	(void)note(g, holding->raw.secret, 0);
+	(void)note(g, holding->client_secret, 0);
+	(void)note(g, holding->refresh_token, 0);
 	/* A key that is computed of the value looks like no text, and is never sent. */
 	for (struct kh_made *made = holding->made; made && !kh_derives(credential);
-	     made = made->next)
-		note(g, made->item.secret, made->item.expires_ms);
+	     made = made->next) {
+		struct kh_known_secret *known = note(g, made->item.secret, made->item.expires_ms);
+		if (!known)
+			continue;
+		known->made = true;
+		known->scoped = made->scope_len > 0;
+		known->asker = made->asker.tenant;
+	}
 }
 
 static bool passes_on(const struct kh_credential_config *credential, const char *name)
@@ -132,10 +140,9 @@ static void note_variable(struct gathering *g, const struct kh_variable *variabl
 		return;
 	g->index = owner_of_variable(g->vault->config, variable->name);
 	g->tenant = KH_NO_TENANT;
-	size_t n = g->n;
-	note(g, variable->secret, 0);
-	if (g->n > n)
-		g->list[n].variable = true;
+	struct kh_known_secret *known = note(g, variable->secret, 0);
+	if (known)
+		known->variable = true;
 }
 
 static void note_all(struct gathering *g)
@@ -263,13 +270,61 @@ static bool gather(struct kh_vault *vault)
 	return true;
 }
 
+/* ---- in which order ---- */
+
+/* There is room for so many in what the worker is told, and the first come first. What nobody but
+ * the operator decides on comes before what sandboxes have made, as many as they like. Of that each
+ * tenant's first comes before any tenant's second. */
+struct turn {
+	const struct kh_known_secret *known;
+	unsigned rank;
+	size_t round, at;
+};
+
+static unsigned rank_of(const struct kh_known_secret *known)
+{
+	enum { GIVEN, MADE, FORMER, CHOSEN };
+
+	return known->scoped ? CHOSEN : known->former ? FORMER : known->made ? MADE : GIVEN;
+}
+
+static int compare(const void *one, const void *other)
+{
+	const struct turn *a = one, *b = other;
+
+	if (a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	if (a->round != b->round)
+		return a->round < b->round ? -1 : 1;
+	return a->at < b->at ? -1 : a->at > b->at;
+}
+
+/* `counts`: one for each tenant, and one for all others. */
+static void put_in_order(struct kh_vault *vault, struct turn *turns, size_t *counts)
+{
+	for (size_t i = 0; i < vault->n_known; i++) {
+		const struct kh_known_secret *known = &vault->known[i];
+		size_t tenant = known->asker < vault->config->n_tenants ? known->asker
+									: vault->config->n_tenants;
+		turns[i] = (struct turn){ .known = known, .rank = rank_of(known), .at = i };
+		if (known->scoped)
+			turns[i].round = counts[tenant]++;
+	}
+	qsort(turns, vault->n_known, sizeof(*turns), compare);
+}
+
 bool kh_known_secrets_each(struct kh_vault *vault,
 			   void (*use)(const struct kh_known_secret *known, void *arg), void *arg)
 {
 	if (!gather(vault))
 		return false;
+	kh_auto_free struct turn *turns = calloc(vault->n_known + 1, sizeof(*turns));
+	kh_auto_free size_t *counts = calloc(vault->config->n_tenants + 1, sizeof(*counts));
+	if (!turns || !counts)
+		return false;
+	put_in_order(vault, turns, counts);
 	for (size_t i = 0; i < vault->n_known; i++)
-		use(&vault->known[i], arg);
+		use(turns[i].known, arg);
 	return true;
 }
 
@@ -298,6 +353,9 @@ void kh_known_secrets_hand_on(struct kh_vault *next, struct kh_vault *now)
 		if (known->index != KH_KNOWN_NOBODYS)
 			known->index =
 				index_of(next->config, now->config->credentials[known->index].name);
+		if (known->asker < now->config->n_tenants)
+			known->asker =
+				tenant_of(next->config, now->config->tenants[known->asker].name);
 		if (known->tenant != KH_NO_TENANT)
 			known->tenant =
 				tenant_of(next->config, now->config->tenants[known->tenant].name);

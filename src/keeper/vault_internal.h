@@ -130,6 +130,9 @@ struct kh_known_secret {
 	uint16_t index;		  /* of the credential, or KH_KNOWN_NOBODYS */
 	uint16_t tenant;	  /* or KH_NO_TENANT */
 	bool variable;		  /* of a command's environment */
+	bool made;		  /* a token, not what a source gave */
+	bool scoped;		  /* for a part that a sandbox of `asker` chose */
+	uint16_t asker;		  /* a tenant, or KH_NO_TENANT */
 	bool former;
 	bool held, is_new; /* while the list is gathered anew */
 };

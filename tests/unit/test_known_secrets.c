@@ -211,6 +211,41 @@ static void another_configuration_knows_them_too(void **state)
 	}
 }
 
+static struct kh_made *chosen(const char *text, uint16_t tenant, size_t scope_len,
+			      struct kh_made *next)
+{
+	struct kh_made *made = calloc(1, sizeof(*made) + scope_len);
+
+	assert_non_null(made);
+	made->scope_len = scope_len;
+	made->asker.tenant = tenant;
+	made->next = next;
+	kh_item_fill(&made->item, secret_of(text), 0, 0);
+	return made;
+}
+
+/* There is room for so many: a tenant pushes out neither a value nor another tenant's tokens. */
+static void what_sandboxes_chose_comes_last_and_each_tenant_has_its_share(void **state)
+{
+	struct kh_holding *holding = &vault->slots[0].holdings[0];
+	(void)state;
+	fill(0, "older");
+	(void)gather();
+	fill(0, "value");
+	fill(1, "other");
+	holding->made = chosen("its-own", KH_NO_TENANT, 0, NULL);
+	holding->made = chosen("b1", KH_NO_TENANT, 1, holding->made);
+	for (unsigned i = 3; i > 0; i--) {
+		char text[8];
+		(void)snprintf(text, sizeof(text), "a%u", i);
+		holding->made = chosen(text, 0, 1, holding->made);
+	}
+	assert_known("value other its-own (older) a1 b1 a2 a3");
+	/* Also when they are former ones. */
+	kh_item_fini(&holding->made->item);
+	assert_known("value other its-own (older) a2 b1 a3 (a1)");
+}
+
 static void a_variable_of_a_command_is_known_and_a_credentials_own_once(void **state)
 {
 	(void)state;
@@ -236,6 +271,9 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(
 			a_variable_of_a_command_is_known_and_a_credentials_own_once, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			what_sandboxes_chose_comes_last_and_each_tenant_has_its_share, set_up,
 			tear_down),
 	};
 
