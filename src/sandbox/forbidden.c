@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
@@ -191,6 +192,24 @@ static bool may_have_second_name(const char *source, const struct stat *file)
 	       st.st_dev == file->st_dev;
 }
 
+/* Was the file, or one in the folder, copied into the sandbox's root? A folder in the place of what
+ * doesn't exist yet (resolve) holds nothing that could have been. */
+static bool is_copied(const struct kh_mount *m, const char *path, const char *resolved,
+		      const struct stat *st)
+{
+	return m->kind == KH_MOUNT_FILE && m->source &&
+	       ((m->dev == st->st_dev && m->ino == st->st_ino) ||
+		(S_ISDIR(st->st_mode) && access(path, F_OK) == 0 && is_below(m->source, resolved)));
+}
+
+static bool refuse_seen(const char *path, const struct kh_mount *m, struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_CONFIG,
+			  "%s: the sandbox would see it through %s (put it in a folder that the "
+			  "sandbox is not given)",
+			  kh_esc_str(path), kh_esc_str(m->source));
+}
+
 static bool check_one(const struct table *table, const struct kh_view *view, const char *path,
 		      struct kh_err *err)
 {
@@ -204,6 +223,8 @@ static bool check_one(const struct table *table, const struct kh_view *view, con
 	const char *chosen = NULL;
 	for (size_t i = 0; i < view->n; i++) {
 		const struct kh_mount *m = &view->list[i];
+		if (is_copied(m, path, resolved, &file))
+			return refuse_seen(path, m, err);
 		if (!kh_mount_is_tree(m))
 			continue;
 		/* A part of the tree before, laid over it. */
@@ -213,10 +234,7 @@ static bool check_one(const struct table *table, const struct kh_view *view, con
 			chosen = m->source;
 		kh_auto_free char *source = realpath(m->source, NULL);
 		if (source && shows(table, source, &what))
-			return kh_err_set(err, KH_ERR_CONFIG,
-					  "%s: the sandbox would see it through %s (put it in a "
-					  "folder that the sandbox is not given)",
-					  kh_esc_str(path), kh_esc_str(m->source));
+			return refuse_seen(path, m, err);
 		if (source && m->tree != KH_TREE_HOST && may_have_second_name(source, &file))
 			return kh_err_set(err, KH_ERR_CONFIG,
 					  "%s: the file has a second name, which may lie in %s "

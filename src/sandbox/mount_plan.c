@@ -156,8 +156,10 @@ int kh_mount_plan_tmpfs(mode_t mode, uint64_t bytes)
 /* What the view held is of the mount namespace that we have left: it is looked up again. */
 static int take_tree(const struct kh_mount *m, struct kh_err *err)
 {
-	kh_auto_close int fd =
-		m->fd >= 0 ? kh_view_hold(m->source) : open(m->source, O_PATH | O_CLOEXEC);
+	/* The host's own alone may be a link, as /etc/alternatives. */
+	kh_auto_close int fd = m->fd >= 0 || m->tree != KH_TREE_HOST
+				       ? kh_view_hold(m->source)
+				       : open(m->source, O_PATH | O_CLOEXEC);
 	struct stat now, before;
 	if (fd < 0 || fstat(fd, &now) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(m->target)), -1;

@@ -3,11 +3,14 @@
  *
  * The host view is a list of what is seen, never of what is hidden: /usr and its kin, and files of
  * /etc that hold settings and no secret. Small files are copied into the sandbox's own root, which
- * costs no mount; a file that not everybody may read is never copied.
+ * costs no mount; a file that not everybody may read is never copied. A root of the caller's may be
+ * written to by an agent at the same time: it is opened once, and every entry is held before it is
+ * judged.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -88,7 +91,7 @@ static bool in_list(const char *name, const char *const *list, size_t n)
 
 int kh_root_open(const char *rootfs, const char *path)
 {
-	kh_auto_close int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	kh_auto_close int root = kh_view_hold(rootfs);
 	/* A pipe in its place is not waited for. */
 	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
 				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
@@ -100,62 +103,134 @@ int kh_root_open(const char *rootfs, const char *path)
 		       : -1;
 }
 
-/* A link, or a small file that everybody may read; anything else is left out. */
-static bool copy_entry(struct kh_view *view, const char *source, const char *target,
-		       const struct stat *st, struct kh_err *err)
+/* An entry of a folder that an agent may be writing to: what is judged is what is held, and what is
+ * held is what is read or mounted. */
+struct entry {
+	int fd; /* O_PATH */
+	struct stat st;
+	const char *source, *target;
+};
+
+static bool hold_entry(struct entry *out, int folder, const char *name)
 {
-	if (kh_view_has(view, target))
+	out->fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	return out->fd >= 0 && fstat(out->fd, &out->st) == 0;
+}
+
+static bool copy_file(struct kh_view *view, const struct entry *e, struct kh_err *err)
+{
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", e->fd);
+	kh_auto_close int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+	struct kh_buf content kh_cleanup(kh_buf_fini);
+	kh_buf_init(&content, COPY_MOST_BYTES);
+	if (fd < 0 || !kh_file_read_fd(fd, &content, NULL) || fstat(fd, &st) != 0 ||
+	    !S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH))
 		return true;
-	if (S_ISLNK(st->st_mode)) {
+	if (!kh_view_file(view, e->target, 0644, kh_buf_view(&content), err))
+		return false;
+	kh_view_copied(view, e->source, &st);
+	return true;
+}
+
+/* A link, or a small file that everybody may read; anything else is left out. */
+static bool copy_entry(struct kh_view *view, const struct entry *e, struct kh_err *err)
+{
+	if (kh_view_has(view, e->target))
+		return true;
+	if (S_ISLNK(e->st.st_mode)) {
 		char text[4096];
-		ssize_t n = readlink(source, text, sizeof(text) - 1);
+		ssize_t n = readlinkat(e->fd, "", text, sizeof(text) - 1);
 		if (n <= 0)
 			return true;
 		text[n] = '\0';
-		kh_view_link(view, text, target);
+		kh_view_link(view, text, e->target);
 		return true;
 	}
-	if (!S_ISREG(st->st_mode) || !(st->st_mode & S_IROTH))
-		return true;
-	struct kh_buf content kh_cleanup(kh_buf_fini);
-	kh_buf_init(&content, COPY_MOST_BYTES);
-	if (!kh_file_read(source, &content, NULL))
-		return true;
-	return kh_view_file(view, target, 0644, kh_buf_view(&content), err);
+	return !S_ISREG(e->st.st_mode) || !(e->st.st_mode & S_IROTH) || copy_file(view, e, err);
 }
 
-static bool copy_tree(struct kh_view *view, const char *source, const char *target, int depth,
-		      struct kh_err *err)
+/* The entries of a folder, which is taken over; false ends it. */
+struct listing {
+	struct kh_view *view;
+	const char *source, *target; /* of the folder */
+	int depth;
+	enum kh_tree tree;
+};
+typedef bool (*each_entry)(const struct listing *l, const char *name, struct entry *e,
+			   struct kh_err *err);
+
+static bool list(int folder, const struct listing *l, each_entry each, struct kh_err *err)
 {
-	DIR *dir = depth < TREE_DEPTH ? opendir(source) : NULL;
-	if (!dir)
+	DIR *dir = folder >= 0 ? fdopendir(folder) : NULL;
+	if (!dir) {
+		kh_cleanup_close(&folder);
 		return true;
+	}
 	bool ok = true;
 	const struct dirent *entry;
 	while (ok && (entry = readdir(dir))) {
 		const char *name = entry->d_name;
-		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-		    strcmp(name, "private") == 0)
+		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 			continue;
-		kh_auto_free char *from = kh_strf("%s/%s", source, name);
-		kh_auto_free char *to = kh_strf("%s/%s", target, name);
-		struct stat st;
-		if (!from || !to || lstat(from, &st) != 0)
-			continue;
-		if (S_ISDIR(st.st_mode))
-			ok = copy_tree(view, from, to, depth + 1, err);
-		else
-			ok = copy_entry(view, from, to, &st, err);
+		kh_auto_free char *from =
+			kh_strf("%s/%s", strcmp(l->source, "/") == 0 ? "" : l->source, name);
+		kh_auto_free char *to =
+			kh_strf("%s/%s", strcmp(l->target, "/") == 0 ? "" : l->target, name);
+		struct entry e = { .fd = -1, .source = from, .target = to };
+		if (!from || !to)
+			ok = kh_err_set(err, KH_ERR_NO_MEMORY, "the root: no memory");
+		else if (hold_entry(&e, dirfd(dir), name))
+			ok = each(l, name, &e, err);
+		kh_cleanup_close(&e.fd);
 	}
 	closedir(dir);
 	return ok;
 }
 
-static bool is_empty(const char *path)
+/* No link is followed to it, and what not everybody may pass through is left out with all in it. */
+static int open_folder(int folder, const char *name, int flags)
 {
-	DIR *dir = opendir(path);
-	if (!dir)
+	kh_auto_close int fd =
+		openat(folder, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC | flags);
+	struct stat st;
+	return fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & S_IXOTH) ? kh_steal_fd(&fd) : -1;
+}
+
+static bool copy_one(const struct listing *l, const char *name, struct entry *e, struct kh_err *err)
+{
+	if (strcmp(name, "private") == 0)
+		return true;
+	if (!S_ISDIR(e->st.st_mode))
+		return copy_entry(l->view, e, err);
+	struct listing below = *l;
+	below.source = e->source;
+	below.target = e->target;
+	return ++below.depth >= TREE_DEPTH ||
+	       list(open_folder(e->fd, ".", O_NOFOLLOW), &below, copy_one, err);
+}
+
+/* `flags`: O_NOFOLLOW but for the host's own, where an administrator may have linked it. */
+static bool copy_tree(const struct listing *l, const struct entry *e, int flags, struct kh_err *err)
+{
+	const struct listing below = { .view = l->view, .source = e->source, .target = e->target };
+	int fd = S_ISLNK(e->st.st_mode) && (flags & O_NOFOLLOW)
+			 ? -1
+			 : open_folder(S_ISLNK(e->st.st_mode) ? AT_FDCWD : e->fd,
+				       S_ISLNK(e->st.st_mode) ? e->source : ".", flags);
+	return list(fd, &below, copy_one, err);
+}
+
+/* Return: also false where it can't be listed. */
+static bool is_empty(int folder)
+{
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!dir) {
+		kh_cleanup_close(&fd);
 		return false;
+	}
 	int entries = 0;
 	while (entries <= 2 && readdir(dir))
 		entries++;
@@ -164,51 +239,50 @@ static bool is_empty(const char *path)
 }
 
 /* One entry of a root: links stay links, folders are mounted. */
-static bool lay_entry(struct kh_view *view, const char *source, const char *target,
-		      enum kh_tree tree, struct kh_err *err)
+static bool lay_entry(const struct listing *l, struct entry *e, struct kh_err *err)
 {
-	struct stat st;
-	if (lstat(source, &st) != 0)
-		return true;
-	if (!S_ISDIR(st.st_mode))
-		return copy_entry(view, source, target, &st, err);
+	if (!S_ISDIR(e->st.st_mode))
+		return copy_entry(l->view, e, err);
 	/* An empty one is made anew, so that something may be mounted inside of it. */
-	if (is_empty(source))
-		kh_view_dir(view, target, 0755);
+	if (is_empty(e->fd))
+		kh_view_dir(l->view, e->target, 0755);
+	else if (l->tree == KH_TREE_HOST)
+		kh_view_bind(l->view, KH_MOUNT_READ, e->source, e->target, l->tree);
 	else
-		kh_view_bind(view, KH_MOUNT_READ, source, target, tree);
+		kh_view_bind_fd(l->view, KH_MOUNT_READ, e->source, e->target, l->tree,
+				kh_steal_fd(&e->fd));
 	return true;
+}
+
+static bool lay_one_of_host(const struct listing *l, const char *name, struct entry *e,
+			    struct kh_err *err)
+{
+	bool wanted = IN_LIST(name, etc_files) || IN_LIST(name, etc_folders);
+	for (size_t i = 0; i < sizeof(etc_prefixes) / sizeof(etc_prefixes[0]); i++)
+		wanted = wanted || strncmp(name, etc_prefixes[i], strlen(etc_prefixes[i])) == 0;
+	if (wanted)
+		return lay_entry(l, e, err);
+	return !IN_LIST(name, etc_trees) || copy_tree(l, e, 0, err);
 }
 
 static bool lay_etc_of_host(struct kh_view *view, struct kh_err *err)
 {
-	DIR *dir = opendir("/etc");
-	if (!dir)
+	const struct listing l = { .view = view, .source = "/etc", .target = "/etc" };
+	int fd = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "/etc");
-	bool ok = true;
-	const struct dirent *entry;
-	while (ok && (entry = readdir(dir))) {
-		const char *name = entry->d_name;
-		char path[sizeof("/etc/") + sizeof(entry->d_name)] = "/etc/";
-		memcpy(path + strlen(path), name, strlen(name) + 1);
-		bool wanted = IN_LIST(name, etc_files) || IN_LIST(name, etc_folders);
-		for (size_t i = 0; i < sizeof(etc_prefixes) / sizeof(etc_prefixes[0]); i++)
-			wanted = wanted ||
-				 strncmp(name, etc_prefixes[i], strlen(etc_prefixes[i])) == 0;
-		if (wanted)
-			ok = lay_entry(view, path, path, KH_TREE_HOST, err);
-		else if (IN_LIST(name, etc_trees))
-			ok = copy_tree(view, path, path, 0, err);
-	}
-	closedir(dir);
-	return ok;
+	return list(fd, &l, lay_one_of_host, err);
 }
 
 static bool lay_host(struct kh_view *view, struct kh_err *err)
 {
+	const struct listing l = { .view = view, .source = "/", .target = "/" };
 	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
 		kh_auto_free char *path = kh_strf("/%s", programs[i]);
-		if (!path || !lay_entry(view, path, path, KH_TREE_HOST, err))
+		struct entry e = { .fd = -1, .source = path, .target = path };
+		bool ok = path && (!hold_entry(&e, AT_FDCWD, path) || lay_entry(&l, &e, err));
+		kh_cleanup_close(&e.fd);
+		if (!ok)
 			return false;
 	}
 	return lay_etc_of_host(view, err);
@@ -217,38 +291,25 @@ static bool lay_host(struct kh_view *view, struct kh_err *err)
 /* What the sandbox has of its own, whatever the root holds there. */
 static const char *const replaced[] = { "dev", "proc", "sys", "run", "tmp", "home", "etc" };
 
-static bool lay_etc_of(struct kh_view *view, const char *rootfs, struct kh_err *err)
+static bool lay_one_of_etc(const struct listing *l, const char *name, struct entry *e,
+			   struct kh_err *err)
 {
-	kh_auto_free char *etc = kh_strf("%s/etc", rootfs);
-	/* A link would lead to the host's. */
-	int fd = etc ? open(etc, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!dir)
-		return true;
-	bool ok = true;
-	const struct dirent *entry;
-	while (ok && (entry = readdir(dir))) {
-		const char *name = entry->d_name;
-		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-			continue;
-		kh_auto_free char *from = kh_strf("%s/%s", etc, name);
-		kh_auto_free char *to = kh_strf("/etc/%s", name);
-		if (!from || !to)
-			ok = kh_err_set(err, KH_ERR_NO_MEMORY, "the root: no memory");
-		else if (IN_LIST(name, etc_trees) || strcmp(name, "apt") == 0)
-			ok = copy_tree(view, from, to, 0, err);
-		else if (!kh_view_has(view, to))
-			ok = lay_entry(view, from, to, KH_TREE_AS_IS, err);
-	}
-	closedir(dir);
-	return ok;
+	if (IN_LIST(name, etc_trees) || strcmp(name, "apt") == 0)
+		return copy_tree(l, e, O_NOFOLLOW, err);
+	return kh_view_has(l->view, e->target) || lay_entry(l, e, err);
+}
+
+static bool lay_one_of_root(const struct listing *l, const char *name, struct entry *e,
+			    struct kh_err *err)
+{
+	return IN_LIST(name, replaced) || lay_entry(l, e, err);
 }
 
 /* The host's own root under whatever name: homes, /var and /run would be seen with it. */
-static bool is_host_root(const char *rootfs)
+static bool is_host_root(int fd)
 {
 	struct stat root, given;
-	return stat("/", &root) != 0 || stat(rootfs, &given) != 0 ||
+	return stat("/", &root) != 0 || fstat(fd, &given) != 0 ||
 	       (root.st_dev == given.st_dev && root.st_ino == given.st_ino);
 }
 
@@ -260,28 +321,35 @@ static bool refuse_host_root(const char *rootfs, struct kh_err *err)
 			  rootfs);
 }
 
+/* An agent may be writing to the root: from here on nothing of it is looked up by a path. */
 static bool lay_rootfs(struct kh_view *view, const char *rootfs, struct kh_err *err)
 {
-	DIR *dir = opendir(rootfs);
-	if (!dir)
+	kh_auto_close int held = kh_view_hold(rootfs);
+	int root = held < 0 ? -1 : openat(held, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "--rootfs %s", rootfs);
-	if (is_host_root(rootfs)) {
-		(void)closedir(dir);
+	if (is_host_root(root)) {
+		close(root);
 		return refuse_host_root(rootfs, err);
 	}
-	bool ok = true;
-	const struct dirent *entry;
-	while (ok && (entry = readdir(dir))) {
-		const char *name = entry->d_name;
-		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || IN_LIST(name, replaced))
-			continue;
-		kh_auto_free char *from = kh_strf("%s/%s", rootfs, name);
-		kh_auto_free char *to = kh_strf("/%s", name);
-		if (from && to)
-			ok = lay_entry(view, from, to, KH_TREE_AS_IS, err);
+	kh_auto_free char *etc = kh_strf("%s/etc", rootfs);
+	if (!etc) {
+		close(root);
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "the root: no memory");
 	}
-	closedir(dir);
-	return ok && lay_etc_of(view, rootfs, err);
+	const struct listing of_root = {
+		.view = view, .source = rootfs, .target = "/", .tree = KH_TREE_AS_IS
+	};
+	const struct listing of_etc = {
+		.view = view, .source = etc, .target = "/etc", .tree = KH_TREE_AS_IS
+	};
+	/* A link would lead to the host's. */
+	int in_etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (!list(root, &of_root, lay_one_of_root, err)) {
+		kh_cleanup_close(&in_etc);
+		return false;
+	}
+	return list(in_etc, &of_etc, lay_one_of_etc, err);
 }
 
 /* What every root has of its own. */
@@ -297,11 +365,13 @@ static void lay_places(struct kh_view *view)
 /* The root as a whole. */
 static bool lay_layer(struct kh_view *view, const char *rootfs, struct kh_err *err)
 {
-	if (is_host_root(rootfs))
-		return refuse_host_root(rootfs, err);
+	int fd = kh_view_hold(rootfs);
 	struct stat st;
-	if (stat(rootfs, &st) != 0)
-		return kh_err_sys(err, KH_ERR_USAGE, errno, "--rootfs %s", kh_esc_str(rootfs));
+	if (fd < 0 || fstat(fd, &st) != 0) {
+		kh_err_sys(err, KH_ERR_USAGE, errno, "--rootfs %s", kh_esc_str(rootfs));
+		kh_cleanup_close(&fd);
+		return false;
+	}
 	/* What is ours could not be put into it. */
 	if (geteuid() != 0 && st.st_uid != geteuid())
 		return kh_err_set(err, KH_ERR_USAGE,

@@ -34,7 +34,7 @@
 enum kh_mount_kind {
 	KH_MOUNT_DIR = 1, /* an empty folder of the root */
 	KH_MOUNT_LINK,	  /* a symbolic link; `source` is its text */
-	KH_MOUNT_FILE,	  /* a file of the root with the content of `fd` */
+	KH_MOUNT_FILE,	  /* a file of the root with the content of `fd`; `source`: copied from */
 	KH_MOUNT_READ,	  /* a folder or file of the host, read-only */
 	KH_MOUNT_WRITE,	  /* the same, writable */
 	KH_MOUNT_BLANK,	  /* an empty read-only folder over `target` */
@@ -69,6 +69,8 @@ struct kh_mount {
 	 * is mounted. -1: none. Owned.
 	 */
 	int fd;
+	dev_t dev; /* FILE with a source: which file that was */
+	ino_t ino;
 	mode_t mode;
 	enum kh_tree tree;
 	bool is_file;	/* READ: of a file, not a folder */
@@ -103,6 +105,11 @@ void kh_view_socket(struct kh_view *view, const char *target, int fd);
 /* The same for what may have been written by an agent: held from now on, no link is followed. */
 bool kh_view_bind_held(struct kh_view *view, enum kh_mount_kind kind, const char *source,
 		       const char *target, enum kh_tree tree, struct kh_err *err);
+/* The same of a descriptor (O_PATH), which is taken over; `source` is its path. */
+void kh_view_bind_fd(struct kh_view *view, enum kh_mount_kind kind, const char *source,
+		     const char *target, enum kh_tree tree, int fd);
+/* The last entry, a file, is a copy of this one. */
+void kh_view_copied(struct kh_view *view, const char *source, const struct stat *st);
 /* A descriptor for a place (O_PATH) by a path without links. Return: -1 with errno. */
 int kh_view_hold(const char *path);
 /* Is there an entry for exactly this target already? */

@@ -114,8 +114,14 @@ void kh_view_link(struct kh_view *view, const char *text, const char *target)
 void kh_view_bind(struct kh_view *view, enum kh_mount_kind kind, const char *source,
 		  const char *target, enum kh_tree tree)
 {
+	kh_view_bind_fd(view, kind, source, target, tree, -1);
+}
+
+void kh_view_bind_fd(struct kh_view *view, enum kh_mount_kind kind, const char *source,
+		     const char *target, enum kh_tree tree, int fd)
+{
 	parents(view, target);
-	struct kh_mount m = { .kind = kind, .fd = -1, .tree = tree };
+	struct kh_mount m = { .kind = kind, .fd = fd, .tree = tree };
 	m.source = (char *)(uintptr_t)source;
 	m.target = (char *)(uintptr_t)target;
 	push(view, &m);
@@ -142,12 +148,7 @@ bool kh_view_bind_held(struct kh_view *view, enum kh_mount_kind kind, const char
 	int fd = kh_view_hold(source);
 	if (fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(source));
-	size_t before = view->n;
-	kh_view_bind(view, kind, source, target, tree);
-	if (view->n > before)
-		view->list[view->n - 1].fd = fd;
-	else
-		close(fd);
+	kh_view_bind_fd(view, kind, source, target, tree, fd);
 	return true;
 }
 
@@ -171,4 +172,15 @@ bool kh_view_file(struct kh_view *view, const char *target, mode_t mode, struct 
 	m.target = (char *)(uintptr_t)target;
 	push(view, &m);
 	return true;
+}
+
+void kh_view_copied(struct kh_view *view, const char *source, const struct stat *st)
+{
+	struct kh_mount *m = view->failed || view->n == 0 ? NULL : &view->list[view->n - 1];
+	if (!m)
+		return;
+	m->source = strdup(source);
+	m->dev = st->st_dev;
+	m->ino = st->st_ino;
+	view->failed = !m->source;
 }

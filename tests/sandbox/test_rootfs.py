@@ -1,8 +1,10 @@
 """A root of the caller's own, and what every root has."""
 
+import ctypes
 import os
 import shutil
 import subprocess
+import threading
 
 import pytest
 from conftest import PATIENCE
@@ -80,3 +82,80 @@ def test_the_usual_places_hold_the_trust(sandbox):
 def test_a_shell_can_send_to_the_devices_of_every_root(sandbox, rootfs):
     assert sandbox.sh("echo a >/dev/null && echo b 2>/dev/null") == "b\n"
     assert sandbox.sh("echo a >/dev/null && echo b 2>/dev/null", rootfs=rootfs) == "b\n"
+
+
+ETC_TREES = ("ssl", "pki", "ld.so.conf.d", "crypto-policies", "perl", "terminfo", "apt")
+PRINT_THEM = f"for d in {' '.join(ETC_TREES)}; do cat /etc/$d/key /etc/$d/*/key /etc/$d/*/*/key; done 2>/dev/null; :"
+
+
+def test_no_link_in_its_etc_leads_to_a_file_of_the_host(sandbox, rootfs):
+    closed = sandbox.folder("closed", 0o700)
+    for name in ("key", "sub/key", "sub/more/key"):
+        sandbox.file(os.path.join(closed, name), "of the host")
+    shutil.rmtree(os.path.join(rootfs, "etc/ssl"))
+    for name in ETC_TREES:
+        os.symlink(closed, os.path.join(rootfs, "etc", name))
+    assert "of the host" not in sandbox.sh(PRINT_THEM, rootfs=rootfs)
+    for name in ETC_TREES:
+        os.unlink(os.path.join(rootfs, "etc", name))
+        os.mkdir(os.path.join(rootfs, "etc", name))
+        os.symlink(closed, os.path.join(rootfs, "etc", name, "sub"))
+        os.symlink(os.path.join(closed, "key"), os.path.join(rootfs, "etc", name, "key"))
+    assert "of the host" not in sandbox.sh(PRINT_THEM, rootfs=rootfs)
+
+
+def test_no_copy_is_made_of_what_lies_in_a_closed_folder(sandbox, rootfs):
+    closed = os.path.join(rootfs, "etc/ssl/own")
+    sandbox.file(os.path.join(closed, "key"), "closed")
+    sandbox.give(closed)
+    assert "closed" in sandbox.sh(PRINT_THEM, rootfs=rootfs)
+    os.chmod(closed, 0o700)
+    assert "closed" not in sandbox.sh(PRINT_THEM, rootfs=rootfs)
+
+
+def test_a_copy_shows_no_forbidden_file(sandbox, rootfs):
+    key = sandbox.file(os.path.join(rootfs, "etc/ssl/ca.key"), "key")
+    elsewhere = os.path.join(sandbox.place, "elsewhere")
+    for forbidden in (key, os.path.join(rootfs, "etc/ssl")):
+        done = sandbox.run("true", rootfs=rootfs, forbid=forbidden, check=125)
+        assert b"the sandbox would see it through" in done.stderr, done.stderr
+    os.link(key, elsewhere)
+    sandbox.run("true", rootfs=rootfs, forbid=elsewhere, check=125)
+    os.unlink(key)
+    for absent in (os.path.join(sandbox.place, "still/to/be/made"), os.path.join(rootfs, "still/to/be/made")):
+        sandbox.run("id", rootfs=rootfs, forbid=absent, check=0)
+
+
+def swap(one, other, stop):
+    """Exchanges two names, without a moment in which one of them is missing."""
+    libc, exchange = ctypes.CDLL(None), 2
+    while not stop.is_set():
+        libc.renameat2(-100, one.encode(), -100, other.encode(), exchange)
+
+
+def test_what_an_agent_swaps_while_it_is_laid_shows_nothing_of_the_host(sandbox, rootfs):
+    closed = sandbox.folder("closed", 0o700)
+    sandbox.file(os.path.join(closed, "key"), "of the host", 0o600)
+    pairs = []
+    for place, target in (("etc/ssl/key", "key"), ("etc/pki", "."), ("srv", ".")):
+        mine, link = os.path.join(rootfs, place), os.path.join(sandbox.place, "link-" + place.replace("/", "-"))
+        if target == ".":
+            sandbox.file(os.path.join(mine, "key"), "own")
+        else:
+            sandbox.file(mine, "own")
+        os.symlink(os.path.join(closed, target), link)
+        pairs.append((mine, link))
+    if sandbox.identity == "root":
+        sandbox.file(os.path.join(closed, "key"), "of the host", 0o644)  # what the sandbox's uid could read, if it came there
+        os.chmod(closed, 0o755)
+    stop = threading.Event()
+    threads = [threading.Thread(target=swap, args=(*pair, stop), daemon=True) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    try:
+        said = [sandbox.run("sh", "-c", PRINT_THEM + "cat /srv/key", rootfs=rootfs) for _ in range(12)]
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not [one.stdout for one in said if b"of the host" in one.stdout]
