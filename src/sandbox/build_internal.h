@@ -3,6 +3,7 @@
 #define KEYHOLE_SANDBOX_BUILD_INTERNAL_H
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include <keyhole/base/limits.h>
 
@@ -24,6 +25,7 @@ struct kh_stdio_before {
 	int flags;   /* of a pipe that is handed in; -1 */
 	char *modes; /* of a terminal that is; NULL */
 	struct winsize size;
+	struct stat file;
 };
 
 /* Everything of one run; freed in one place. */
@@ -63,7 +65,8 @@ bool kh_stdio_take(struct kh_build *b, const struct kh_sandbox_spec *spec, char 
 /* Closes them, waits until all that was relayed has arrived, and restores the caller's. */
 /* Closes them, and restores the caller's: nobody writes there any more but the pumps. */
 void kh_stdio_close(struct kh_build *b);
-/* Waits for the pumps, as long as somebody takes what they carry. */
+/* Waits for the pumps, as long as somebody takes what they carry, and restores what they wrote to.
+ */
 void kh_stdio_end(struct kh_build *b);
 
 /* ---- init_words.c: the command line of keyhole-init ---- */

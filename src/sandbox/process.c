@@ -176,10 +176,15 @@ static bool put_all(struct kh_buf *args, const struct kh_plan *plan, struct kh_e
 	return ok && put(args, "--chdir", plan->directory, NULL);
 }
 
+bool kh_sandbox_has_landlock(void)
+{
+	return syscall(SYS_LANDLOCK_CREATE_RULESET, NULL, 0, 1) >= 1;
+}
+
 /* keyhole-init asks for it, and does without it where there is none. */
 static void warn_of_landlock(void)
 {
-	if (syscall(SYS_LANDLOCK_CREATE_RULESET, NULL, 0, 1) < 1)
+	if (!kh_sandbox_has_landlock())
 		kh_log_warn("this kernel has no Landlock (5.13 and newer do): what the command may "
 			    "write is kept by the mounts alone");
 }

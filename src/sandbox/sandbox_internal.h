@@ -198,6 +198,9 @@ bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, str
 bool kh_forbidden_places(const char *path, bool (*each)(void *arg, const char *where), void *arg,
 			 struct kh_err *err);
 
+/* process.c: does this kernel keep the command from opening by name what it holds? */
+bool kh_sandbox_has_landlock(void);
+
 /* ---- env.c ---- */
 
 struct kh_env {

@@ -9,9 +9,10 @@
  * no more to it than reading or writing:
  *
  *   /dev/null and its kin                   as it is; its flags are restored at the end
- *   a terminal                              opened anew for this direction alone; its modes and
- *                                           the emulator's state are restored at the end, and its
- *                                           output goes on
+ *   a terminal                              opened anew for this direction alone, by a mount
+ *                                           that is read-only: its owner can't open it to others;
+ *                                           its modes and the emulator's state are restored at the
+ *                                           end, and its output goes on
  *   a pipe, a regular file, a stream socket a pipe of our own, and a process that carries the bytes
  *   anything else                           refused
  *
@@ -19,21 +20,27 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <termios.h>
 #include <linux/magic.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/log.h>
+#include <keyhole/base/rights.h>
 #include <keyhole/base/screen.h>
 
 #include "build_internal.h"
@@ -103,13 +110,65 @@ static enum kind kind_of(int fd, const struct stat *st, const char **what)
 	return REFUSED;
 }
 
-/* One that is open both ways would let the agent read what is typed, or write to who types. */
-static int open_terminal(int fd)
+static int open_again(int fd, int flags)
 {
 	char path[32];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	int flags = (fd == STDIN_FILENO ? O_RDONLY : O_WRONLY) | O_NOCTTY | O_CLOEXEC;
-	kh_auto_close int only = open(path, flags);
+	return open(path, flags | O_NOCTTY | O_CLOEXEC);
+}
+
+/* In a process that ends then. A mount of the terminal alone, which hangs nowhere and is read-only:
+ * bytes go through it, and nothing of the file can be set. Return: -1. */
+static int open_read_only(int fd, int flags)
+{
+	char link[32], path[PATH_MAX];
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	ssize_t len = readlink(link, path, sizeof(path) - 1);
+	if (len <= 0 || unshare(CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) != 0)
+		return -1;
+	path[len] = '\0';
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+	int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path,
+				OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+	if (tree < 0 ||
+	    syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) != 0)
+		return -1;
+	int only = open_again(tree, flags);
+	struct stat given, opened;
+	return only >= 0 && fstat(fd, &given) == 0 && fstat(only, &opened) == 0 &&
+			       given.st_dev == opened.st_dev && given.st_ino == opened.st_ino
+		       ? only
+		       : -1;
+}
+
+/* Return: -1 also where the kernel lets us make no such mount. */
+static int open_unchangeable(int fd, int flags)
+{
+	int ends[2], only = -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+		return -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		only = open_read_only(fd, flags);
+		_exit(only >= 0 && kh_rights_send(ends[1], "", 1, &only, 1, 0) ? 0 : 1);
+	}
+	close(ends[1]);
+	char byte;
+	if (pid > 0 && kh_rights_receive(ends[0], &byte, 1, &only, 1, MSG_CMSG_CLOEXEC) <= 0)
+		only = -1;
+	close(ends[0]);
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return only;
+}
+
+/* One that is open both ways would let the agent read what is typed, or write to who types. */
+static int open_terminal(int fd)
+{
+	int flags = fd == STDIN_FILENO ? O_RDONLY : O_WRONLY;
+	kh_auto_close int only = open_unchangeable(fd, flags);
+	if (only < 0)
+		only = open_again(fd, flags);
 	return only < 0 ? -1 : fcntl(only, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
@@ -129,7 +188,7 @@ static bool note(struct kh_stdio_before *before, int fd, enum kind kind, struct 
 		return true;
 	struct termios modes;
 	(void)ioctl(fd, TIOCGWINSZ, &before->size);
-	if (tcgetattr(fd, &modes) != 0)
+	if (fstat(fd, &before->file) != 0 || tcgetattr(fd, &modes) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", names[fd]);
 	// NOLINTNEXTLINE(clang-analyzer-unix.MallocSizeof): opaque in the header
 	before->modes = malloc(sizeof(modes));
@@ -163,7 +222,8 @@ static bool take_one(struct kh_build *b, int fd, struct kh_err *err)
 	if (!note(&b->before[fd], fd, kind, err))
 		return false;
 	bool shares = kind == RELAYED && is_output_too(b, fd, &st);
-	if (kind != RELAYED && kind != AS_IS)
+	/* Without Landlock the command could open it anew, to read what is typed. */
+	if (kind == TERMINAL && (fd == STDIN_FILENO || kh_sandbox_has_landlock()))
 		b->stdio[fd] =
 			open_terminal(fd); /* fails where it is another user's, as below su */
 	else if (kind == AS_IS || shares)
@@ -207,6 +267,18 @@ static void restore_size(const struct winsize *before, int fd)
 		(void)ioctl(fd, TIOCSWINSZ, before);
 }
 
+/* Where no read-only mount could be made, its owner may have opened it to others. */
+static void restore_file(const struct stat *before, int fd)
+{
+	struct stat now;
+	if (fstat(fd, &now) != 0)
+		return;
+	if (now.st_uid != before->st_uid || now.st_gid != before->st_gid)
+		(void)!fchown(fd, before->st_uid, before->st_gid);
+	if (now.st_mode != before->st_mode)
+		(void)fchmod(fd, before->st_mode & 07777);
+}
+
 /* Output that was stopped: by a request, or by a key that the command had given that meaning. */
 static void restart_output(const struct termios *before, int fd)
 {
@@ -232,6 +304,7 @@ static void restore(const struct kh_stdio_before *before, int fd)
 		return;
 	memcpy(&modes, before->modes, sizeof(modes));
 	(void)sigprocmask(SIG_BLOCK, &set, &was);
+	restore_file(&before->file, fd);
 	restart_output(&modes, fd);
 	restore_size(&before->size, fd);
 	(void)tcsetattr(fd, TCSANOW, &modes);
@@ -242,19 +315,32 @@ static void restore(const struct kh_stdio_before *before, int fd)
 	(void)sigprocmask(SIG_SETMASK, &was, NULL);
 }
 
+static void forget(struct kh_stdio_before *before)
+{
+	free(before->modes);
+	*before = (struct kh_stdio_before){ .flags = -1 };
+}
+
 void kh_stdio_close(struct kh_build *b)
 {
 	for (int i = 0; i < 3; i++)
 		kh_cleanup_close(&b->stdio[i]);
 	for (int i = 0; i < 3; i++) {
 		restore(&b->before[i], i);
-		free(b->before[i].modes);
-		b->before[i] = (struct kh_stdio_before){ .flags = -1 };
+		if (b->pumps[i].pid <= 0)
+			forget(&b->before[i]);
 	}
 }
 
+/* What a pump had still to write may have changed the terminal once more. */
 void kh_stdio_end(struct kh_build *b)
 {
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
+		bool carried = b->pumps[i].pid > 0;
 		kh_pump_end(&b->pumps[i]);
+		if (carried) {
+			restore(&b->before[i], i);
+			forget(&b->before[i]);
+		}
+	}
 }
