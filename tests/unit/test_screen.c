@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <keyhole/base/buf.h>
@@ -65,6 +66,47 @@ static void a_terminal_without_sequences_is_sent_none(void **state)
 	assert_int_equal(kh_screen_reset_text().len, 0);
 }
 
+static size_t place_of(const char *text, const char *what)
+{
+	const char *found = strstr(text, what);
+	assert_non_null(found);
+	return (size_t)(found - text);
+}
+
+static void a_reset_leaves_vt52_mode_before_anything_that_is_unknown_there(void **state)
+{
+	(void)state;
+	setenv("TERM", "xterm", 1);
+	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text());
+	assert_non_null(text);
+	assert_int_equal(place_of(text, "\x18\x1b\\\x1b<\x1b["), 0);
+	assert_int_equal(place_of(text, "\x1b<"), 3);
+}
+
+static void a_reset_erases_what_was_guarded_too(void **state)
+{
+	(void)state;
+	setenv("TERM", "xterm", 1);
+	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text());
+	assert_non_null(text);
+	size_t guard = place_of(text, "\x1b[0\"q");
+	/* ESC 7 would keep it. */
+	assert_true(guard < place_of(text, "\x1b"
+					   "7"));
+	assert_true(guard < place_of(text, "\x1b[J"));
+	/* A status line that is written to would get the rest. */
+	assert_true(place_of(text, "\x1b[0$}") < guard);
+}
+
+static void a_reset_ends_reports_of_the_mouse_and_of_the_window(void **state)
+{
+	(void)state;
+	setenv("TERM", "xterm", 1);
+	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text());
+	assert_non_null(text);
+	(void)place_of(text, "\x1b[?1000;1002;1003;1004;1005;1006;2004l");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -72,6 +114,9 @@ int main(void)
 		cmocka_unit_test(a_tabulator_is_spaces_wherever_the_stops_are),
 		cmocka_unit_test(what_is_no_terminal_has_no_columns),
 		cmocka_unit_test(a_terminal_without_sequences_is_sent_none),
+		cmocka_unit_test(a_reset_leaves_vt52_mode_before_anything_that_is_unknown_there),
+		cmocka_unit_test(a_reset_erases_what_was_guarded_too),
+		cmocka_unit_test(a_reset_ends_reports_of_the_mouse_and_of_the_window),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
