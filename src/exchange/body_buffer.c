@@ -196,6 +196,26 @@ bool kh_body_buffer_read(struct kh_exchange *x, size_t n_trailers, struct kh_err
 					: set_model(x, state, &model, err);
 }
 
+/* What was not announced turns out larger than the max_body of a rule that allowed it. Return: that
+ * rule. */
+static const struct kh_rule *too_large_for(const struct kh_exchange *x, struct kh_slice piece)
+{
+	const struct kh_rule *rule = kh_decision_max_body(&x->ruling.decision);
+
+	return rule && x->up_bytes + piece.len > rule->more->max_body ? rule : NULL;
+}
+
+bool kh_exchange_is_within_max_body(const struct kh_exchange *x, struct kh_slice piece,
+				    struct kh_err *err)
+{
+	const struct kh_rule *rule = too_large_for(x, piece);
+
+	return !rule || kh_err_set(err, KH_ERR_CONTENT_TOO_LARGE,
+				   "the content is larger than the rule '%s' lets through "
+				   "(max_body: %llu bytes)",
+				   rule->text, (unsigned long long)rule->more->max_body);
+}
+
 bool kh_body_buffer_has(const struct kh_exchange *x)
 {
 	return kh_buf_len(&x->content) > 0 || x->request_state == KH_REQUEST_HELD;

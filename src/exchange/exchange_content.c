@@ -28,32 +28,12 @@ bool kh_exchange_takes_body(const struct kh_exchange *x)
 	       !x->up.stream->ops->is_full(x->up.stream);
 }
 
-/* What was not announced turns out larger than the max_body of a rule that allowed it. Return: that
- * rule. */
-static const struct kh_rule *too_large_for(const struct kh_exchange *x, struct kh_slice piece)
-{
-	const struct kh_rule *rule = kh_decision_max_body(&x->ruling.decision);
-
-	return rule && x->up_bytes + piece.len > rule->more->max_body ? rule : NULL;
-}
-
 /* For another try. An upstream that speaks HTTP/1 never says that it has not looked at it. */
 static void hold(struct kh_exchange *x, struct kh_slice piece)
 {
 	if (!x->settled &&
 	    (!x->up.stream->ops->says_unread || !kh_buf_append_slice(&x->held, piece)))
 		kh_exchange_settle(x);
-}
-
-bool kh_exchange_is_within_max_body(const struct kh_exchange *x, struct kh_slice piece,
-				    struct kh_err *err)
-{
-	const struct kh_rule *rule = too_large_for(x, piece);
-
-	return !rule || kh_err_set(err, KH_ERR_CONTENT_TOO_LARGE,
-				   "the content is larger than the rule '%s' lets through "
-				   "(max_body: %llu bytes)",
-				   rule->text, (unsigned long long)rule->more->max_body);
 }
 
 /* One piece of content, to the upstream. Return: false: the exchange is over. */

@@ -24,15 +24,16 @@ bool kh_exchange_set_record(struct kh_exchange *x, enum kh_record_state state, s
 void kh_exchange_decide(struct kh_exchange *x);
 /* When it ends, however busy it is (timeouts.total). */
 uint64_t kh_exchange_last_ms(const struct kh_exchange *x);
+/* body_buffer.c */
+/* Of content whose length was not announced: with this piece, does it keep to the max_body of the
+ * rules that allow it? */
+bool kh_exchange_is_within_max_body(const struct kh_exchange *x, struct kh_slice piece,
+				    struct kh_err *err);
 /* exchange_content.c */
 /* Held, or on its way up: this was all of it. */
 void kh_exchange_end_content(struct kh_exchange *x, const struct kh_field *trailers, size_t n);
 /* In RELAY: of what is held, as much as the upstream takes. Return: false: the exchange is over. */
 bool kh_exchange_send_held(struct kh_exchange *x);
-/* Of content whose length was not announced: with this piece, does it keep to the max_body of the
- * rules that allow it? */
-bool kh_exchange_is_within_max_body(const struct kh_exchange *x, struct kh_slice piece,
-				    struct kh_err *err);
 /* exchange_up.c: `x` has its sandbox's side and its message. */
 void kh_exchange_up_init(struct kh_exchange *x);
 /* Its open record stands: goes for a connection. `fresh` as of kh_up_acquire. It may be over then.
