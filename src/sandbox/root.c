@@ -215,11 +215,11 @@ static bool copy_one(const struct listing *l, const char *name, struct entry *e,
 static bool copy_tree(const struct listing *l, const struct entry *e, int flags, struct kh_err *err)
 {
 	const struct listing below = { .view = l->view, .source = e->source, .target = e->target };
-	int fd = S_ISLNK(e->st.st_mode) && (flags & O_NOFOLLOW)
-			 ? -1
-			 : open_folder(S_ISLNK(e->st.st_mode) ? AT_FDCWD : e->fd,
-				       S_ISLNK(e->st.st_mode) ? e->source : ".", flags);
-	return list(fd, &below, copy_one, err);
+	bool linked = S_ISLNK(e->st.st_mode);
+	if (linked && (flags & O_NOFOLLOW))
+		return true;
+	return list(open_folder(linked ? AT_FDCWD : e->fd, linked ? e->source : ".", flags), &below,
+		    copy_one, err);
 }
 
 /* Return: also false where it can't be listed. */
@@ -365,13 +365,12 @@ static void lay_places(struct kh_view *view)
 /* The root as a whole. */
 static bool lay_layer(struct kh_view *view, const char *rootfs, struct kh_err *err)
 {
-	int fd = kh_view_hold(rootfs);
+	kh_auto_close int fd = kh_view_hold(rootfs);
 	struct stat st;
-	if (fd < 0 || fstat(fd, &st) != 0) {
-		kh_err_sys(err, KH_ERR_USAGE, errno, "--rootfs %s", kh_esc_str(rootfs));
-		kh_cleanup_close(&fd);
-		return false;
-	}
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return kh_err_sys(err, KH_ERR_USAGE, errno, "--rootfs %s", kh_esc_str(rootfs));
+	if (is_host_root(fd))
+		return refuse_host_root(rootfs, err);
 	/* What is ours could not be put into it. */
 	if (geteuid() != 0 && st.st_uid != geteuid())
 		return kh_err_set(err, KH_ERR_USAGE,
@@ -379,8 +378,7 @@ static bool lay_layer(struct kh_view *view, const char *rootfs, struct kh_err *e
 				  "owner or as root, or leave :O out)",
 				  kh_esc_str(rootfs));
 	/* As with a workspace: its owner's files are the sandbox's. */
-	if (!kh_view_bind_held(view, KH_MOUNT_LAYER, rootfs, "/", KH_TREE_AS_OWNER, err))
-		return false;
+	kh_view_bind_fd(view, KH_MOUNT_LAYER, rootfs, "/", KH_TREE_AS_OWNER, kh_steal_fd(&fd));
 	lay_places(view);
 	return true;
 }

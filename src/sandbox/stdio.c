@@ -33,7 +33,6 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 #include <termios.h>
 #include <linux/magic.h>
 #include <unistd.h>
@@ -42,6 +41,7 @@
 #include <keyhole/base/log.h>
 #include <keyhole/base/rights.h>
 #include <keyhole/base/screen.h>
+#include <keyhole/sandbox/child.h>
 
 #include "build_internal.h"
 
@@ -117,48 +117,48 @@ static int open_again(int fd, int flags)
 	return open(path, flags | O_NOCTTY | O_CLOEXEC);
 }
 
-/* In a process that ends then. A mount of the terminal alone, which hangs nowhere and is read-only:
- * bytes go through it, and nothing of the file can be set. Return: -1. */
-static int open_read_only(int fd, int flags)
+struct reopening {
+	int fd, flags;
+	int only, answer; /* the new one, in the process that makes it, which sends it there */
+};
+
+/* A mount of the terminal alone, which hangs nowhere and is read-only: bytes go through it, and
+ * nothing of the file can be set. */
+static bool open_read_only(void *arg, struct kh_err *err)
 {
+	struct reopening *r = arg;
 	char link[32], path[PATH_MAX];
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	ssize_t len = readlink(link, path, sizeof(path) - 1);
-	if (len <= 0 || unshare(CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) != 0)
-		return -1;
-	path[len] = '\0';
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
-	int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path,
-				OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
-	if (tree < 0 ||
-	    syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) != 0)
-		return -1;
-	int only = open_again(tree, flags);
 	struct stat given, opened;
-	return only >= 0 && fstat(fd, &given) == 0 && fstat(only, &opened) == 0 &&
-			       given.st_dev == opened.st_dev && given.st_ino == opened.st_ino
-		       ? only
-		       : -1;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", r->fd);
+	ssize_t len = readlink(link, path, sizeof(path) - 1);
+	path[len > 0 ? len : 0] = '\0';
+	int tree = -1;
+	if (unshare(CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) == 0)
+		tree = (int)syscall(SYS_open_tree, AT_FDCWD, path,
+				    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+	if (tree >= 0 &&
+	    syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) == 0)
+		r->only = open_again(tree, r->flags);
+	return (r->only >= 0 && fstat(r->fd, &given) == 0 && fstat(r->only, &opened) == 0 &&
+		given.st_dev == opened.st_dev && given.st_ino == opened.st_ino &&
+		kh_rights_send(r->answer, "", 1, &r->only, 1, 0)) ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "a mount of a terminal");
 }
 
 /* Return: -1 also where the kernel lets us make no such mount. */
 static int open_unchangeable(int fd, int flags)
 {
 	int ends[2], only = -1;
+	char byte;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
 		return -1;
-	pid_t pid = fork();
-	if (pid == 0) {
-		only = open_read_only(fd, flags);
-		_exit(only >= 0 && kh_rights_send(ends[1], "", 1, &only, 1, 0) ? 0 : 1);
-	}
-	close(ends[1]);
-	char byte;
-	if (pid > 0 && kh_rights_receive(ends[0], &byte, 1, &only, 1, MSG_CMSG_CLOEXEC) <= 0)
-		only = -1;
+	struct reopening r = { .fd = fd, .flags = flags, .only = -1, .answer = ends[1] };
+	if (kh_child_try(open_read_only, &r, NULL))
+		(void)kh_rights_receive(ends[0], &byte, 1, &only, 1,
+					MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	close(ends[0]);
-	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	close(ends[1]);
 	return only;
 }
 

@@ -441,6 +441,7 @@ def test_without_user_namespaces_it_says_so_and_never_runs_the_command(run, sand
         (["--rootfs", "/nonexistent", "--", "true"], "anthropic", "/nonexistent"),
         (["--rootfs", "/", "--", "true"], "anthropic", "host's own root"),
         (["--rootfs", "/proc/self/root", "--", "true"], "anthropic", "host's own root"),
+        (["--rootfs", "/:O", "--", "true"], "anthropic", "host's own root"),
         (["--engine", "magic", "--", "true"], "anthropic", "process"),
         (["--env", "NOT_SET_ANYWHERE", "--", "true"], "anthropic", "NOT_SET_ANYWHERE"),
         (["--env", "1A=x", "--", "true"], "anthropic", "--env"),
