@@ -222,6 +222,16 @@ static bool refuse_leases_and_whiteouts(scmp_filter_ctx ctx)
 				SCMP_A4(SCMP_CMP_MASKED_EQ, WHITEOUT, WHITEOUT)) == 0;
 }
 
+/* What pipes hold counts by the host's uid (fs.pipe-user-pages-soft): above what each has anyway
+ * the rest would be taken from the programs of whoever started the sandbox. */
+static bool refuse_large_pipes(scmp_filter_ctx ctx)
+{
+	enum { SET_PIPE_SIZE = 1031, USUAL_BYTES = 64 * 1024 };
+	return seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fcntl), 2,
+				SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffff, SET_PIPE_SIZE),
+				SCMP_A2(SCMP_CMP_GT, USUAL_BYTES, 0)) == 0;
+}
+
 /* On the host the file belongs to the workspace's owner, who may be root. */
 static bool refuse_set_id(scmp_filter_ctx ctx)
 {
@@ -343,8 +353,8 @@ static bool refuse(scmp_filter_ctx ctx)
 	       refuse_protocols(ctx, AF_INET, protocols_v4, N(protocols_v4)) &&
 	       refuse_protocols(ctx, AF_INET6, protocols_v6, N(protocols_v6)) &&
 	       refuse_families(ctx, SCMP_SYS(socketpair)) && refuse_controls(ctx) &&
-	       refuse_leases_and_whiteouts(ctx) && refuse_set_id(ctx) && refuse_namespaces(ctx) &&
-	       keep_core_limit(ctx) && spare_init(ctx);
+	       refuse_leases_and_whiteouts(ctx) && refuse_large_pipes(ctx) && refuse_set_id(ctx) &&
+	       refuse_namespaces(ctx) && keep_core_limit(ctx) && spare_init(ctx);
 }
 
 static bool append(struct kh_buf *out, uint32_t otherwise, bool (*fill)(scmp_filter_ctx ctx))

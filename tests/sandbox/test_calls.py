@@ -212,6 +212,26 @@ def test_no_file_of_the_workspace_is_leased_and_no_whiteout_made(sandbox, worksp
     assert all(os.path.isfile(os.path.join(workspace, name)) for name in os.listdir(workspace))
 
 
+def test_no_pipe_holds_more_than_a_pipe_has_anyway(sandbox):
+    """Above fs.pipe-user-pages-soft of all pipes of a uid, the next ones of the host's programs hold a page or two."""
+    seen = sandbox.python(
+        """
+        import errno, fcntl, os
+        read, write = os.pipe()
+        out = []
+        for size in (4096, 65536, 65537, 1 << 20, 1 << 31):
+            try:
+                out.append(fcntl.fcntl(write, 1031, size))
+            except OSError as e:
+                out.append(errno.errorcode[e.errno])
+            except OverflowError:
+                out.append('EPERM')
+        say(out)
+        """
+    )
+    assert seen[:2] == [4096, 65536] and set(seen[2:]) == {"EPERM"}, seen
+
+
 def test_a_crash_inside_starts_no_handler_of_the_hosts(sandbox):
     """A limit of 1 is the one at which the kernel starts no program that core_pattern names; it stays."""
     if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
