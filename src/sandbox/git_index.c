@@ -51,12 +51,12 @@ static bool is_tag(const struct reading *r, size_t at, const char *tag)
 }
 
 /* As NTFS reads it too: git~1 is the short name, dots and blanks at the end don't count, and what
- * follows a colon names a stream. */
+ * follows a colon names a stream. A name that is too long to be looked at may be one. */
 static bool is_dot_git(const char *name, size_t len)
 {
 	char whole[KH_NAME_FOLD_ROOM], room[KH_NAME_FOLD_ROOM];
 	if (len >= sizeof(whole))
-		return false;
+		return true;
 	memcpy(whole, name, len);
 	whole[len] = '\0';
 	const char *part = kh_name_fold(whole, room);

@@ -50,8 +50,10 @@ bool kh_git_is_part(const char *rest)
 					     "config", "config.worktree", "hooks" };
 	char name[KH_NAME_FOLD_ROOM];
 	size_t len = strcspn(rest, "/");
-	snprintf(name, sizeof(name), "%.*s", (int)(len < sizeof(name) ? len : sizeof(name) - 1),
-		 rest);
+	if (len >= sizeof(name))
+		return true; /* It may be one, and what it is can't be told. */
+	memcpy(name, rest, len);
+	name[len] = '\0';
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (kh_name_fold_is(name, parts[i]))
 			return true;

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,6 +117,23 @@ static void a_name_outside_of_the_work_tree_or_in_its_git_folder_is_harmful(void
 	assert_true(one(2, 0100644, "")); /* of a split index */
 }
 
+static void a_part_that_is_too_long_to_be_looked_at_is_harmful(void **state)
+{
+	(void)state;
+	char blanks[4 + 300], plain[4 + 300], before[2 + sizeof(blanks)];
+	memset(blanks, ' ', sizeof(blanks) - 1);
+	memset(plain, 'x', sizeof(plain) - 1);
+	memcpy(blanks, ".git", 4);
+	blanks[sizeof(blanks) - 1] = plain[sizeof(plain) - 1] = '\0';
+	snprintf(before, sizeof(before), "a/%s", blanks);
+	assert_false(one(2, 0100644, blanks));
+	assert_false(one(2, 0100644, before));
+	assert_false(one(2, 0100644, plain));
+	blanks[255] = plain[255] = '\0';
+	assert_false(one(2, 0100644, blanks));
+	assert_true(one(2, 0100644, plain));
+}
+
 static void a_name_that_is_said_longer_or_shorter_is_harmful(void **state)
 {
 	(void)state;
@@ -225,6 +243,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_outside_of_the_work_tree_or_in_its_git_folder_is_harmful),
+		cmocka_unit_test(a_part_that_is_too_long_to_be_looked_at_is_harmful),
 		cmocka_unit_test(a_name_that_is_said_longer_or_shorter_is_harmful),
 		cmocka_unit_test(prefixes_of_version_4_are_put_together),
 		cmocka_unit_test(threads_read_the_entries_that_were_checked),

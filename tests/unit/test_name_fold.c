@@ -3,6 +3,7 @@
 
 #include "sandbox/name_fold.h"
 #include "sandbox/protected.h"
+#include "sandbox/review_internal.h"
 
 static void letters_that_fold_to_ascii_are_ascii(void **state)
 {
@@ -48,6 +49,23 @@ static void the_longest_name_has_room(void **state)
 	assert_true(strlen(kh_name_fold(name, room)) < KH_NAME_FOLD_ROOM);
 }
 
+/* 100 invisible characters of three bytes each: a folder of NTFS may have such a name. */
+static void a_part_of_a_git_folder_that_is_too_long_to_be_looked_at_is_one(void **state)
+{
+	(void)state;
+	char name[4 + 100 * 3 + 8] = "";
+	for (int i = 0; i < 100; i++)
+		memcpy(name + (size_t)i * 3, "\xe2\x80\x8c", 3);
+	memcpy(name + 300, "HEAD/x", 7);
+	assert_true(kh_git_is_part(name));
+	assert_true(kh_git_is_part("HEAD"));
+	assert_true(kh_git_is_part("hooks/x"));
+	assert_false(kh_git_is_part("src/hooks"));
+	memset(name, 'x', 255);
+	name[255] = '\0';
+	assert_false(kh_git_is_part(name));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -55,6 +73,7 @@ int main(void)
 		cmocka_unit_test(what_shows_nothing_is_left_out),
 		cmocka_unit_test(a_name_that_may_be_taken_for_a_protected_one_is_protected),
 		cmocka_unit_test(the_longest_name_has_room),
+		cmocka_unit_test(a_part_of_a_git_folder_that_is_too_long_to_be_looked_at_is_one),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
