@@ -45,6 +45,15 @@ static bool put_interim(struct kh_down_stream *down, const struct kh_message *he
 				  false);
 }
 
+static bool leaves_out(struct kh_down_stream *down, const struct kh_message *interim)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < interim->n_fields; i++)
+		bytes += interim->fields[i].name.len + interim->fields[i].value.len;
+	return !kh_h2_has_room_for_interim(h2_of(down)->h2, interim->status, bytes);
+}
+
 /* RFC 8441 §5: what 101 is in HTTP/1. */
 static bool put_switch(struct kh_down_stream *down, const struct kh_message *head)
 {
@@ -139,6 +148,7 @@ static void turn(struct kh_down_stream *down)
 
 const struct kh_down_ops kh_down_h2_ops = {
 	.put_interim = put_interim,
+	.leaves_out = leaves_out,
 	.put_head = put_head,
 	.put_content = put_content,
 	.put_end = put_end,

@@ -33,6 +33,10 @@ static bool put_head(struct kh_exchange *x, const struct kh_message *response)
 	struct kh_down_stream *down = x->down;
 	struct kh_reflection *reflection;
 
+	/* Before it is searched: an upstream may send many. */
+	if (response->status < 200 && down->ops->leaves_out &&
+	    down->ops->leaves_out(down, response))
+		return true;
 	if (!kh_reflection_take(x, response, &reflection))
 		return false;
 	const struct kh_message *head = kh_reflection_head(reflection, response);

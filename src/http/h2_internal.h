@@ -39,6 +39,7 @@ struct kh_h2_stream {
 	bool hidden_head;
 	uint8_t interims;
 	bool is_exchange;	/* it counts in h2->n_exchanges: no machine decides that */
+	size_t interim_bytes;	/* decoded, of interim heads that came */
 	bool line_100;		/* a 100 is in line, and has not gone */
 	uint16_t line_interims; /* so many other interim heads */
 	struct kh_h2_head *head;

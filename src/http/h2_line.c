@@ -44,6 +44,13 @@ bool kh_h2_line_has_room(const struct kh_h2_stream *stream, const nghttp2_nv *nv
 	       stream->line_bytes + line_bytes_of(nv, n) <= FRAME_BYTES;
 }
 
+bool kh_h2_has_room_for_interim(const struct kh_h2_stream *stream, uint16_t status, size_t bytes)
+{
+	if (status == 100)
+		return !stream->line_100;
+	return stream->line_interims == 0 || stream->line_bytes + bytes <= FRAME_BYTES;
+}
+
 void kh_h2_line_put(struct kh_h2_stream *stream, const nghttp2_nv *nv, size_t n)
 {
 	size_t bytes = line_bytes_of(nv, n);

@@ -162,7 +162,9 @@ static void take_head(struct kh_h2_stream *stream, bool end)
 	}
 	event.message = kh_h2_head_message(head);
 	if (h2->settings.role == KH_H2_CLIENT && event.message->status < 200) {
-		if (++stream->interims > KH_LIMIT_INTERIM_RESPONSES) {
+		stream->interim_bytes += h2->section->decoded_bytes;
+		if (++stream->interims > KH_LIMIT_INTERIM_RESPONSES ||
+		    stream->interim_bytes > KH_LIMIT_H2_INTERIM_BYTES) {
 			kh_err_set(&err, KH_ERR_RESPONSE_MALFORMED, "too many interim responses");
 			malformed(stream, &err);
 		} else {

@@ -52,6 +52,7 @@ void kh_up_mux_free(struct kh_up_mux *mux)
 	if (!mux)
 		return;
 	kh_list_remove(&mux->turn.link);
+	kh_list_remove(&mux->next.link);
 	kh_h2_free(mux->h2);
 	free(mux);
 }
@@ -74,12 +75,14 @@ static void end(struct kh_up *up, const struct kh_err *err)
 	if (mux->ended)
 		return;
 	mux->lost = mux->ended = true;
+	kh_list_remove(&mux->next.link);
 	kh_stream_watch(up->leg.stream, 0);
 	kh_h2_feed_eof(mux->h2, err);
 	kh_up_mux_touch(mux);
 }
 
 static void on_turn(struct kh_loop_call *call);
+static void on_next(struct kh_loop_call *call);
 
 static struct kh_up_mux *new_mux(struct kh_up *up)
 {
@@ -96,6 +99,7 @@ static struct kh_up_mux *new_mux(struct kh_up *up)
 		return NULL;
 	mux->up = up;
 	mux->turn.fn = on_turn;
+	mux->next.fn = on_next;
 	mux->begun_ms = mux->read_ms = up->loop->now_ms;
 	kh_list_init(&mux->streams);
 	kh_list_init(&mux->resumes);
@@ -182,11 +186,38 @@ static void on_end_of_stream(struct kh_up *up, enum kh_io how)
 	end(up, &err);
 }
 
+static bool is_behind(const struct kh_up_mux *mux)
+{
+	return !mux->ended && kh_h2_is_behind(mux->h2);
+}
+
+/* What was read, as far as a turn takes heads. Return: more may be read. */
+static bool feed(struct kh_up *up)
+{
+	struct kh_up_mux *mux = up->mux;
+	size_t taken;
+	bool alive = kh_h2_feed_turn(mux->h2, kh_buf_view(&up->in), up->loop->now_ms, &taken);
+
+	kh_buf_consume(&up->in, taken);
+	kh_up_mux_touch(mux);
+	if (is_behind(mux))
+		kh_loop_call(up->loop, KH_LOOP_NEXT, &mux->next);
+	return alive && !is_behind(mux);
+}
+
+static void on_next(struct kh_loop_call *call)
+{
+	struct kh_up *up = kh_container_of(call, struct kh_up_mux, next)->up;
+
+	up->loop->now_ms = kh_clock_mono_ms();
+	(void)feed(up);
+}
+
 static void read_up(struct kh_up *up)
 {
 	struct kh_up_mux *mux = up->mux;
 
-	for (int i = 0; i < READS_AT_ONCE && !mux->ended; i++) {
+	for (int i = 0; i < READS_AT_ONCE && !mux->ended && !is_behind(mux); i++) {
 		size_t got = 0;
 		char *room = kh_buf_reserve(&up->in, READ_BYTES);
 		enum kh_io io =
@@ -200,10 +231,7 @@ static void read_up(struct kh_up *up)
 		kh_buf_commit(&up->in, got);
 		mux->read_ms = up->loop->now_ms;
 		mux->ping_ms = 0; /* any byte shows life: PONG may be late behind a large answer */
-		bool alive = kh_h2_feed(mux->h2, kh_buf_view(&up->in), up->loop->now_ms);
-		kh_buf_consume(&up->in, got);
-		kh_up_mux_touch(mux);
-		if (!alive || (got < READ_BYTES / 2 && !kh_stream_has_more(up->leg.stream)))
+		if (!feed(up) || (got < READ_BYTES / 2 && !kh_stream_has_more(up->leg.stream)))
 			return;
 	}
 }
@@ -286,13 +314,14 @@ static void rest(struct kh_up *up)
 			kh_up_close(up);
 			return;
 		}
-		kh_buf_release(&up->in);
+		if (!is_behind(mux))
+			kh_buf_release(&up->in);
 		kh_buf_release(&up->leg.out);
 	}
 	if (mux->ended)
 		return;
-	kh_stream_watch(up->leg.stream,
-			KH_STREAM_READABLE | (waits ? (unsigned)KH_STREAM_WRITABLE : 0u));
+	kh_stream_watch(up->leg.stream, (is_behind(mux) ? 0u : (unsigned)KH_STREAM_READABLE) |
+						(waits ? (unsigned)KH_STREAM_WRITABLE : 0u));
 }
 
 static void turn(struct kh_up *up)
@@ -305,7 +334,8 @@ static void turn(struct kh_up *up)
 		read_up(up);
 	mux->look = false;
 	resume_all(mux);
-	if (!mux->ended && !write_out(up)) {
+	/* Where the write failed, what was read would be lost: it is taken first. */
+	if (!mux->ended && !is_behind(mux) && !write_out(up)) {
 		/* What the upstream said last may still lie there. */
 		read_up(up);
 		kh_err_set(&err, KH_ERR_RESPONSE_INCOMPLETE, "the upstream closed the connection");

@@ -149,6 +149,7 @@ struct kh_up_mux {
 	struct kh_node streams;	  /* struct kh_up_h2.link */
 	struct kh_node resumes;	  /* struct kh_up_h2.resume_link: there is room again */
 	struct kh_loop_call turn; /* something is to be written */
+	struct kh_loop_call next; /* heads are left in the connection's input */
 	bool lost;		  /* takes no new stream */
 	bool ended;		  /* the connection is gone; what was read is still taken */
 	bool look;		  /* something lies there unread */

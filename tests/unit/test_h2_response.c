@@ -158,6 +158,35 @@ static void test_interim_responses_without_end(void **state)
 }
 
 /* gRPC's status and a service's own come behind; what must not trail is left out. */
+/* Each is within the cap of a head; a few bytes of HPACK could make as many. */
+static void interim_heads_of_a_stream_are_bounded_in_bytes_too(void **state)
+{
+	enum { VALUE_BYTES = KH_LIMIT_H2_INTERIM_BYTES / 4 };
+	static char value[VALUE_BYTES];
+	struct kh_buf block;
+	struct asked a;
+
+	(void)state;
+	ask(&a, "GET");
+	memset(value, 'v', sizeof(value));
+	kh_buf_init(&block, 1 << 20);
+	for (int i = 0; i < 4; i++) {
+		kh_buf_clear(&block);
+		raw_fields(&block, KH_SLICE(":status=103"));
+		raw_field(&block, KH_SLICE("x-a"), kh_slice_of(value, sizeof(value)));
+		struct kh_slice all = kh_buf_view(&block);
+		raw_frame(&a.raw, HEADERS, 0, 1, kh_slice_sub(all, 0, 16000));
+		raw_frame(&a.raw, CONTINUATION, END_HEADERS, 1, kh_slice_sub(all, 16000, all.len));
+	}
+	(void)drive_feed(&a.d, kh_buf_view(&a.raw), 0);
+	assert_int_equal(a.d.counts[KH_H2_HEAD], 3);
+	assert_int_equal(a.d.counts[KH_H2_RESET], 1);
+	kh_h2_release(a.stream);
+	kh_buf_fini(&block);
+	drive_fini(&a.d);
+	kh_buf_fini(&a.raw);
+}
+
 static void test_trailers(void **state)
 {
 	struct asked a;
@@ -300,6 +329,7 @@ int main(void)
 		cmocka_unit_test(test_responses_without_content),
 		cmocka_unit_test(test_interim_responses),
 		cmocka_unit_test(test_interim_responses_without_end),
+		cmocka_unit_test(interim_heads_of_a_stream_are_bounded_in_bytes_too),
 		cmocka_unit_test(test_trailers),
 		cmocka_unit_test(test_a_head_that_is_too_large),
 		cmocka_unit_test(test_what_was_not_processed),

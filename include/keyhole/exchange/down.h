@@ -59,6 +59,8 @@ struct kh_down_ops {
 	 * (kh_message_is_hop_field) are left out here. Interim: what the client can't understand is
 	 * left out whole. */
 	bool (*put_interim)(struct kh_down_stream *down, const struct kh_message *head);
+	/* It would leave that one out in any case. NULL: it never does. */
+	bool (*leaves_out)(struct kh_down_stream *down, const struct kh_message *interim);
 	bool (*put_head)(struct kh_down_stream *down, const struct kh_message *head);
 	bool (*put_content)(struct kh_down_stream *down, struct kh_slice piece);
 	bool (*put_end)(struct kh_down_stream *down, const struct kh_field *trailers, size_t n);

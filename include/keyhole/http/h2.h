@@ -165,6 +165,9 @@ struct kh_h2_stream *kh_h2_put_request(struct kh_h2 *h2, const struct kh_h2_requ
  * and that is no failure, where one of the stream has not gone yet; a 100, where a 100 has not. */
 bool kh_h2_put_response(struct kh_h2_stream *stream, uint16_t status, const struct kh_field *fields,
 			size_t n_fields, bool end);
+/* Would an interim head of so many bytes, names and values, go now? One that is left out need not
+ * be made. */
+bool kh_h2_has_room_for_interim(const struct kh_h2_stream *stream, uint16_t status, size_t bytes);
 /* Takes a final head back, and all that was put behind it, as long as kh_h2_drain has not taken it.
  * Another one may be put. */
 bool kh_h2_take_back(struct kh_h2_stream *stream);
