@@ -49,6 +49,7 @@ enum { KH_OVERRIDE_IN_FIELD = 1, KH_OVERRIDE_IN_QUERY = 2, KH_OVERRIDE_IN_BOTH =
 	X("_HttpMethod", METHOD, QUERY) /* Salesforce */ \
 	X("method", METHOD_WORD, QUERY) \
 	X("x-forwarded-host", HOST, BOTH) \
+	X("x-forwarded-for-host", HOST, BOTH) \
 	X("x-host", HOST, BOTH) \
 	X("x-original-host", HOST, BOTH) \
 	X("x-forwarded-server", HOST, BOTH) \

@@ -164,6 +164,7 @@ static void fields_that_name_another_host_are_found(void **state)
 {
 	(void)state;
 	static const char *const names[] = { "X-Forwarded-Host:evil.example",
+					     "X-Forwarded-For-Host:evil.example",
 					     "X-Proxy-Host:evil.example",
 					     "x_original_forwarded_host:evil.example" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
