@@ -120,6 +120,14 @@ static const char *climbs_when_decoded_again(struct kh_slice normal)
 	return why;
 }
 
+/* A byte that begins an overlong form of a dot or slash, and a second one that is no part of it: a
+ * decoder that takes any byte there reads what the second one is. */
+static bool is_loose_overlong(struct kh_slice normal, size_t at)
+{
+	return at + 3 < normal.len && is_escape(normal, at, "C0") &&
+	       (normal.ptr[at + 3] == '.' || normal.ptr[at + 3] == '/');
+}
+
 /* What a server reads that undoes every escape, as often as it is there, and takes overlong and
  * full-width forms for their characters. `to` has room for normal.len bytes. Return: bytes written,
  * SIZE_MAX for a control byte. */
@@ -127,6 +135,11 @@ static size_t decode_deeply(struct kh_slice normal, char *to)
 {
 	size_t len = 0;
 	for (size_t at = 0; at < normal.len;) {
+		if (is_loose_overlong(normal, at)) {
+			to[len++] = normal.ptr[at + 3];
+			at += 4;
+			continue;
+		}
 		struct kh_character c = kh_spelling_at(normal, at, KH_PLUS_IS_PLUS);
 		bool slash = c.byte == '/' || c.byte == '\\';
 		if (c.byte < 0x20 || c.byte == 0x7f)
