@@ -137,7 +137,7 @@ bool kh_client_cert_make(struct kh_vault *vault, uint16_t index, struct kh_holdi
 		came(vault, index, holding, &made->item, secret, expires_ms);
 	kh_vault_due(vault, made->item.due_ms);
 	if (vault->changed)
-		vault->changed(vault->arg, index);
+		vault->changed(vault->arg, index, secret != NULL);
 	return kh_item_is_good(&made->item);
 }
 

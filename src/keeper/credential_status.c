@@ -111,11 +111,12 @@ static void on_stale(void *arg, const struct kh_credential_ref *want, bool whole
 	kh_worker_process_tell_stale(&k->worker_process, want, whole);
 }
 
-static void on_changed(void *arg, uint16_t index)
+static void on_changed(void *arg, uint16_t index, bool secret)
 {
 	struct kh_keeper *k = arg;
 	(void)index;
-	kh_worker_process_tell_fingerprints(&k->worker_process);
+	if (secret)
+		kh_worker_process_note_secret(&k->worker_process);
 	kh_keeper_credential_changed(k);
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 #include <keyhole/credential/parts.h>
@@ -128,6 +129,8 @@ bool kh_worker_process_feed_fingerprints(struct kh_worker_process *worker_proces
 {
 	struct kh_err first = KH_ERR_INIT;
 
+	worker_process->fingerprints_due_ms = 0;
+	worker_process->fingerprints_ms = kh_clock_mono_ms();
 	if (feed(worker_process, &first))
 		return true;
 	if (kh_scopes_relieve(worker_process->vault, NULL))
@@ -146,4 +149,25 @@ void kh_worker_process_tell_fingerprints(struct kh_worker_process *worker_proces
 	kh_log_error("the worker can't be told how to recognise a new value, so it is ended: %s",
 		     err.text);
 	kh_worker_process_condemn(worker_process);
+}
+
+void kh_worker_process_note_secret(struct kh_worker_process *worker_process)
+{
+	enum { EVERY_MS = 250 };
+	uint64_t now = kh_clock_mono_ms(), next = worker_process->fingerprints_ms + EVERY_MS;
+
+	if (!worker_process->fingerprints_due_ms)
+		worker_process->fingerprints_due_ms =
+			worker_process->fingerprints_ms && next > now ? next : now;
+}
+
+void kh_worker_process_look_at_fingerprints(struct kh_worker_process *worker_process)
+{
+	uint64_t due = worker_process->fingerprints_due_ms;
+
+	if (due == 0 || kh_clock_mono_ms() < due)
+		return;
+	worker_process->fingerprints_due_ms =
+		0; /* also where there is no worker: the next is fed */
+	kh_worker_process_tell_fingerprints(worker_process);
 }

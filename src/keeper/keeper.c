@@ -366,7 +366,7 @@ static uint64_t first_deadline(const struct kh_keeper *k)
 	first = sooner(first, kh_keeper_verb_deadline(k));
 	first = sooner(first, kh_registry_deadline(&k->dynamic_sandboxes));
 	first = sooner(first, kh_vault_deadline(&k->vault));
-	first = sooner(first, k->states_due_ms);
+	first = sooner(sooner(first, k->states_due_ms), k->worker_process.fingerprints_due_ms);
 	first = sooner(first, kh_keeper_journal_deadline(k));
 	first = sooner(first, kh_keeper_listeners_deadline(k));
 	return sooner(sooner(first, looks ? k->geo.look_ms : 0), kh_quota_state_deadline(k));
@@ -401,6 +401,7 @@ static void turn(struct kh_keeper *k)
 	kh_keeper_look_at_reload(k);
 	kh_registry_turn(&k->dynamic_sandboxes, &k->worker_process);
 	kh_vault_turn(&k->vault);
+	kh_worker_process_look_at_fingerprints(&k->worker_process);
 	if (k->states_due_ms && kh_clock_mono_ms() >= k->states_due_ms) {
 		kh_keeper_describe_credentials(k);
 		kh_worker_process_tell_facts(&k->worker_process);

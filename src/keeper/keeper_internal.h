@@ -227,6 +227,8 @@ struct kh_worker_process {
 		KH_WORKER_PROCESS_JOIN_ASKED,
 		KH_WORKER_PROCESS_JOINED
 	} join;
+	/* Its fingerprints: when they are told anew (0: they are as they are to be), and were. */
+	uint64_t fingerprints_due_ms, fingerprints_ms;
 	/* The last one that was told. Its end is 0 where it stands in a segment before. */
 	struct kh_checkpoint checkpoint;
 	uint64_t first_seq; /* of the first one that was told, ever; 0: none was */
@@ -277,6 +279,11 @@ void kh_worker_process_tell_stale(struct kh_worker_process *worker_process,
 bool kh_worker_process_feed_fingerprints(struct kh_worker_process *worker_process,
 					 struct kh_err *err);
 void kh_worker_process_tell_fingerprints(struct kh_worker_process *worker_process);
+/* The same soon, but not more often than every 250 ms, since all of them are made anew: when they
+ * are due, or before the worker is given the next value, so that it knows no value that it does not
+ * recognise. */
+void kh_worker_process_note_secret(struct kh_worker_process *worker_process);
+void kh_worker_process_look_at_fingerprints(struct kh_worker_process *worker_process);
 void kh_worker_process_drain(struct kh_worker_process *worker_process);
 /* Another process accepts from now on: it ends as its connections end. */
 void kh_worker_process_retire(struct kh_worker_process *worker_process);

@@ -161,12 +161,13 @@ struct kh_vault {
 	uint64_t due_ms;	/* when something is due; 0: nothing */
 	bool serves;		/* requests wait while a file is read */
 	/* Set by the owner: an answer that was promised; a value that was told is no longer in
-	 * force, or (`whole`) none of the credential's is; a credential's state is another one.
+	 * force, or (`whole`) none of the credential's is; a credential's state is another one,
+	 * and (`secret`) it may hold another secret, of which this is called before the answer.
 	 * NULL: nobody listens. */
 	void (*answer)(void *arg, const struct kh_credential_ref *want,
 		       const struct kh_value *value, struct kh_err *err);
 	void (*stale)(void *arg, const struct kh_credential_ref *want, bool whole);
-	void (*changed)(void *arg, uint16_t index);
+	void (*changed)(void *arg, uint16_t index, bool secret);
 	/* One of several alternatives has a value now, or (a command that has failed, and never
 	 * gave one) is known to have none: `present` says so, and rules choose anew. */
 	void (*chosen_anew)(void *arg, uint16_t index);

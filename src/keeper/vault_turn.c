@@ -39,11 +39,13 @@ void kh_vault_due(struct kh_vault *vault, uint64_t due_ms)
 		vault->due_ms = due_ms;
 }
 
-static void note_change(struct kh_vault *vault, uint16_t index, const struct kh_item *item)
+/* `secret`: there may be another secret. That is said before anybody is answered with it. */
+static void note_change(struct kh_vault *vault, uint16_t index, const struct kh_item *item,
+			bool secret)
 {
 	kh_vault_due(vault, item->due_ms);
 	if (vault->changed)
-		vault->changed(vault->arg, index);
+		vault->changed(vault->arg, index, secret);
 }
 
 /* --- telling ---------------------------------------------------------------------------------- */
@@ -142,10 +144,10 @@ void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding
 	if (drops)
 		drop_made(holding);
 	kh_vault_note_presence(vault, index);
+	note_change(vault, index, &holding->raw, true);
 	answer(vault, index, holding, &holding->raw, KH_SLICE(""));
 	kh_client_cert_renew(vault, index, holding);
 	begin_asked(vault, index, holding);
-	note_change(vault, index, &holding->raw);
 }
 
 void kh_vault_client_came(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
@@ -158,7 +160,7 @@ void kh_vault_client_came(struct kh_vault *vault, uint16_t index, struct kh_hold
 			made->item.due_ms = kh_clock_mono_ms(); /* it may be what was wrong */
 	}
 	begin_asked(vault, index, holding);
-	note_change(vault, index, &holding->raw);
+	note_change(vault, index, &holding->raw, true);
 	kh_vault_due(vault, kh_clock_mono_ms());
 }
 
@@ -181,7 +183,7 @@ void kh_vault_raw_failed(struct kh_vault *vault, uint16_t index, struct kh_holdi
 		kh_item_fail(&made->item, why, reason);
 		answer(vault, index, holding, &made->item, scope_of(made));
 	}
-	note_change(vault, index, &holding->raw);
+	note_change(vault, index, &holding->raw, false);
 }
 
 /* Why a command gave nothing, in words that hold nothing of what it said; NULL: it did. */
@@ -335,7 +337,9 @@ void kh_vault_made_failed(struct kh_vault *vault, uint16_t index, struct kh_hold
 		kh_log_error("%s%s", why,
 			     kh_item_is_good(&made->item) ? "; the token before serves on" : "");
 	answer(vault, index, holding, &made->item, scope_of(made));
-	note_change(vault, index, &made->item);
+	/* A refresh token may have been given in another's place before it failed. */
+	const struct kh_mint *mint = vault->config->credentials[index].mint;
+	note_change(vault, index, &made->item, mint && mint->state_path);
 }
 
 static void take_token(struct kh_vault *vault, struct kh_job *job)
@@ -367,8 +371,8 @@ static void take_token(struct kh_vault *vault, struct kh_job *job)
 	if (made->item.told)
 		tell_stale(vault, job->index, holding, &scope);
 	made->item.told = false;
+	note_change(vault, job->index, &made->item, true);
 	answer(vault, job->index, holding, &made->item, scope_of(made));
-	note_change(vault, job->index, &made->item);
 }
 
 /* --- turns ------------------------------------------------------------------------------------ */

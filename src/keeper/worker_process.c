@@ -229,6 +229,9 @@ void kh_worker_process_answer_want(struct kh_worker_process *worker_process,
 				   const struct kh_credential_ref *want,
 				   const struct kh_value *value, struct kh_err *err)
 {
+	/* It has to know a value when it sees it again, before it can use it. */
+	if (value && worker_process->fingerprints_due_ms)
+		kh_worker_process_tell_fingerprints(worker_process);
 	if (!kh_worker_process_can_be_told(worker_process))
 		return;
 	kh_auto_close int fd = value ? kh_secret_fd(value->secret) : -1;

@@ -59,6 +59,16 @@ static bool copy(struct kh_slice value, void *arg)
 	return true;
 }
 
+static unsigned n_changed, n_secrets, n_secrets_at_answer;
+
+static void note_changed(void *arg, uint16_t index, bool secret)
+{
+	(void)arg;
+	(void)index;
+	n_changed++;
+	n_secrets += secret;
+}
+
 static void note_answer(void *arg, const struct kh_credential_ref *want,
 			const struct kh_value *value, struct kh_err *err)
 {
@@ -66,6 +76,7 @@ static void note_answer(void *arg, const struct kh_credential_ref *want,
 	(void)want;
 	(void)err;
 	n_answers++;
+	n_secrets_at_answer = n_secrets;
 	n_missing += !value;
 	answered[0] = '\0';
 	if (value)
@@ -316,6 +327,27 @@ static void a_key_that_was_made_is_given_for_hosts_in_force_only(void **state)
 	assert_int_equal(ask(want, value), KH_VAULT_GOT);
 }
 
+static void a_token_that_can_not_be_had_changes_no_secret(void **state)
+{
+	struct kh_holding *holding = &vault.slots[ONE].holdings[0];
+	struct kh_made *made = calloc(1, sizeof(*made) + 1);
+	char value[128];
+	(void)state;
+	assert_non_null(made);
+	made->scope_len = 1;
+	holding->made = made;
+	vault.changed = note_changed;
+	n_changed = n_secrets = 0;
+	kh_vault_made_failed(&vault, ONE, holding, made, "refused", NULL);
+	assert_int_equal(n_changed, 1);
+	assert_int_equal(n_secrets, 0);
+	/* One that comes does, and before anybody is answered with it. */
+	assert_int_equal(ask(one, value), KH_VAULT_LATER);
+	give(ONE, "value-number-1\n");
+	assert_int_equal(n_answers, 1);
+	assert_int_equal(n_secrets_at_answer, 1);
+}
+
 static struct kh_credential_ref region(unsigned i, char scope[64])
 {
 	static const char *const directions[] = { "east", "west", "north", "south" };
@@ -408,6 +440,7 @@ int main(void)
 		TEST(a_tenant_that_asks_for_scopes_takes_no_page_from_another),
 		TEST(the_keeper_makes_values_for_a_sandbox_at_a_pace_of_its_own),
 		TEST(no_key_is_made_for_what_is_no_region),
+		TEST(a_token_that_can_not_be_had_changes_no_secret),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

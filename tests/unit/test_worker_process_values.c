@@ -182,6 +182,63 @@ static void a_worker_that_drains_hears_how_to_recognise_the_values_that_it_gets(
 	}
 }
 
+static unsigned lists_heard(struct pair *pair)
+{
+	struct kh_channel_message message;
+	unsigned n = 0;
+	while (kh_channel_receive(&pair->worker, false, &message) == KH_CHANNEL_GOT) {
+		assert_int_equal(message.type, KH_WORKER_MSG_FINGERPRINTS);
+		kh_channel_message_close(&message);
+		n++;
+	}
+	return n;
+}
+
+/* Each list is made of all values that there are, and sandboxes can have tokens made. */
+static void many_changes_make_the_fingerprints_anew_a_few_times_a_second(void **state)
+{
+	(void)state;
+	struct pair pair;
+	begin(&pair);
+	serve(&pair);
+	uint64_t began = kh_clock_mono_ms();
+	for (unsigned i = 0; i < 100; i++) {
+		kh_worker_process_note_secret(&pair.worker_process);
+		kh_worker_process_look_at_fingerprints(&pair.worker_process);
+	}
+	unsigned heard = lists_heard(&pair);
+	assert_in_range(heard, 1, 1 + (kh_clock_mono_ms() - began) / 250);
+	kh_worker_process_note_secret(&pair.worker_process);
+	while (kh_clock_mono_ms() < pair.worker_process.fingerprints_due_ms)
+		(void)usleep(1000);
+	kh_worker_process_look_at_fingerprints(&pair.worker_process);
+	assert_int_equal(lists_heard(&pair), 1);
+	assert_int_equal(pair.worker_process.fingerprints_due_ms, 0);
+	end(&pair);
+}
+
+static void a_worker_can_recognise_a_value_before_it_has_it(void **state)
+{
+	(void)state;
+	struct pair pair;
+	struct kh_channel_message message;
+	begin(&pair);
+	serve(&pair);
+	kh_worker_process_note_secret(&pair.worker_process);
+	kh_worker_process_look_at_fingerprints(&pair.worker_process);
+	assert_int_equal(lists_heard(&pair), 1);
+	kh_worker_process_note_secret(&pair.worker_process); /* soon */
+	want_credential(&pair, GENERATION, 0);
+	kh_worker_process_receive(&pair.worker_process);
+	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
+	assert_int_equal(message.type, KH_WORKER_MSG_FINGERPRINTS);
+	kh_channel_message_close(&message);
+	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
+	assert_int_equal(message.type, KH_WORKER_MSG_CREDENTIAL);
+	kh_channel_message_close(&message);
+	end(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,6 +248,8 @@ int main(void)
 		cmocka_unit_test(a_tenant_that_is_not_there_cannot_be_asked_for),
 		cmocka_unit_test(a_scope_that_is_none_cannot_be_asked_for),
 		cmocka_unit_test(a_value_for_a_part_is_refused_where_there_are_no_parts),
+		cmocka_unit_test(many_changes_make_the_fingerprints_anew_a_few_times_a_second),
+		cmocka_unit_test(a_worker_can_recognise_a_value_before_it_has_it),
 		cmocka_unit_test(an_index_is_taken_for_its_own_configuration_only),
 		cmocka_unit_test(
 			a_worker_that_drains_hears_how_to_recognise_the_values_that_it_gets),
