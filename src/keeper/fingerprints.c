@@ -115,9 +115,10 @@ static bool feed(struct kh_worker_process *worker_process, struct kh_err *err)
 		  kh_err_set(err, KH_ERR_NO_MEMORY, "fingerprints of credentials: no memory");
 	ok = ok && take_list(&lists, err) && send_lists(worker_process, &lists, err);
 	if (lists.left_out > 0)
-		kh_log_error("%zu values of credentials are too many to be known again in what "
-			     "leaves",
-			     lists.left_out);
+		kh_child_log_charged(KH_LOG_ERROR,
+				     "%zu values of credentials are too many to be known again in "
+				     "what leaves",
+				     lists.left_out);
 	for (size_t i = 0; i < lists.count; i++)
 		kh_secret_unref(lists.list[i]);
 	kh_fingerprint_maker_fini(&lists.maker);

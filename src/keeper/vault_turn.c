@@ -294,7 +294,8 @@ static bool derive(struct kh_vault *vault, uint16_t index, const struct kh_holdi
 	uint64_t expires_ms = 0;
 	if (!kh_derive(credential, scope_of(made), holding->raw.secret, &secret, &expires_ms,
 		       &err)) {
-		kh_log_error("%s", err.text);
+		/* The worker asks for as many scopes as it likes. */
+		kh_child_log_charged(KH_LOG_ERROR, "%s", err.text);
 		kh_item_fail(&made->item, err.text, err.text);
 		return false;
 	}
@@ -333,9 +334,11 @@ void kh_vault_made_failed(struct kh_vault *vault, uint16_t index, struct kh_hold
 		       "the credential %s has no value on the host: no token could be had",
 		       name_of(vault, index));
 	kh_item_fail(&made->item, why, reason ? reason : usual);
-	if (!said)
-		kh_log_error("%s%s", why,
-			     kh_item_is_good(&made->item) ? "; the token before serves on" : "");
+	const char *rest = kh_item_is_good(&made->item) ? "; the token before serves on" : "";
+	if (!said && made->scope_len > 0)
+		kh_child_log_charged(KH_LOG_ERROR, "%s%s", why, rest);
+	else if (!said)
+		kh_log_error("%s%s", why, rest);
 	answer(vault, index, holding, &made->item, scope_of(made));
 	/* A refresh token may have been given in another's place before it failed. */
 	const struct kh_mint *mint = vault->config->credentials[index].mint;

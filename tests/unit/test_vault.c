@@ -1,5 +1,5 @@
 /* test_vault.c - who waits for a value, and for how long */
-/* wrap: kh_clock_mono_ms poll */
+/* wrap: kh_clock_mono_ms poll kh_child_log_charged */
 #include "config_text.h"
 
 #include <fcntl.h>
@@ -27,6 +27,17 @@ uint64_t __wrap_kh_clock_mono_ms(void);
 uint64_t __wrap_kh_clock_mono_ms(void)
 {
 	return mono_ms;
+}
+
+/* What is logged within the bound of what a worker may have the keeper log. */
+static unsigned n_charged;
+
+void __wrap_kh_child_log_charged(enum kh_log_level level, const char *fmt, ...);
+void __wrap_kh_child_log_charged(enum kh_log_level level, const char *fmt, ...)
+{
+	(void)level;
+	(void)fmt;
+	n_charged++;
 }
 
 /* Whoever waits for a pipe waits in vain. */
@@ -348,6 +359,22 @@ static void a_token_that_can_not_be_had_changes_no_secret(void **state)
 	assert_int_equal(n_secrets_at_answer, 1);
 }
 
+/* Scopes are as many as a worker likes that was taken over. */
+static void keys_that_can_not_be_made_are_logged_within_the_workers_bound(void **state)
+{
+	static const char *const regions[] = { "us-east-1", "eu-west-1", "eu-west-2" };
+	char scope[64], value[128];
+	(void)state;
+	n_charged = 0;
+	give(AWS, "no-pair-of-an-id-and-a-key\n");
+	for (unsigned i = 0; i < 3; i++) {
+		scope_today(regions[i], scope);
+		const struct kh_credential_ref want = { AWS, KH_NO_TENANT, kh_slice_str(scope) };
+		assert_int_equal(ask(want, value), KH_VAULT_NONE);
+		assert_int_equal(n_charged, i + 1);
+	}
+}
+
 static struct kh_credential_ref region(unsigned i, char scope[64])
 {
 	static const char *const directions[] = { "east", "west", "north", "south" };
@@ -441,6 +468,7 @@ int main(void)
 		TEST(the_keeper_makes_values_for_a_sandbox_at_a_pace_of_its_own),
 		TEST(no_key_is_made_for_what_is_no_region),
 		TEST(a_token_that_can_not_be_had_changes_no_secret),
+		TEST(keys_that_can_not_be_made_are_logged_within_the_workers_bound),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
