@@ -48,7 +48,8 @@ static const char *fault_of(struct kh_chain *chain, const struct kh_lines_piece 
 	if (!kh_line_is_json(piece->bytes))
 		return "no record (hashed, but not JSON that every program reads alike)";
 	if (!kh_line_has_form(line, piece->bytes))
-		return "no record (hashed, but its time or its id is not where and what it is due)";
+		return "no record (hashed, but its time, its id or its reason is not where and "
+		       "what it is due)";
 	return NULL;
 }
 

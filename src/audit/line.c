@@ -295,6 +295,10 @@ bool kh_line_has_form(const struct kh_line *line, struct kh_slice text)
 
 	if (!skip_time(&rest))
 		return false;
+	/* None of ours has an escape: a reader that decodes it would find another reason. */
+	struct kh_slice reason = member(text, "reason");
+	if (reason.len > 0 && memchr(reason.ptr, '\\', reason.len))
+		return false;
 	/* Nowhere else, in no event: readers that look for it by its name would find it. */
 	if (member(text, "id").len > 0 && !kh_line_id(text, &id))
 		return false;

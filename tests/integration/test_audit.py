@@ -511,6 +511,20 @@ def test_an_id_that_is_not_in_its_place_ends_no_exchange(tmp_path):
     assert "aborted: the worker ended first" not in shown, shown
 
 
+def test_no_refusal_is_hidden_by_an_escape_in_its_reason(tmp_path):
+    """A reason with an escape in it would be one to a reader that decodes it, and none to another."""
+    chain, path = Chain(), tmp_path / "audit.jsonl"
+    chain.add("start", format=1)
+    chain.add("open", id="x0000000000000001", **{"server.address": "evil.test"})
+    chain.add("close", id="x0000000000000001", reason="no_rul@", **{"http.response.status_code": 403})
+    text = chain.bytes.splitlines()[2].replace(b"no_rul@", b"no_rul\\u0065")
+    text = text[: text.index(b',"hash":')]
+    sound = text + b',"hash":"%s"}' % hashlib.sha256(text).hexdigest().encode()
+    path.write_bytes(b"\n".join([*chain.bytes.splitlines()[:2], sound, b""]))
+    status, report = verdict(path)
+    assert status == 1 and report["bad_line"] == 3 and "reason" in report["problem"], report
+
+
 def test_verify_warns_of_an_event_that_it_does_not_know(tmp_path):
     chain, path = Chain(), tmp_path / "audit.jsonl"
     chain.add("start", format=1)

@@ -178,10 +178,14 @@ static void a_record_has_its_time_and_its_id_in_front_in_one_form(void **state)
 		"{\"event\":\"start\"," TIME ",\"format\":1,\"id\":\"" ID "\"",
 		"{\"event\":\"stop\"," TIME ",\"id\":5",
 		"{\"event\":\"novelty\"," TIME ",\"x\":1,\"id\":null",
+		/* A reason is what it says, to every reader. */
+		"{\"event\":\"deny\"," TIME ",\"id\":\"" ID "\",\"reason\":\"no_rul\\u0065\"",
+		"{\"event\":\"close\"," TIME ",\"id\":\"" ID "\",\"reason\":\"\\u006eo_rule\"",
 	};
 	static const char *const good[] = {
 		"{\"event\":\"open\"," TIME ",\"id\":\"" ID "\"",
 		"{\"event\":\"deny\"," TIME ",\"id\":\"" ID "\"",
+		"{\"event\":\"deny\"," TIME ",\"id\":\"" ID "\",\"reason\":\"no_rule\"",
 		"{\"event\":\"aborted\"," TIME ",\"id\":\"" ID "\"",
 		"{\"event\":\"aborted\"," TIME ",\"count\":7",
 		"{\"event\":\"aborted\"," TIME ",\"count\":7,\"x\":{\"id\":1}",
@@ -201,7 +205,7 @@ static void a_record_has_its_time_and_its_id_in_front_in_one_form(void **state)
 		put(&lines, 12, line);
 		report = verdict_on(&lines);
 		if (i < BAD)
-			assert_verdict(&report, 12, "its time or its id");
+			assert_verdict(&report, 12, "its time, its id or its reason");
 		else if (!report.ok && report.unmatched == 0)
 			fail_msg("%s: %s", good[i - BAD], report.problem);
 	}
