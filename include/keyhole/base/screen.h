@@ -19,7 +19,7 @@ void kh_screen_reset(int fd);
  * One line, broken into rows before the terminal breaks it: each further row begins with " > ".
  * Tabulators become spaces, since the terminal's own stops may be anywhere.
  */
-void kh_screen_fold(struct kh_slice line, size_t columns,
+void kh_screen_fold(struct kh_slice text, size_t columns,
 		    void (*put)(void *arg, const char *bytes, size_t len), void *arg);
 
 #endif
