@@ -83,7 +83,7 @@ static void count_all(struct count *count, const struct kh_generation *g,
 		      const struct kh_credential_slot *only)
 {
 	count->n = count->bytes = 0;
-	for (size_t i = 0; i < g->config->n_credentials; i++)
+	for (size_t i = 0; g->slots && i < g->config->n_credentials; i++)
 		if (!only || only == &g->slots[i])
 			count_slot(count, &g->slots[i]);
 }
@@ -104,9 +104,11 @@ static bool give_up_one(struct kh_generation *g, const struct kh_credential_slot
 			const struct kh_fair_share_asker *newcomer,
 			const struct kh_credential_value *stays)
 {
-	struct count count = { .places = calloc(n, sizeof(*count.places)), .stays = stays };
+	struct count count = { .stays = stays };
 	struct kh_fair_share_place *place = NULL;
 
+	if (n > 0)
+		count.places = calloc(n, sizeof(*count.places));
 	if (count.places) {
 		count_all(&count, g, only);
 		place = kh_fair_share_pick(count.places, count.n, newcomer->tenant,

@@ -79,8 +79,9 @@ static json_t *mounts(const struct kh_view *view, bool seal_dev)
 	static const char *const dev[] = { "nosuid",   "noexec",   "strictatime",
 					   "mode=755", "size=64k", "ro" };
 	size_t n_dev = seal_dev ? COUNT(dev) : COUNT(dev) - 1;
+	static const char most[] = "max=" KH_TERMINALS_MOST;
 	static const char *const pts[] = { "nosuid",	    "noexec",	 "newinstance",
-					   "ptmxmode=0666", "mode=0620", "max=" KH_TERMINALS_MOST };
+					   "ptmxmode=0666", "mode=0620", most };
 	json_t *list = json_pack("[o, o, o, o]", mount_of("proc", "/proc", proc, COUNT(proc)),
 				 mount_of("tmpfs", "/dev", dev, n_dev),
 				 mount_of("devpts", "/dev/pts", pts, COUNT(pts)),

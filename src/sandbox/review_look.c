@@ -238,7 +238,10 @@ static bool judge(struct look *l, const char *path, const struct stat *is)
 		/* In a copy, what was in it is found by the notes. */
 		bool whole = l->review->overlay && S_ISDIR(c.was.st_mode);
 		struct kh_change gone = { .path = strdup(path), .was = c.was, .is = nothing };
-		if (!gone.path || (whole && !delete_tree(l, path)) || !emit(l, &gone)) {
+		bool good = gone.path && (!whole || delete_tree(l, path));
+		if (!good)
+			change_fini(&gone);
+		if (!good || !emit(l, &gone)) {
 			change_fini(&c);
 			return false;
 		}

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import json
 import os
 import signal
 import socket
@@ -73,7 +74,11 @@ def begin(one, manager, *rules):
     config = copy.deepcopy(one.config)
     if rules:
         only(*rules)(config)
-        one.write(config)
+        # As a whole: the keeper may be reading the one before.
+        one.config, path = config, one.config_path + ".new"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        os.replace(path, one.config_path)
     one.process.send_signal(signal.SIGHUP)
     assert manager.next() == "RELOADING=1"
 
