@@ -62,7 +62,6 @@ gid_t kh_build_host_gid(const struct kh_sandbox_spec *spec);
  * sandbox must not be given is refused. */
 bool kh_stdio_take(struct kh_build *b, const struct kh_sandbox_spec *spec, char tty[4],
 		   struct kh_err *err);
-/* Closes them, waits until all that was relayed has arrived, and restores the caller's. */
 /* Closes them, and restores the caller's: nobody writes there any more but the pumps. */
 void kh_stdio_close(struct kh_build *b);
 /* Waits for the pumps, as long as somebody takes what they carry, and restores what they wrote to.
