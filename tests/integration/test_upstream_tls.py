@@ -1,10 +1,11 @@
 """An upstream that can't prove who it is gets nothing: 502, the reason, and not a byte of a request."""
 
 import os
+import subprocess
 
 import pytest
 from daemons import merge
-from harness import Tunnel, Upstream, free_port, until
+from harness import Tunnel, Upstream, finish, free_port, until
 from certificates import make_ca, make_leaf, openssl
 
 CA_CONF = """
@@ -170,3 +171,80 @@ def test_the_chain_is_verified_anew_when_a_session_could_be_resumed(daemon, upst
     until("its end", lambda: good.events("end", conn=first))
     assert ask(one, "good.test").status == 200
     assert ask(one, "other.test").status == 502
+
+
+# --- what is too weak, though the certificate is good ----------------------------------------------
+
+SERVER = ["openssl", "s_server", "-www", "-quiet", "-tls1_2"]
+# name → the key, the digest of the signature, the ciphers of the server
+WEAK = {
+    "control.test": ("rsa:2048", "sha256", "ECDHE-RSA-AES256-GCM-SHA384"),
+    "dhe.test": ("rsa:2048", "sha256", "DHE-RSA-AES256-GCM-SHA384"),
+    "no-secrecy.test": ("rsa:2048", "sha256", "AES256-GCM-SHA384"),
+    "cbc.test": ("rsa:2048", "sha256", "ECDHE-RSA-AES256-SHA384"),
+    "short-key.test": ("rsa:1024", "sha256", "ECDHE-RSA-AES256-GCM-SHA384"),
+    "sha1.test": ("rsa:2048", "sha1", "ECDHE-RSA-AES256-GCM-SHA384"),
+}
+
+
+@pytest.fixture(scope="module")
+def weak(tmp_path_factory):
+    """The CA's certificate, and name → address of a server of TLS 1.2."""
+    folder = str(tmp_path_factory.mktemp("weak"))
+    ca = make_ca(folder, "weak")
+    running, addresses = [], {}
+    try:
+        for name, (key, digest, ciphers) in WEAK.items():
+            stem, port = f"{folder}/{name}", free_port()
+            openssl(
+                "req", "-x509", "-CA", ca[0], "-CAkey", ca[1], "-newkey", key, "-noenc", "-" + digest,
+                "-keyout", stem + ".key", "-out", stem + ".pem", "-days", "2", "-subj", "/CN=" + name,
+                "-addext", "subjectAltName=DNS:" + name, "-addext", "extendedKeyUsage=serverAuth",
+                "-addext", "basicConstraints=critical,CA:FALSE",
+            )  # fmt: skip
+            running.append(subprocess.Popen(
+                [*SERVER, "-accept", f"127.0.0.1:{port}", "-cert", stem + ".pem", "-key", stem + ".key",
+                 "-cipher", ciphers + ":@SECLEVEL=0"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            ))  # fmt: skip
+            addresses[name] = f"127.0.0.1:{port}"
+        yield ca[0], addresses
+    finally:
+        for process in running:
+            process.terminate()
+            finish(process)
+
+
+@pytest.fixture
+def of_weak(daemon, weak):
+    config = {"upstream": {"ca_file": weak[0], "resolve": weak[1]}}
+    return daemon(config, rules=[{"allow": f"https://{n}"} for n in WEAK])
+
+
+def get(daemon, name):
+    with Tunnel(daemon, name) as tunnel:
+        return tunnel.ask("GET", "/")
+
+
+@pytest.mark.parametrize("name", ["control.test", "dhe.test"])
+def test_tls_1_2_with_a_key_exchange_of_its_own_and_aead_is_spoken(of_weak, name):
+    until("the server listens", lambda: get(of_weak, name).status == 200, pause=0.05)
+
+
+@pytest.mark.parametrize(
+    "name, token",
+    [
+        ("no-secrecy.test", "tls_protocol_error"),
+        ("cbc.test", "tls_protocol_error"),
+        ("short-key.test", "tls_certificate_error"),
+        ("sha1.test", "tls_certificate_error"),
+    ],
+)
+def test_weak_ciphers_keys_and_signatures_are_refused(of_weak, name, token):
+    def answer():
+        said = get(of_weak, name)
+        return said if "connection_refused" not in said.get("proxy-status") else None
+
+    said = until("the server listens", answer, pause=0.05)
+    assert said.status == 502, said
+    assert f"error={token}" in said.get("proxy-status").replace(" ", ""), said
