@@ -144,6 +144,7 @@ class Bench:
             self.origin_cores = {cores[1]}
         self.certificates = peers.Certificates(folder, ["localhost", "api.test", "h2.test"])
         self.values, self.faults, self.absent, self.memory, self.sandboxes, self.launches = {}, {}, {}, {}, None, None
+        self.failed = []
         self.origin, self.port, self.origin_ca = None, 0, os.path.join(folder, "origin-ca.pem")
 
     # --- the two ends
@@ -305,6 +306,17 @@ class Bench:
             raise Absent("not installed")
         return folder
 
+    def alone(self, what, running, measure):
+        """One that fails is said to, and loses nothing of what was measured before it."""
+        for one in running[1:]:
+            one.stop()
+        try:
+            return measure()
+        except (RuntimeError, OSError, subprocess.SubprocessError) as why:
+            say(f"bench: MISSED {what}: {why}")
+            self.failed.append(what)
+            return None
+
     def run(self, names, works):
         self.start_origin()
         keyhole, running = peers.Keyhole(self.folder, self), []
@@ -330,13 +342,9 @@ class Bench:
                     one.stop()
                 self.measure_listeners()
             if "sandboxes" in works:
-                for one in running[1:]:
-                    one.stop()
-                self.sandboxes = sandboxes.measure(self, self.proxy_cores)
+                self.sandboxes = self.alone("sandboxes", running, lambda: sandboxes.measure(self, self.proxy_cores))
             if "launches" in works:
-                for one in running[1:]:
-                    one.stop()
-                self.launches = launches.measure(self)
+                self.launches = self.alone("launches", running, lambda: launches.measure(self))
             return [one.name for one in running], threads
         finally:
             for one in [keyhole, *running]:
@@ -534,6 +542,8 @@ def main():
     print(f"{len(os.sched_getaffinity(0))} cores, load {load[0]:.1f}, {time.monotonic() - began:.0f} s, "
           f"{'quick' if options.quick else 'full'}")  # fmt: skip
     save(options.json, bench, threads, decided)
+    if bench.failed:
+        sys.exit("bench: not measured: " + ", ".join(bench.failed))
 
 
 if __name__ == "__main__":
