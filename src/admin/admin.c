@@ -1,15 +1,15 @@
 /*
- * admin.c - the thread that serves whoever looks at the daemon and steers it
+ * admin.c - the thread that serves the admin socket and the metrics port
  *
- * A thread and an event loop of its own, so that nothing that is asked here, however much there is
- * to be said, takes a moment of a sandbox's request. It reads what the event threads count
- * (metrics.h) and the generation in force; what only the keeper knows or can do comes and goes by
- * the main thread, which leaves it here as mail.
+ * It has a thread and an event loop of its own, so that no request here, however long its answer,
+ * delays a request of a sandbox. It reads the counters of the event threads (metrics.h) and the
+ * generation in force. What only the keeper knows or can do goes through the main thread, which
+ * leaves messages for this thread under a lock.
  *
- * Who calls is settled where a connection is accepted (SO_PEERCRED, which nobody can forge), and
- * each kind of caller has places of its own. Where they are taken, a user who has more than another
- * gives one up to that one (kh_admin_conns_make_room): whoever fills all that he can have shuts
- * nobody else out.
+ * A caller is identified when its connection is accepted (SO_PEERCRED, which a caller can't forge).
+ * Each kind of caller has its own connection slots. When these are all taken, a user who has more
+ * of them than another one gives one up (kh_admin_conns_make_room). So a user who takes as many as
+ * possible locks nobody else out.
  */
 
 #include "admin_internal.h"

@@ -1,10 +1,11 @@
 /*
- * admin_conn.c - a connection of the admin socket or of the port for metrics: HTTP/1.1
+ * admin_conn.c - a connection to the admin socket or the metrics port: HTTP/1.1
  *
- * One request at a time: it is read whole (by the codec that reads sandboxes, strictly), answered,
- * and the answer is written before more is read. A request, an answer and a pause each have a
- * deadline that no byte moves, so that a client that drips is as long here as one that says
- * nothing. An answer that goes on (/v1/events) lasts as long as its reader keeps up.
+ * One request at a time: it is read whole, by the same strict codec that reads sandboxes; then the
+ * answer is written before more is read. A request, an answer and an idle connection each have a
+ * deadline that received bytes do not extend, so that a client that sends a byte at a time is cut
+ * off as early as a silent one. A streamed answer (/v1/events) lasts as long as its reader keeps
+ * up.
  */
 
 #include "admin_conn_internal.h"

@@ -1,4 +1,5 @@
-/* admin_conn_internal.h - a connection of the admin server, as those see it who go through all */
+/* admin_conn_internal.h - a connection of the admin server, for the files that walk all connections
+ */
 #ifndef KEYHOLE_ADMIN_ADMIN_CONN_INTERNAL_H
 #define KEYHOLE_ADMIN_ADMIN_CONN_INTERNAL_H
 

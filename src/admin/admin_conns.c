@@ -1,6 +1,6 @@
 /*
- * admin_conns.c - all connections of the admin server: time passes, the keeper answers, decisions
- * fall, another process takes over
+ * admin_conns.c - what happens to all connections of the admin server: timeouts, the keeper's
+ * answers, events for watchers, a handover
  */
 
 #include "admin_conn_internal.h"

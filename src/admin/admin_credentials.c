@@ -1,9 +1,9 @@
 /*
- * admin_credentials.c - what metrics say of credentials' values, out of what the keeper tells
+ * admin_credentials.c - the metrics of credentials' values, made from what the keeper reports
  *
- * The keeper tells states as the JSON that `status` shows (keeper/credential_status.c). A family's
- * samples stand together on the page, so the list is walked once a family. Names are the
- * configuration's: an id needs no escape.
+ * The keeper reports the states as the JSON that `status` shows (keeper/credential_status.c). The
+ * text format groups samples by metric family, so the list is walked once per family. Labels are
+ * names from the configuration, which need no escaping.
  */
 #include "admin_internal.h"
 

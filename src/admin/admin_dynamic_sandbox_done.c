@@ -1,5 +1,5 @@
-/* admin_dynamic_sandbox_done.c - what became of a sandbox that was asked for, to who waits for it
- */
+/* admin_dynamic_sandbox_done.c - reports the keeper's result for a dynamic sandbox to the caller
+ * that waits for it */
 
 #include "admin_internal.h"
 

@@ -1,12 +1,12 @@
 /*
- * admin_dynamic_sandboxes.c - sandboxes that are added and removed by the admin socket
+ * admin_dynamic_sandboxes.c - sandboxes that are added and removed through the admin socket
  *
- * What is asked for is JSON. It is read here, whole, and with it the narrowing, which is YAML: this
- * process is the one that may read what others wrote. What goes to the keeper are names and numbers
- * that it checks anew, and the narrowing as bytes that it keeps. An answer waits until the keeper
- * has said what became of it.
+ * A request is JSON. This process parses all of it, and the narrowing in it, which is YAML: only
+ * locked-in processes may read what others wrote. The keeper gets names and numbers, which it
+ * checks again, and the narrowing as bytes, which it only stores. The answer to the caller waits
+ * for the keeper's result.
  *
- * Of a tenant that a caller may not use nothing is said, not even that there is none.
+ * A caller that may not use a tenant is told nothing about it, not even whether it exists.
  */
 
 #include "admin_internal.h"

@@ -1,9 +1,10 @@
 /*
- * admin_events.c - /v1/events: decisions as they fall, a JSON object a line, for those who watch
+ * admin_events.c - /v1/events: a stream of decisions, one JSON object per line
  *
- * While somebody does, the admin thread looks into each event thread's ring (events.h) a few times
- * a second. Whose a decision is stands beside its record, so that what a caller may not see is
- * never read for him; what he may see is asked anew of the configuration in force for each.
+ * While there is a reader, the admin thread polls each event thread's ring (events.h) a few times a
+ * second. The tenant of a decision is stored beside its record, so that a record which a caller may
+ * not see is not even read. For each decision the configuration in force says whether the caller
+ * may see that tenant.
  */
 
 #include "admin_internal.h"

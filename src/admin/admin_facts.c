@@ -1,4 +1,4 @@
-/* admin_facts.c - what the keeper tells the worker about itself, as bytes and back */
+/* admin_facts.c - encodes and decodes what the keeper tells the worker about itself */
 
 #include <keyhole/admin/admin_facts.h>
 

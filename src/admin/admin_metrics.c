@@ -1,8 +1,9 @@
 /*
- * admin_metrics.c - /metrics: all that is counted, as Prometheus' text format 0.0.4
+ * admin_metrics.c - /metrics: all counters, in the Prometheus text format 0.0.4
  *
- * A sandbox can't make a series: labels hold tenants and credentials of the configuration, and
- * words of enums. Hosts, paths and methods never stand here; the journal has them.
+ * A sandbox can't create a time series: labels are names of tenants and credentials from the
+ * configuration, and words of enums. Hosts, paths and methods are never labels; the journal has
+ * them.
  */
 
 #include "admin_internal.h"

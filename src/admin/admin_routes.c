@@ -1,4 +1,4 @@
-/* admin_routes.c - what can be asked for, by whom, and the answers that are short */
+/* admin_routes.c - the routes of the admin server, who may use each, and the short answers */
 
 #include "admin_internal.h"
 

@@ -1,33 +1,37 @@
-/* admin.h - the worker's side of `admin`, as its main thread sees it */
+/* admin.h - the admin server of a worker, as the worker's main thread calls it */
 #ifndef KEYHOLE_ADMIN_ADMIN_H
 #define KEYHOLE_ADMIN_ADMIN_H
 
 #include <keyhole/loop/worker.h>
 
-/* ADMIN: the acceptors that are open from now on. Without any at first no thread is started;
- * without any later those that were are shut. */
+/* ADMIN: from now on the server accepts on these acceptors and no others. The descriptors are taken
+ * out of the message. If the first ADMIN brings none, kh_admin_start starts no thread. Return:
+ * false with `err`: the message is malformed, or there is no memory; the descriptors are still the
+ * message's. */
 bool kh_admin_take_acceptors(struct kh_worker *worker, struct kh_channel_message *message,
 			     struct kh_err *err);
-/* Its thread: once the worker is locked in. Does nothing where there are no acceptors. */
+/* Starts the server's thread, after the worker's lock-in. Does nothing if there are no acceptors.
+ * Return: false with `err`. */
 bool kh_admin_start(struct kh_worker *worker, struct kh_err *err);
-/* FACTS and VERB_DONE. Return: false when it is not what a keeper sends. */
+/* FACTS and VERB_DONE; both are copied. Return: false: a keeper sends no such message. */
 bool kh_admin_take_facts(struct kh_worker *worker, const struct kh_channel_message *message);
 bool kh_admin_take_done(struct kh_worker *worker, const struct kh_channel_message *message);
-/* DYNAMIC_SANDBOX_DONE. Return: likewise. */
+/* DYNAMIC_SANDBOX_DONE, as above. */
 bool kh_admin_take_dynamic_sandbox_done(struct kh_worker *worker,
 					const struct kh_channel_message *message);
-/* What DYNAMIC_SANDBOX_GONE's ref asked for is done, in all threads. Safe from any of them.
- * `listener_stats`: what it has done; NULL: it was not there. */
+/* All event threads have removed the sandbox that DYNAMIC_SANDBOX_GONE with this `ref` named.
+ * `listener_stats`: its final counters, which are copied; NULL: this worker did not have it. Safe
+ * from any thread. */
 void kh_admin_dynamic_sandbox_is_gone(struct kh_worker *worker, uint32_t ref,
 				      const struct kh_listener_stats *listener_stats);
-/* The generation in force is another one. */
+/* worker->current is a new generation. */
 void kh_admin_reload(struct kh_worker *worker);
-/* Its thread accepts where the last ADMIN said, and nowhere else. */
+/* Does the thread accept on the acceptors of the last ADMIN, and on no others? */
 bool kh_admin_has_taken(const struct kh_worker *worker);
-/* Another process serves from here on: the acceptors are its own. */
+/* Another process has taken over: no more connections are accepted here. */
 void kh_admin_retire(struct kh_worker *worker);
-/* Ends the thread, whatever is under way, and frees all of it: the event threads' numbers are about
- * to go. */
+/* Ends the thread and all its connections, and frees everything. To be called before the event
+ * threads' counters are freed. */
 void kh_admin_stop(struct kh_worker *worker);
 
 #endif
