@@ -1,4 +1,4 @@
-/* audit_internal.h - the line, which writer, recovery and verification agree on */
+/* audit_internal.h - the form of a line, shared by writer, recovery and verification */
 #ifndef KEYHOLE_AUDIT_INTERNAL_H
 #define KEYHOLE_AUDIT_INTERNAL_H
 

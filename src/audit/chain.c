@@ -1,12 +1,12 @@
 /*
- * chain.c - which lines of a file are the journal
+ * chain.c - which lines of a file belong to the journal
  *
- * One reading for all: `audit verify`, `audit show` and recovery ask here, so that they can't
- * disagree about what was torn and what follows it. A line is the next of the chain if it is a
- * sound record, its `prev` is the hash of the record before, and its `seq` the next one. What is
- * not next is apart, with all that follows, until a record is next that is a `recovered` and names
- * exactly these bytes by offset, length and hash. A record that stands apart moves nothing,
- * whatever it says of itself.
+ * `audit verify`, `audit show` and recovery all use this one reader, so that they can't disagree
+ * about what was torn and what follows it. A line is the next of the chain if it is a valid record,
+ * its `prev` is the hash of the record before, and its `seq` is one more. A line that is not next
+ * is apart, and so are all lines after it, until one is next that is a `recovered` record and names
+ * exactly these bytes by offset, length and hash. A record that is apart changes nothing, whatever
+ * it says.
  */
 #include "audit_internal.h"
 

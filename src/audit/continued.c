@@ -1,12 +1,13 @@
 /*
- * continued.c - is what a dead worker left the journal's continuation?
+ * continued.c - do the lines that a dead worker left continue the journal?
  *
- * A worker that was taken over may have appended lines that are no records, that are sound by
- * themselves and continue nothing, or that continue something else. Recovery looks at the last line
- * alone. It would go on from there, and nobody could tell any more whether what stands behind the
- * break is as it was written. So each start first follows the chain through all that was written
- * since the last worker did so, which was before that worker heard anybody. What the dead worker
- * itself told of a line is believed only where there is more than can be read.
+ * A worker that was taken over may have appended lines that are no records, that are valid by
+ * themselves and continue nothing, or that continue another line. Recovery looks only at the last
+ * line. It would continue from there, and nobody could tell any more whether the lines after the
+ * break are as they were written. So each start first follows the chain through all lines that were
+ * written since the last worker did so; that worker did it before it read any byte of a sandbox.
+ * What the dead worker reported of its lines is trusted only if there are more lines than can be
+ * read.
  */
 #include <errno.h>
 #include <string.h>

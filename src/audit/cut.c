@@ -1,13 +1,13 @@
 /*
- * cut.c - a part of a record, which a full disk has left, is cut off again
+ * cut.c - cuts off the part of a record that a full disk has left
  *
- * Such bytes are no evidence of anything: the record was not counted, its exchange did not go on,
- * and the batch that it is of is kept and written whole when there is room. While they stand there,
- * `keyhole audit verify` has to call the journal cut off. The writer can only append, so it asks
- * the process that can cut, and writes nothing until it hears.
+ * Such bytes are no evidence: the record did not count, its exchange did not go on, and the batch
+ * that holds the record is kept and written whole when there is room. While the bytes are there,
+ * `keyhole audit verify` must report the journal as cut off. The writer can only append. So it asks
+ * the keeper to cut, and writes nothing until the keeper answers.
  *
- * A part that a death has left stays where it is: it may be of a record that was whole in memory,
- * and is closed by a `recovered` record.
+ * A part that a crash has left stays: the record may have been whole in memory. A `recovered`
+ * record closes it.
  */
 #include <errno.h>
 #include <stdlib.h>

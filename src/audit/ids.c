@@ -1,10 +1,9 @@
 /*
- * ids.c - the exchanges that are open
+ * ids.c - the set of exchanges that are open, for recovery and verification
  *
- * A set: open addressing, linear probing, at most half full. A worker that was
- * taken over chose them, so they are hashed by a key of this very recovery: ids that share a place
- * can't be made up. Zero marks a free place, so the id zero is counted with those that have no
- * place.
+ * Open addressing, linear probing, at most half full. A worker that was taken over chose the ids,
+ * so they are hashed under a key that is drawn for each run, and collisions can't be precomputed.
+ * Zero marks a free place, so the id zero is counted with the ids that found no place.
  */
 #include <stdlib.h>
 #include <sys/random.h>

@@ -1,10 +1,10 @@
 /*
- * join.c - the end of a segment, written into the one that continues it
+ * join.c - writes the end of a segment into the segment that continues it
  *
- * The writer of the segment is gone. Where it ended well, its last line is a `stop`. Where it died,
- * what it left is closed first, as the next worker on that file would: torn bytes by a `recovered`
- * record, exchanges without an end by `aborted` ones. Then the last line is known for good, and a
- * `joined` record of the journal that goes on fixes it.
+ * The writer of the segment has ended. If it ended cleanly, the last line is a `stop` record. If it
+ * crashed, what it left is first closed, as the next worker on that file would do it: torn bytes by
+ * a `recovered` record, exchanges without an end by `aborted` records. Then the last line is final,
+ * and a `joined` record in the newer segment pins it.
  */
 #include "audit_internal.h"
 

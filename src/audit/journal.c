@@ -1,22 +1,23 @@
 /*
  * journal.c - the one writer of a journal
  *
- * Theory of operation. Threads make their records in batches of their own (record.c). A commit
+ * Theory of operation. Each thread collects its records in a batch of its own (record.c). A commit
  * takes the lock, gives each record its number and its place in the chain, and writes the whole
- * batch with one write(2). The chain goes on from there only when every byte is in the file (and,
- * with `synced`, on the disk).
+ * batch with one write(2). The chain advances only when every byte is in the file (and, with
+ * `synced`, on the disk).
  *
- * When a write falls short the file is cut back to where it was and the batch stays with its
- * caller. Where it can't be cut back either (a locked-in worker may not, an append-only file, a
- * dying disk), the whole lines that got in stand: they are in the chain and leave the batch. The
- * bytes of the cut one stay and count as torn, until somebody else cuts them off (cut.c). If nobody
- * does, the next commit first ends them by a newline and a `recovered` record, which says from
- * where, how many bytes, and what they hash to, so that they are as fixed as any other line.
+ * If a write falls short, the file is cut back to its old length and the batch stays with its
+ * caller. If the file can't be cut (a locked-in worker may not, the file is append-only, the disk
+ * fails), the whole lines that were written are in the chain and leave the batch. The part of a
+ * line after them counts as torn, until another process cuts it off (cut.c). If no process does,
+ * the next commit first ends it with a newline and a `recovered` record. That record has the
+ * offset, the length and the hash of the torn bytes, so that they can't be changed unnoticed
+ * either.
  *
  * A worker that dies leaves torn bytes in the same way; recover.c finds them at the next start.
  *
- * The worker opens it when it is locked in: it appends by one descriptor and reads by another, and
- * the kernel refuses it every other way to change the file (seccomp.c).
+ * The locked-in worker has one descriptor to append and another to read. The kernel refuses it
+ * every other way to change the file (seccomp.c).
  */
 #include <errno.h>
 #include <stdlib.h>

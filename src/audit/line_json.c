@@ -1,10 +1,11 @@
 /*
  * line_json.c - is a line of the journal a JSON object that every program reads alike?
  *
- * A hash says that a line is as it was written, not that it is a record. What jq, Python and
- * `keyhole audit show` would read differently, or not at all, is no record: bytes that are not
- * RFC 8259, invalid UTF-8, two members of one name in any object, numbers too large for most.
- * Verification reads journals of many gigabytes, so this only looks, and allocates nothing.
+ * A hash says that a line is as it was written, not that it is a record. A line that jq, Python and
+ * `keyhole audit show` would read differently, or not at all, is no record: bytes that are not RFC
+ * 8259, invalid UTF-8, two members of one name in any object, numbers that are too large for most
+ * programs. Verification reads journals of many gigabytes, so this only scans and allocates
+ * nothing.
  */
 #include <keyhole/base/escape.h>
 

@@ -1,4 +1,4 @@
-/* lines.c - a descriptor as lines, in bounded memory */
+/* lines.c - reads a descriptor line by line, in bounded memory */
 #include <errno.h>
 #include <sys/stat.h>
 #include <time.h>

@@ -1,8 +1,8 @@
 /*
  * numbers.c - can a line have this number?
  *
- * The writer may have been taken over, and gave its lines numbers and sound hashes as it liked. The
- * place of a line bounds its number: so many lines fit in front of it, and no more.
+ * The writer may have been taken over, and may have given its lines any numbers, with valid hashes.
+ * The offset of a line bounds its number, since only so many lines fit before it.
  */
 #include <errno.h>
 #include <stdlib.h>

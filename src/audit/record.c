@@ -1,11 +1,11 @@
 /*
  * record.c - the bodies of records
  *
- * A body is a line up to where the journal adds `seq`, `prev` and `hash`. Every text that is not
- * our own passes kh_json_string and is cut to a length, in bytes as they came and as they are
- * written, so that the lengths below add up to less than KH_LIMIT_RECORD_BYTES whatever comes in.
- * The names of fields are those of OpenTelemetry's HTTP conventions where there is one, written
- * flat; docs/audit.md has them all.
+ * A body is a line up to where the journal adds `seq`, `prev` and `hash`. Every text that a sandbox
+ * or an upstream chose passes kh_json_string and is cut, both as received and as escaped, so that
+ * the lengths below always add up to less than KH_LIMIT_RECORD_BYTES. Fields have the names of the
+ * OpenTelemetry HTTP semantic conventions where there is one, in a flat object; docs/audit.md has
+ * them all.
  */
 #include <pthread.h>
 #include <stdatomic.h>

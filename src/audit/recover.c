@@ -1,22 +1,22 @@
 /*
- * recover.c - continuing a journal that an earlier life left
+ * recover.c - continues a journal that an earlier writer left
  *
- * Theory of operation. From the end of the file backwards: the bytes behind the last newline are
- * torn unless they are a whole record that lacks only its newline. The last whole line must carry a
- * valid hash, or the journal is not continued. One exception: a life that died while it was closing
- * torn bytes leaves them as a line, followed by the beginning of a `recovered` record; then all of
- * it is torn, back to the first line that is sound.
+ * Theory of operation. The file is read backwards from its end. Bytes after the last newline are
+ * torn, unless they are a whole record that lacks only its newline. The last whole line must have a
+ * valid hash, or the journal is not continued. There is one exception: a writer that died while it
+ * closed torn bytes leaves them as a line, followed by the beginning of a `recovered` record. Then
+ * all of that is torn, back to the last valid line before it.
  *
- * Then the beginning of the last life is sought backwards (a line that begins like a `start`
- * record), and the chain is followed from there (chain.c) to the last line, with a set of the ids
- * that are open. What is left in the set has no end. Where the chain does not lead to the last
- * line, that `start` was torn, and the one before it is tried.
+ * Then the beginning of the last writer's lines is searched backwards: a line that begins like a
+ * `start` record. From there the chain is followed (chain.c) to the last line, with a set of the
+ * ids that are open. An id that is left in the set has no end. If the chain does not lead to the
+ * last line, that `start` was torn, and the one before it is tried.
  *
- * A worker that was taken over may have written the file, so that nothing in it bounds the work:
- * torn bytes are bounded by KH_LIMIT_TORN_BYTES (more are an error), the part of a life that is
- * read by KH_LIMIT_RECOVER_BYTES (the `start` record says how much was not), memory by
- * KH_LIMIT_RECOVER_IDS (those above are counted, not named), time by KH_LIMIT_RECOVER_MS (a life
- * that takes longer to read counts as not read).
+ * A worker that was taken over may have written the file, so nothing in the file bounds the work.
+ * KH_LIMIT_TORN_BYTES bounds the torn bytes (more are an error). KH_LIMIT_RECOVER_BYTES bounds how
+ * many bytes are read (the `start` record says how many were not). KH_LIMIT_RECOVER_IDS bounds the
+ * memory (ids above that are counted, not named). KH_LIMIT_RECOVER_MS bounds the time (lines that
+ * take longer count as not read).
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -2,10 +2,9 @@
  * verify.c - is the journal as it was written?
  *
  * Theory of operation. One pass, line by line, in the memory of one line. chain.c says which lines
- * are the journal; what it leaves apart at the end is what is wrong. The first such place is the
- * verdict. The rest of the file is read to say more about it: where a line that is missing stands
- * instead, and which parts of the file hold by themselves, so that somebody who kept the head of
- * one of them can see whether that part is as it was.
+ * belong to the journal. What it leaves apart is wrong, and the first such place is the verdict.
+ * The rest of the file is read to report more: where a missing line is instead, and which runs of
+ * lines hold by themselves. So an operator who kept the head of one of these can check that run.
  */
 #include <errno.h>
 #include <stdio.h>
