@@ -1,12 +1,13 @@
 /*
  * account.c - how much of the worker's resources each sandbox and tenant holds, and who is refused
+ * more
  *
- * What is taken is added on all three levels first, looked at then, and taken off again where it is
- * too much: no thread sees less than there is.
+ * A take adds the amount on all three levels first, then checks, and subtracts it again if it is
+ * too much. So no thread sees less than there is.
  *
- * What was spent stands in one number of 64 bits with the time of its last change, in ticks of a
- * sixteenth of the half-life. Time goes on by whole ticks only, so that many small looks forget as
- * much as one.
+ * A spent amount is kept in one 64-bit number together with the time of its last change, in ticks
+ * of a sixteenth of the half-life. Time advances by whole ticks only, so that many small checks
+ * forget as much as one.
  */
 #include <keyhole/base/account.h>
 

@@ -1,12 +1,12 @@
 /*
- * block.c - a store of blocks, each thread's own
+ * block.c - each thread's cache of free blocks
  *
- * Two large sizes: what one message head takes, and one TLS record. What was given back last is
- * fetched first: it is still in the processor's cache. The store is bounded, and it holds what all
- * connections together use at one time, not what each of them could.
+ * Two large sizes: a message head, and a TLS record. The block that was freed last is reused first,
+ * since it is still in the processor's cache. The store is bounded. It holds what all connections
+ * together use at a time, not what each of them could use.
  *
- * And some small ones. malloc has such a store for them itself, but of seven of a size only, and
- * the streams of an HTTP/2 connection come and go by the dozen.
+ * And some small sizes. malloc caches these itself, but only seven of a size, and the streams of an
+ * HTTP/2 connection come and go by the dozen.
  */
 #include <keyhole/base/block.h>
 

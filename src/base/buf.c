@@ -1,9 +1,9 @@
 /*
  * buf.c - the capped byte queue
  *
- * Content lies in data[head, tail). Room at the tail comes first from consumed bytes at the head
- * (the content moves down), then from a larger block, doubled each time up to the cap. One byte
- * more than the content is always kept, so that kh_buf_cstr and vsnprintf have a place for their
+ * Content is in data[head, tail). Room at the tail comes first from consumed bytes at the head (the
+ * content moves down), then from a larger block, doubled each time up to the cap. There is always
+ * room for one byte more than the content, so that kh_buf_cstr and vsnprintf have a place for their
  * NUL even in a full buffer.
  */
 #include <keyhole/base/buf.h>

@@ -1,8 +1,8 @@
 /*
- * carried.c - the IPv4 addresses that an IPv6 address carries
+ * carried.c - the IPv4 addresses that an IPv6 address embeds
  *
- * Whoever connects to one of these IPv6 addresses may end at an IPv4 address: by the kernel, a
- * gateway or a relay. The address guard and the rules by address look at both.
+ * A connection to one of these IPv6 addresses may end at an IPv4 address, through the kernel, a
+ * gateway or a relay. The address guard, and rules that name addresses, check both.
  */
 #include <keyhole/base/host.h>
 

@@ -1,9 +1,9 @@
 /*
- * channel.c - messages between two processes of keyhole
+ * channel.c - messages between two keyhole processes
  *
- * One datagram a message, so there is nothing to reassemble: a message is whole or it is bad. The
- * keeper reads what a worker that may be compromised has sent. Everything that does not fit ends
- * in BAD with every descriptor closed that came along.
+ * One datagram per message, so there is nothing to reassemble: a message is whole or it is bad. The
+ * keeper reads what a worker sends that may be compromised. Anything unexpected ends in BAD, with
+ * every received descriptor closed.
  */
 #include <keyhole/base/hidden.h>
 #include <keyhole/base/channel.h>

@@ -1,5 +1,5 @@
-/* charge.c - what is held of a sandbox's account, as a thing that can be handed on and given back
- */
+/* charge.c - an amount charged to a sandbox's account, as an object that can be passed on and
+ * released */
 
 #include <keyhole/base/charge.h>
 

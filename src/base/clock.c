@@ -1,4 +1,4 @@
-/* clock.c - the two clocks, and a time stamp without a time zone */
+/* clock.c - the two clocks, and a timestamp that needs no time zone file */
 #include <keyhole/base/clock.h>
 
 #include <string.h>

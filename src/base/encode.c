@@ -1,4 +1,4 @@
-/* encode.c - hex, base64 and percent-encoding */
+/* encode.c - hex, base64, digits of base32, and percent-encoding */
 #include <keyhole/base/encode.h>
 
 #include <stdint.h>

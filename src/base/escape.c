@@ -1,4 +1,4 @@
-/* escape.c - text that somebody else wrote, made safe to show */
+/* escape.c - makes text that others wrote safe to show */
 #include <keyhole/base/escape.h>
 
 #include <stdio.h>

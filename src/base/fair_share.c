@@ -1,4 +1,4 @@
-/* fair_share.c - who gives up a place, where sandboxes fill a table that has an end */
+/* fair_share.c - which entry a full table evicts, when sandboxes share the table */
 #include <keyhole/base/fair_share.h>
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* fetch_url.c - where a token endpoint is: an https URL and nothing around it */
+/* fetch_url.c - parses the URL of a token endpoint: https, host, port and path */
 
 #include <keyhole/base/fetch_url.h>
 

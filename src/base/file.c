@@ -1,4 +1,4 @@
-/* file.c - small files read and replaced whole, memfds, descriptors */
+/* file.c - reads and replaces small files whole; memfds; flags of descriptors */
 #include <keyhole/base/file.h>
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /*
- * folder.c - folders that are made, and modes that are set, where others may make names
+ * folder.c - makes folders and sets modes where others may create names
  *
- * Between two calls that are given the same path, whoever may write to a folder of it can put a
- * link in the place of what the first one made. So each step begins at a descriptor, what was made
- * is opened without following a link, and a mode is set by that descriptor.
+ * Between two system calls with the same path, a user who may write to a folder of that path can
+ * replace what the first call made with a link. So each step starts from a descriptor, a new folder
+ * is opened without following a link, and its mode is set by that descriptor.
  */
 #include <keyhole/base/file.h>
 

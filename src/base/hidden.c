@@ -1,10 +1,10 @@
 /*
- * hidden.c - one region of memfd_secret pages, given out in pieces
+ * hidden.c - an allocator over one region of memfd_secret pages
  *
- * A bit a granule says whether it is taken, and the length of each block stands beside, outside of
- * the region. The first run that is long enough is taken, from where this thread began to look last
- * time: each thread begins in a stripe of its own, so that what one has in its cache is not fetched
- * by another. Pages that were never given out cost nothing.
+ * One bit per granule says whether it is taken. The length of each block is stored outside of the
+ * region. The first run that is long enough is taken. Each thread starts its search in a stripe of
+ * its own, so that threads do not pull each other's cache lines. Pages that were never allocated
+ * cost nothing.
  */
 #include <keyhole/base/hidden.h>
 

@@ -1,9 +1,9 @@
 /*
- * host.c - one reading of a host, for everybody
+ * host.c - the one parser of hosts
  *
- * What two parsers read differently is a hole: a rule would be asked about one host and a
- * connection made to another. So there is one parser, it repairs nothing, and what it gives is the
- * only form in which a host travels.
+ * If two parsers read a host differently, a rule could be asked about one host and the connection
+ * made to another. So there is one parser. It repairs nothing, and its result is the only form in
+ * which a host is passed on.
  */
 #include <keyhole/base/host.h>
 

@@ -1,8 +1,8 @@
 /*
- * json_scan.c - JSON as it comes, byte by byte (RFC 8259)
+ * json_scan.c - a streaming JSON scanner (RFC 8259)
  *
- * What is due is a state, what is open a bit each. A number has no end of its own: the byte behind
- * it is looked at twice.
+ * `state` says what must come next. Each open object or array is one bit. A number ends only with
+ * the byte after it, so that byte is processed twice.
  */
 #include <keyhole/base/json_scan.h>
 

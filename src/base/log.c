@@ -1,4 +1,5 @@
-/* log.c - one line, one write, to standard error; or kept, while nobody may be waited for */
+/* log.c - one line, one write to standard error; or held in memory while nobody may be waited for
+ */
 #include <keyhole/base/log.h>
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /*
- * lru.c - a map of bounded size that forgets what was not asked for longest
+ * lru.c - a map of bounded size that evicts the least recently used entry
  *
- * Chained hashing over a table that doubles as it fills; all entries also stand in one list, the
- * youngest first. The seed is drawn once a map.
+ * A hash table with chaining, which doubles as it fills. All entries are also in one list, most
+ * recently used first. The seed is drawn once per map.
  */
 #include <keyhole/base/lru.h>
 

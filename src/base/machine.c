@@ -1,4 +1,4 @@
-/* machine.c - a step that no table of states has */
+/* machine.c - reports a step that a machine's table does not have */
 
 #include <keyhole/base/machine.h>
 

@@ -1,9 +1,9 @@
-/* path.c - the one normal form in which request paths and rule paths meet
+/* path.c - the normal form of paths, in which a request's path is compared with a rule's
  *
- * A path is checked in one form and sent as it came, so two things must never happen: that two
- * spellings which a server takes for the same are different here, and that a server climbs out of
- * what was checked. The first is answered by decoding what RFC 3986 §6.2.2 says may always be
- * decoded; the second by refusing every dot segment that any reading could find.
+ * A path is checked in one form and sent as it came. So two things must never happen: that two
+ * spellings which a server takes for the same path are different here, and that a server climbs out
+ * of the path that was checked. Against the first, escapes that RFC 3986 §6.2.2 says are equivalent
+ * are decoded. Against the second, every dot segment that any reading could find is refused.
  */
 #include <keyhole/base/path.h>
 

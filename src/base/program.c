@@ -1,4 +1,4 @@
-/* program.c - which of the host's programs a name means */
+/* program.c - finds a program of the host by its name */
 #include <keyhole/base/program.h>
 
 #include <stdlib.h>

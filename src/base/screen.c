@@ -1,10 +1,11 @@
 /*
- * screen.c - a terminal that somebody reads, after an agent may have written to it
+ * screen.c - makes a terminal readable again after an agent may have written to it
  *
- * Restoring the terminal's modes (termios) is half of it: the emulator keeps a state of its own,
- * which bytes change and bytes set back. So it is set back before keyhole's own lines. What nothing
- * sets back without a loss for the user is the palette: a theme may have been set by the same
- * sequences. A text that has no colour of its own is then as unseen as the shell's prompt.
+ * Restoring the terminal's modes (termios) is not enough. The terminal emulator has a state of its
+ * own, which escape sequences change. So that state is reset before keyhole writes its own lines.
+ * The palette is not reset: the same sequences may have set the user's theme, which would be lost.
+ * If an agent made a colour invisible, text without a colour is then as invisible as the shell's
+ * prompt.
  */
 #include <keyhole/base/screen.h>
 

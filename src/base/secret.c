@@ -1,27 +1,26 @@
 /*
- * secret.c - credential values in pages that are shut
+ * secret.c - credential values in closed pages
  *
- * A value has whole pages of its own, out of memfd_secret(2) where the kernel gives it: such pages
- * leave the kernel's own map of memory, so neither ptrace, /proc/PID/mem, process_vm_readv nor a
- * core dump reads them, and the kernel clears them when the last user lets go. Elsewhere it is a
+ * A value has whole pages of its own, from memfd_secret(2) if the kernel has it. Such pages are not
+ * in the kernel's own map of memory. So neither ptrace, /proc/PID/mem, process_vm_readv nor a core
+ * dump reads them, and the kernel clears them when the last user unmaps them. Otherwise it is a
  * memfd of fixed size, locked into memory and left out of dumps.
  *
- * Outside the windows of kh_secret_expose nobody reads it. Pages of memfd_secret carry a memory
- * protection key where one does what it says (secret_key.c); then each thread's window is its own.
- * Elsewhere the mapping is PROT_NONE; two threads share it, so the windows are counted and the last
- * one shuts it.
+ * The value is readable only inside kh_secret_expose, in a window. Pages of memfd_secret have a
+ * memory protection key where such keys work (secret_key.c); then each thread has a window of its
+ * own. Elsewhere the mapping is PROT_NONE outside of windows. Threads share it, so the windows are
+ * counted, and the last one closes it.
  *
  * No descriptor is kept: what is not open can't be sent or reopened through /proc. For another
- * process kh_secret_fd makes a copy in fresh pages, and that process becomes their only user. It
- * may therefore overwrite them when it is done, and whatever happens to it, the value here can't
- * be changed from there. The copy's descriptor is the caller's, who closes it as soon as it is
- * sent: one that stayed open for each value would use up the keeper's descriptors.
+ * process kh_secret_fd makes a copy in fresh pages, and that process becomes their only user. So it
+ * may overwrite them when it is done, and nothing that it does changes the value here. The caller
+ * closes the copy's descriptor as soon as it is sent: one per value would use up the keeper's
+ * descriptors.
  *
- * A child does not inherit the mapping (MADV_DONTFORK): the keeper forks to exec.
+ * A child does not inherit the mapping (MADV_DONTFORK): the keeper forks only to exec.
  *
- * In a process that has locked itself in, and has called kh_secret_prepare before,
- * kh_secret_from_fd and all that follows need mmap, mprotect, pkey_mprotect, madvise, munmap and
- * close, no more.
+ * In a locked-in process that called kh_secret_prepare before, kh_secret_from_fd and all later
+ * calls need only mmap, mprotect, pkey_mprotect, madvise, munmap and close.
  */
 #include <keyhole/base/secret.h>
 

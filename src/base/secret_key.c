@@ -1,11 +1,11 @@
 /*
- * secret_key.c - a memory protection key, by which a thread opens and shuts pages without the
- * kernel
+ * secret_key.c - a memory protection key, by which a thread opens and closes pages without a system
+ * call
  *
- * Pages that carry the key can be read by a thread only while its own PKRU register says so: two
- * instructions instead of two mprotect(2), and what one thread opens stays shut for all others. The
- * register belongs to the thread; a new one inherits it shut. x86-64 with `ospke` has it; whether
- * it does what it says is tried on a page before it is relied on.
+ * A thread can read pages that have the key only while its own PKRU register allows it. That takes
+ * two instructions instead of two mprotect(2) calls, and what one thread opens stays closed for all
+ * others. Each thread has its own register; a new thread starts with the pages closed. x86-64 with
+ * `ospke` has this. It is tried on a page before keyhole relies on it.
  */
 #include "secret_internal.h"
 

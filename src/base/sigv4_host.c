@@ -1,10 +1,11 @@
 /*
  * sigv4_host.c - which service and region an AWS host serves, by its name
  *
- * `SERVICE.REGION.amazonaws.com`, with what belongs to a customer in front (a bucket), or
- * `REGION.SERVICE.amazonaws.com`, or without a region. The name under which a service is signed for
- * is that label, or stands in a table (bedrock-runtime: bedrock). No beginning of a label is taken
- * for a service: vpc-lattice-svcs serves what customers put there, and vpc-lattice manages it.
+ * The forms are `SERVICE.REGION.amazonaws.com`, with a customer's part in front (a bucket),
+ * `REGION.SERVICE.amazonaws.com`, and names without a region. The name that requests for the
+ * service are signed with is that label (without `-fips`), or is in a table (bedrock-runtime:
+ * bedrock). No prefix of a label counts as a service: vpc-lattice-svcs serves what customers put
+ * there, and vpc-lattice manages it.
  */
 #include <keyhole/base/sigv4_host.h>
 

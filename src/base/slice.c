@@ -1,4 +1,4 @@
-/* slice.c - views of bytes: compare, cut, read a number */
+/* slice.c - views of bytes: compare, cut, read and write a number */
 #include <keyhole/base/slice.h>
 
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /*
- * spelling.c - the other texts that a server may read in a text
+ * spelling.c - the other ways in which a server may read a text
  *
- * A character is found in three steps: escapes are undone, also those of the digits of an escape;
- * a UTF-8 sequence is put together, whether or not it is the shortest; what looks like an ASCII
- * character to some library is that one. Names are then compared character by character.
+ * A character is decoded in three steps. Escapes are undone, also those of the digits of an escape.
+ * A UTF-8 sequence is put together, whether or not it is the shortest form. A character that some
+ * library takes for an ASCII character becomes that one. Names are then compared character by
+ * character.
  */
 #include <keyhole/base/spelling.h>
 

@@ -1,8 +1,8 @@
 /*
- * timestamp.c - points in time that somebody else wrote
+ * timestamp.c - a strict parser of timestamps that others wrote
  *
- * Each form is a text in which letters stand for digits and everything else for itself; what it
- * says is then held against the calendar.
+ * Each form is a pattern in which letters stand for digits and everything else for itself. The
+ * values are then checked against the calendar.
  */
 #include <keyhole/base/timestamp.h>
 

@@ -1,10 +1,10 @@
 /*
- * wipe_libraries.c - what OpenSSL and jansson give back is overwritten first, and hidden where a
- * credential is at hand
+ * wipe_libraries.c - makes OpenSSL and jansson overwrite memory that they free, and use hidden
+ * memory while a credential is in use
  *
- * A record of TLS is the exception: its buffer is large, taken and given back with each record, and
- * holds nothing but what was encrypted, or decrypted and handed on. The one into which a credential
- * is copied, to be encrypted in it, is hidden (kh_stream_write).
+ * Buffers for TLS records are the exception: they are large, allocated and freed with each record,
+ * and hold only what was encrypted, or decrypted and passed on. The buffer into which a credential
+ * is copied to be encrypted is hidden (kh_stream_write).
  */
 
 #include <keyhole/base/secret.h>

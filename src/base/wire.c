@@ -1,4 +1,5 @@
-/* wire.c - integers in network order, strings behind a length; a reader that trusts nothing */
+/* wire.c - integers in network byte order, strings after their length; a reader that trusts nothing
+ */
 #include <keyhole/base/wire.h>
 
 #include <stdlib.h>

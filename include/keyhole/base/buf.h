@@ -10,14 +10,14 @@
 
 /*
  * Bytes are appended at the tail and consumed at the head. Memory is allocated on first use and may
- * move on every append, so a view of the content ends with the next append. A wiping buffer has
- * held or may hold a credential: what it gives up (consumed, moved, freed) is overwritten first,
- * and its memory is hidden (hidden.h) unless it is told otherwise.
+ * move on every append, so a view of the content is valid until the next append. A wiping buffer
+ * has held or may hold a credential: memory that it gives up (consumed, moved, freed) is
+ * overwritten first, and its memory is hidden (hidden.h) unless kh_buf_hide_no_more says otherwise.
  */
 struct kh_buf {
 	char *data;
 	size_t head; /* first byte not yet consumed */
-	size_t tail; /* behind the last byte */
+	size_t tail; /* after the last byte */
 	size_t alloc;
 	size_t cap; /* most bytes held at a time; kh_buf_set_cap changes it, and nothing else */
 	bool wipe;
@@ -27,13 +27,13 @@ struct kh_buf {
 void kh_buf_init(struct kh_buf *buf, size_t cap_bytes);
 void kh_buf_init_wiping(struct kh_buf *buf, size_t cap_bytes);
 void kh_buf_fini(struct kh_buf *buf);
-/* Another cap for a buffer that may hold something. Return: false where it holds more than that,
- * and nothing is changed: whoever asks refuses what is held. */
+/* Changes the cap of a buffer that may hold something. Return: false: it holds more than that, and
+ * nothing changed; the caller refuses what it holds. */
 bool kh_buf_set_cap(struct kh_buf *buf, size_t cap_bytes) __attribute__((warn_unused_result));
 /*
- * For a wiping buffer that holds a credential now and then (a connection's). From now on its memory
- * is hidden, what it holds included (false without memory, and nothing is changed); or no longer,
- * from when it is empty and given back.
+ * For a wiping buffer that holds a credential only now and then (a connection's). kh_buf_hide: from
+ * now on its memory is hidden, and so is what it holds already. Return: false without memory: the
+ * content is not hidden. kh_buf_hide_no_more: its next memory is not hidden.
  */
 bool kh_buf_hide(struct kh_buf *buf);
 void kh_buf_hide_no_more(struct kh_buf *buf);
@@ -83,10 +83,11 @@ static inline bool kh_buf_append_char(struct kh_buf *buf, char c)
 	return kh_buf_append(buf, &c, 1);
 }
 
+/* As kh_buf_append: all or nothing. */
 bool kh_buf_append_u64(struct kh_buf *buf, unsigned long long value);
 bool kh_buf_printf(struct kh_buf *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Room for `len` bytes at the tail, to be filled and then committed (fewer are allowed). Return:
- * NULL over the cap or without memory. */
+/* Makes room for `len` bytes at the tail, which the caller fills and then commits (fewer are
+ * allowed). Return: NULL over the cap or without memory. */
 char *kh_buf_reserve(struct kh_buf *buf, size_t len);
 void kh_buf_commit(struct kh_buf *buf, size_t len);
 /* Takes `len` (≤ length) bytes from the head; an empty buffer starts again at its beginning. */
@@ -96,11 +97,11 @@ void kh_buf_truncate(struct kh_buf *buf, size_t len);
 void kh_buf_clear(struct kh_buf *buf);
 /* Gives the memory of an empty buffer back (idle connections). Does nothing when it holds bytes. */
 void kh_buf_release(struct kh_buf *buf);
-/* Moves a short rest out of a large block, or gives the block of an empty buffer back: for one that
- * may stay as it is for long. Without memory the block stays. */
+/* For a buffer that may stay as it is for long: moves a short content to a smaller block, or frees
+ * the block of an empty buffer. Without memory the block stays. */
 void kh_buf_shrink(struct kh_buf *buf);
-/* Terminates the content (the NUL is not counted) and gives it; also of a full buffer. Return: NULL
- * without memory. */
+/* The content with a NUL after it, which does not count; also for a full buffer. A view, as above.
+ * Return: NULL without memory. */
 const char *kh_buf_cstr(struct kh_buf *buf);
 
 #endif

@@ -1,5 +1,5 @@
-/* charge.h - what is held of a sandbox's account, as a thing that can be handed on and given back
- */
+/* charge.h - an amount charged to a sandbox's account, as an object that can be passed on and
+ * released */
 #ifndef KEYHOLE_BASE_CHARGE_H
 #define KEYHOLE_BASE_CHARGE_H
 
@@ -7,32 +7,34 @@
 #include <keyhole/base/err.h>
 
 /*
- * A charge refers to the account and to nothing else of the sandbox: whoever holds one may outlive
- * the sandbox, and may go over to another sandbox. Then the charge of the first is released and
- * that of the other moves in (kh_charge_move); nobody is ever charged for what another sandbox
- * uses. It belongs to one thread. Of what is held only, not of what is spent (account.h).
+ * A charge refers to the account and to nothing else of the sandbox. So its holder may outlive the
+ * sandbox, and may go over to another sandbox: then the first sandbox's charge is released and the
+ * other's moves in (kh_charge_move). No sandbox is ever charged for what another one uses. A charge
+ * belongs to one thread. Only for resources that are held, not for those that are spent
+ * (account.h).
  */
 struct kh_charge {
-	struct kh_account *account; /* a reference; NULL: no bounds */
+	struct kh_account *account; /* a counted reference; NULL: no bounds */
 	enum kh_resource resource;
-	size_t amount; /* 0: nobody is charged */
+	size_t amount; /* 0: nothing is charged */
 };
 
-/* `charge` is zeroed or released. Return: false: beyond the share, and nothing changed. */
+/* Takes `amount` from `account`. `charge` must be zeroed or released. Return: false: that exceeds
+ * the share, and nothing changed. */
 bool kh_charge_take(struct kh_charge *charge, struct kh_account *account, enum kh_resource resource,
 		    size_t amount);
-/* What was taken of `account` already becomes the charge. `charge` as above. */
+/* Makes a charge of an amount that was taken from `account` already. `charge` as above. */
 void kh_charge_adopt(struct kh_charge *charge, struct kh_account *account,
 		     enum kh_resource resource, size_t amount);
-/* More, or less, of the same: it comes to `amount`. Return: false as above. */
+/* Changes the charge to `amount`. Return: false as above. */
 bool kh_charge_resize(struct kh_charge *charge, size_t amount);
-/* `to` is released first, then is what `from` was, and `from` is zeroed. */
+/* Releases `to`, moves `from` into it, and zeroes `from`. */
 void kh_charge_move(struct kh_charge *to, struct kh_charge *from);
 /* Gives all of it back, if there is any. */
 void kh_charge_release(struct kh_charge *charge);
 
-/* What a sandbox is told that `account` refused `amount` of the resource: whose share is used up,
- * and what to do. Return: false. */
+/* Sets `err` to the text for a sandbox that was refused `amount` of the resource: whose share is
+ * used up, and what to do. Return: false, always. */
 bool kh_charge_refuse(struct kh_err *err, const struct kh_account *account,
 		      enum kh_resource resource, size_t amount);
 

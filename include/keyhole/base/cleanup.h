@@ -1,4 +1,5 @@
-/* cleanup.h - what a function made is released when it leaves, unless it gives it away */
+/* cleanup.h - cleanup attributes: a function's local resources are released when it returns, unless
+ * they are stolen */
 #ifndef KEYHOLE_BASE_CLEANUP_H
 #define KEYHOLE_BASE_CLEANUP_H
 
@@ -15,7 +16,7 @@ static inline void kh_cleanup_free(void *slot)
 	free(*(void **)slot);
 }
 
-/* -1 is no descriptor; errno is kept. */
+/* Closes *fd unless it is -1; keeps errno. */
 static inline void kh_cleanup_close(int *fd)
 {
 	if (*fd >= 0) {
@@ -26,7 +27,7 @@ static inline void kh_cleanup_close(int *fd)
 	}
 }
 
-/* Takes a pointer or a descriptor out of its owner's hand. */
+/* Returns the pointer or descriptor and clears the variable, so that its cleanup does nothing. */
 static inline void *kh_steal_ptr_impl(void *slot)
 {
 	void **p = slot, *value = *p;
@@ -42,7 +43,7 @@ static inline int kh_steal_fd(int *slot)
 	return fd;
 }
 
-/* Declares kh_auto_<name>: `static inline void fn(type **)` around `type *`'s free function. */
+/* Defines `<free_fn>_slot(type **)` around `free_fn(type *)`, for kh_cleanup(<free_fn>_slot). */
 #define KH_DEFINE_CLEANUP(type, free_fn) \
 	static inline void free_fn##_slot(type **slot) \
 	{ \

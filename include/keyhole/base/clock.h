@@ -1,4 +1,4 @@
-/* clock.h - time, in milliseconds */
+/* clock.h - the monotonic and the wall clock, and timestamps */
 #ifndef KEYHOLE_BASE_CLOCK_H
 #define KEYHOLE_BASE_CLOCK_H
 
@@ -6,7 +6,7 @@
 
 uint64_t kh_clock_mono_ms(void);
 uint64_t kh_clock_mono_us(void);
-/* Since the epoch, UTC. */
+/* Milliseconds since the epoch, UTC. */
 uint64_t kh_clock_wall_ms(void);
 /* "2026-01-02T03:04:05.678Z", 24 characters and a NUL; needs no time zone file. */
 enum { KH_TIME_BYTES = 25 };

@@ -1,5 +1,5 @@
-/* encode.h - hex, base64, base32 (RFC 4648) and percent-encoding (RFC 3986): nobody else has digits
- */
+/* encode.h - the only place that encodes hex, base64, base32 (RFC 4648) and percent-encoding (RFC
+ * 3986) */
 #ifndef KEYHOLE_BASE_ENCODE_H
 #define KEYHOLE_BASE_ENCODE_H
 
@@ -10,12 +10,13 @@
 #include <keyhole/base/slice.h>
 
 /*
- * Nothing here takes constant time: what is compared in constant time is compared in secret.h. What
- * is made of a secret is made in the caller's memory alone, a wiping buffer or an array that it
- * wipes.
+ * Nothing here runs in constant time; secret.h compares in constant time. If the input is a secret,
+ * the output goes only to the caller's memory, which must be a wiping buffer or an array that the
+ * caller wipes.
  */
 
-/* The digits by their value, and a NUL behind them. Those of base32 are small letters. */
+/* The digits by their value, with a terminating NUL. kh_hex_digits and kh_base32_digits are in
+ * lower case. */
 extern const char kh_hex_digits[16 + 1];
 extern const char kh_hex_digits_upper[16 + 1];
 extern const char kh_base32_digits[32 + 1];
@@ -24,12 +25,12 @@ extern const char kh_base64url_digits[64 + 1];
 
 /* ---- hex ---- */
 
-/* Writes 2 * len small digits and a NUL. */
+/* Writes 2 * len lower-case digits and a NUL. */
 void kh_hex_encode(const void *bytes, size_t len, char *out);
-/* Digits of either case into `len` bytes. Return: false: there are not 2 * len digits; what `out`
- * holds is then not to be used. */
+/* Decodes digits of either case into `len` bytes. Return: false: `text` is not 2 * len digits; then
+ * `out` must not be used. */
 bool kh_hex_decode(struct kh_slice text, void *out, size_t len);
-/* Whether these are small hex digits and nothing else. */
+/* Is it lower-case hex digits and nothing else? */
 bool kh_hex_is_valid(struct kh_slice text);
 
 /* ---- base64 ---- */
@@ -37,23 +38,23 @@ bool kh_hex_is_valid(struct kh_slice text);
 enum kh_base64_form {
 	KH_BASE64,	/* RFC 4648 section 4, padded */
 	KH_BASE64URL,	/* section 5, without padding */
-	KH_BASE64_LOOSE /* of a decoder: digits of both, and neither padding nor the bits that are
-			   left over at the end are looked at. For keys that people type. */
+	KH_BASE64_LOOSE /* decoding only: digits of both alphabets; padding, and bits that are left
+			   over at the end, are ignored. For keys that people type. */
 };
 
-/* Characters of `len` bytes in KH_BASE64, without a NUL. */
+/* How many characters `len` bytes take in KH_BASE64, without a NUL. */
 #define KH_BASE64_LEN(len) (((len) + 2) / 3 * 4)
 /* Writes KH_BASE64_LEN(len) characters of KH_BASE64 and a NUL. */
 void kh_base64_encode(const void *bytes, size_t len, char *out);
-/* Appends what the parts are, one behind the other ("user", ":", "password"), without putting them
- * together anywhere. Return: false: no room, and nothing was appended. */
+/* Appends the encoding of the parts joined together ("user", ":", "password"), without a copy of
+ * the joined text in memory. Return: false as kh_buf_append. */
 bool kh_base64_put(struct kh_buf *out, const struct kh_slice *parts, size_t n,
 		   enum kh_base64_form form);
-/* The value of a digit of either alphabet; -1: it is none. */
+/* The value of a digit of either alphabet, 0 to 63; -1: not a digit. */
 int kh_base64_value(char c);
-/* Into `out`, of text.len / 4 * 3 + 2 bytes at least (without the 2 for KH_BASE64). There is one
- * spelling of some bytes and no other, but for KH_BASE64_LOOSE; nothing is no error. Return: false:
- * it is none. */
+/* Decodes into `out`, which has room for text.len / 4 * 3 + 2 bytes (KH_BASE64: without the 2).
+ * Except with KH_BASE64_LOOSE, only the one canonical spelling is accepted. An empty text gives 0
+ * bytes. Return: false: the text is not in this form. */
 bool kh_base64_decode(struct kh_slice text, enum kh_base64_form form, void *out, size_t *len);
 
 /* ---- percent-encoding ---- */
@@ -72,11 +73,12 @@ static inline void kh_percent_escape(unsigned char byte, char out[3])
 	out[2] = kh_hex_digits_upper[byte & 15];
 }
 
-/* Appends it; what is unreserved, or stands in `keep`, as it is. */
+/* Appends the text; bytes that are unreserved or in `keep` stay as they are. Return: false as
+ * kh_buf_append, but a part may have been appended. */
 bool kh_percent_encode(struct kh_buf *out, struct kh_slice text, const char *keep);
 
-/* The byte of the escape that begins at `at`, which is a '%' (not looked at); -1: no two hex digits
- * follow. */
+/* The byte that the escape at `at` stands for; the '%' itself is not checked. Return: -1: no two
+ * hex digits follow. */
 static inline int kh_percent_byte(struct kh_slice text, size_t at)
 {
 	int high = text.len - at > 2 ? kh_hex_value(text.ptr[at + 1]) : -1;

@@ -1,4 +1,4 @@
-/* err.h - what went wrong, why, and how the three places that report it name it */
+/* err.h - errors: a code, a text, and how HTTP status, Proxy-Status and journal name the code */
 #ifndef KEYHOLE_BASE_ERR_H
 #define KEYHOLE_BASE_ERR_H
 
@@ -7,11 +7,10 @@
 #include <stddef.h>
 
 /*
- * One row a cause: X(code, HTTP status, Proxy-Status error type of RFC 9209 §2.3 ("" where none
- * fits), audit reason). The status answers the sandbox, the token says it to a program, the reason
- * stands in the journal. Status 0: there is nobody left to answer.
- * A refusal by policy is never 429 or 5xx: client libraries retry those. A limit is 429 only where
- * trying again is the right thing to do.
+ * One row per cause: X(code, HTTP status, error type of Proxy-Status (RFC 9209 §2.3; "" if none
+ * fits), reason in the journal). Status 0: there is no client left to answer. A refusal by policy
+ * is never 429 or 5xx, since client libraries retry those. A limit is 429 only if a retry can
+ * succeed soon.
  */
 #define KH_ERR_TABLE(X) \
 	X(NONE, 0, "", "none") \
@@ -89,7 +88,7 @@ enum { KH_ERR_TEXT_BYTES = 512 };
 struct kh_err {
 	enum kh_err_code code;
 	int sys;		      /* errno, or 0 */
-	unsigned retry_after_s;	      /* when trying again may help (Retry-After); 0: not known */
+	unsigned retry_after_s;	      /* when a retry may succeed (Retry-After); 0: not known */
 	char text[KH_ERR_TEXT_BYTES]; /* one line, terminated, escaped; "what: why (what to do)" */
 };
 
@@ -98,8 +97,8 @@ struct kh_err {
 		.code = KH_ERR_NONE \
 	}
 
-/* Sets code and text (truncated to fit). Return: false, always, so that `return kh_err_set(…)`
- * reads. */
+/* Sets code and text (truncated to fit). Return: false, always, so that a caller can write `return
+ * kh_err_set(…)`. */
 bool kh_err_set(struct kh_err *err, enum kh_err_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The same with errno: its text is appended as ": …" and it is kept in `sys`. */
@@ -107,12 +106,12 @@ bool kh_err_sys(struct kh_err *err, enum kh_err_code code, int sys, const char *
 	__attribute__((format(printf, 4, 5)));
 /* Puts context in front: "context: text". Return: false, always. */
 bool kh_err_wrap(struct kh_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Drains OpenSSL's error queue of this thread into the text. Return: false, always.
- * (tls/openssl_err.c) */
+/* Appends this thread's OpenSSL error queue to the text, and empties the queue. Return: false,
+ * always. (tls/openssl_err.c) */
 bool kh_err_openssl(struct kh_err *err, enum kh_err_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-#ifdef KH_LINT /* a static analyzer does not see into err.c that these are false */
+#ifdef KH_LINT /* for a static analyzer, which can't see that err.c always returns false */
 #define kh_err_set(...) ((void)kh_err_set(__VA_ARGS__), false)
 #define kh_err_sys(...) ((void)kh_err_sys(__VA_ARGS__), false)
 #define kh_err_wrap(...) ((void)kh_err_wrap(__VA_ARGS__), false)
@@ -120,13 +119,14 @@ bool kh_err_openssl(struct kh_err *err, enum kh_err_code code, const char *fmt, 
 #endif
 
 int kh_err_status(enum kh_err_code code);
-/* Did keyhole refuse it by the operator's policy (rules, addresses, limits that clear late)? Else
- * something failed, or the limit or login that is missing has a status of its own. */
+/* Did keyhole refuse because of the operator's policy (rules, addresses, limits that will not clear
+ * soon)? If not, something failed, or a limit or a missing login has a status of its own (429,
+ * 407). */
 bool kh_err_is_policy(enum kh_err_code code);
-/* Was a request refused for it with `status`, by policy or by a limit? Then it does not count as
- * allowed, also where the journal had its open record already. */
+/* Was a request with this code and `status` refused, by policy or by a limit? Then it does not
+ * count as allowed, even if the journal has its open record. */
 bool kh_err_is_refusal(enum kh_err_code code, int status);
-/* The code whose reason this text of `len` bytes is; KH_ERR_NONE: it is none. */
+/* The code with this reason text of `len` bytes; KH_ERR_NONE: there is none. */
 enum kh_err_code kh_err_of_reason(const char *reason, size_t len);
 const char *kh_err_proxy_status(enum kh_err_code code);
 const char *kh_err_reason(enum kh_err_code code);

@@ -1,4 +1,4 @@
-/* fair_share.h - who gives up a place, where sandboxes fill a table that has an end */
+/* fair_share.h - which entry a full table evicts, when sandboxes share the table */
 #ifndef KEYHOLE_BASE_FAIR_SHARE_H
 #define KEYHOLE_BASE_FAIR_SHARE_H
 
@@ -8,23 +8,23 @@
 
 /*
  * A sandbox chooses what its requests need a value for (a repository, a region), so it can fill any
- * table of such values. The places are therefore shared out among those who use them: when all are
- * taken, whoever has the most gives up the one that it has not used for longest. One that floods
- * the table throws out its own, and takes from another only as long as that one has more.
+ * table of such values. So its users share the places: when all are taken, the user with the most
+ * places loses the one that it has not used for longest. A sandbox that floods the table evicts its
+ * own entries, and takes a place from another sandbox only while that one has more.
  *
- * Shares are a tenant's first, and in it a sandbox's. A tenant that has many sandboxes, or adds
- * some, gets no more places from other tenants for that. What is hostile inside a tenant is one
- * agent in one sandbox, and the tenant's other sandboxes are its neighbours. Where only sandboxes
- * are known, all places have the same tenant.
+ * Places are shared among tenants first, and within a tenant among its sandboxes. So a tenant does
+ * not get more places by having or adding many sandboxes. (An attacker is one agent in one sandbox;
+ * the other sandboxes of its tenant are its neighbours.) If only sandboxes are known, all places
+ * have the same tenant.
  *
- * A place belongs to whoever used it last, so that a value which two sandboxes need is not lost
- * when one of them floods. One that nobody has used for KH_FAIR_SHARE_IDLE_MS, or whose value has
- * ended, is nobody's and goes first: else the sandboxes of an hour ago would leave those of now
- * nothing.
+ * A place belongs to its last user, so that a value which two sandboxes need is not lost when one
+ * of them floods. The caller marks a place as KH_FAIR_SHARE_NOBODY if nobody used it for
+ * KH_FAIR_SHARE_IDLE_MS, or if its value has expired. Such a place goes first: else idle sandboxes
+ * would keep all places from active ones.
  */
 enum { KH_FAIR_SHARE_NOBODY = 0, KH_FAIR_SHARE_IDLE_MS = 10 * 60 * 1000 };
 
-/* Whose share it is that something takes. */
+/* Who asks for a place. */
 struct kh_fair_share_asker {
 	uint64_t number; /* a sandbox's, or KH_FAIR_SHARE_NOBODY */
 	uint16_t tenant;
@@ -33,14 +33,14 @@ struct kh_fair_share_asker {
 struct kh_fair_share_place {
 	uint32_t tenant;
 	uint64_t whose; /* a sandbox's number; KH_FAIR_SHARE_NOBODY */
-	uint64_t used;	/* greater: later */
-	bool fixed;	/* somebody waits for it: it counts and stays */
-	void *at;	/* the caller's */
+	uint64_t used;	/* the time of the last use, or a counter; greater is later */
+	bool fixed;	/* a request waits for it: it counts and is not evicted */
+	void *at;	/* for the caller */
 };
 
-/* All places are taken, and the sandbox `newcomer` of `tenant` wants one: the one that is given up.
- * Sorts them. Return: NULL: none; the newcomer has its share, or all that might go is waited for.
- */
+/* All places are taken, and the sandbox `newcomer` of `tenant` wants one: which place is evicted?
+ * May reorder `places`. Return: an element of `places`; NULL: none, since the newcomer has its
+ * share already, or requests wait for all places that could go. */
 struct kh_fair_share_place *kh_fair_share_pick(struct kh_fair_share_place *places, size_t count,
 					       uint32_t tenant, uint64_t newcomer);
 

@@ -1,4 +1,4 @@
-/* guess.h - how hard a text is to guess: a cautious estimate, without a dictionary */
+/* guess.h - a cautious estimate, without a dictionary, of how hard a text is to guess */
 #ifndef KEYHOLE_BASE_GUESS_H
 #define KEYHOLE_BASE_GUESS_H
 
@@ -7,17 +7,18 @@
 #include <keyhole/base/slice.h>
 
 /*
- * The estimate is that of the hardest run of 16 bytes in the text. Each byte counts by its kind (a
- * digit 3.3 bits, a letter 4.7), less where it follows from the one before (a pair of letters that
- * words are made of, a repetition, a sequence). A text of fewer than 16 bytes, or of few different
- * bytes, counts nothing.
+ * The estimate is that of the run of 16 bytes that is hardest to guess. Each byte counts by its
+ * kind (a digit 3.3 bits, a letter 4.7). It counts less if it follows from the byte before (a
+ * common pair of letters in words, a repetition, a sequence). A text of fewer than 16 bytes, or
+ * with no 16 bytes that have enough different values, counts 0.
  *
- * 48 bits: at 3,000 requests a second with 1,000 guesses each, a search takes three years. A random
- * token has far more: 16 characters of base 62 count about 70.
+ * Why 48 bits: at 3,000 requests a second with 1,000 guesses each, a search takes three years. A
+ * random token has far more: 16 random characters of base 62 count about 70.
  */
 enum { KH_GUESS_WINDOW_BYTES = 16, KH_GUESS_LEAST_BITS = 48 };
 
-/* In bits. *at (which may be NULL): where its hardest 16 bytes begin. It keeps no copy. */
+/* The estimate in bits. *at (may be NULL): the offset of the hardest 16 bytes, set only if the
+ * result is not 0. Keeps no copy of the text. */
 unsigned kh_guess_bits(struct kh_slice text, size_t *at);
 
 static inline bool kh_guess_is_hard(struct kh_slice text)

@@ -1,4 +1,4 @@
-/* hidden.h - memory that no debugger reads, for what is made of a credential on its way out */
+/* hidden.h - memory that no debugger reads, for copies of a credential on its way out */
 #ifndef KEYHOLE_BASE_HIDDEN_H
 #define KEYHOLE_BASE_HIDDEN_H
 
@@ -9,52 +9,55 @@
 #include <keyhole/base/err.h>
 
 /*
- * A head with a credential in it, its copies in nghttp2 and OpenSSL, a private key that is being
- * used: all that a window (secret.h) is opened for lies in memory for a moment. That memory is one
- * region of memfd_secret pages, which neither ptrace, /proc/PID/mem nor a core dump reads. Unlike
- * a secret's own pages it is open to this process: this is against readers from outside.
+ * Whatever a secret's window (secret.h) is opened for is in memory for a moment: a head with a
+ * credential in it, its copies in nghttp2 and OpenSSL, a private key in use. That memory comes from
+ * one region of memfd_secret pages, which neither ptrace, /proc/PID/mem nor a core dump can read.
+ * Unlike a secret's own pages it is open to this process: it protects against readers from outside.
  *
- * The region has a fixed size, made by kh_hidden_prepare. Where it is used up, and where there is
- * none (the kernel has no memfd_secret, RLIMIT_MEMLOCK or RLIMIT_FSIZE is too small, nobody has
- * prepared it, a sanitizer watches), memory is malloc's; who used it overwrites it either way.
+ * The region has a fixed size and is made by kh_hidden_prepare. If it is full, or if there is none
+ * (the kernel has no memfd_secret, RLIMIT_MEMLOCK or RLIMIT_FSIZE is too small, kh_hidden_prepare
+ * was not called, a sanitizer runs), memory comes from malloc. In either case its user overwrites
+ * it.
  *
- * After a fork the child has the region as its parent has, for as long as it takes to exec, and
- * must give nothing back; what it asks for is malloc's.
+ * After a fork the child has the parent's region, for as long as it takes to exec. It must free
+ * nothing in it; what it allocates comes from malloc.
  */
 
-/* Once, before threads and before a lock-in; any further call does nothing. */
+/* To be called before threads start and before a lock-in. Only the first call has an effect. */
 void kh_hidden_prepare(void);
 /*
- * After kh_hidden_prepare: is there as much as a busy process needs (KH_LIMIT_HIDDEN_LEAST_BYTES)?
- * Return: false with `why`, which names the limit and what to do. Where the kernel has no
- * memfd_secret, or a sanitizer watches, there never is any: true.
+ * After kh_hidden_prepare: is the region as large as a busy process needs
+ * (KH_LIMIT_HIDDEN_LEAST_BYTES)? Return: false with `why`, which names the limit and says what to
+ * do. True if the kernel has no memfd_secret or a sanitizer runs, since nothing would help there.
  */
 bool kh_hidden_suffices(struct kh_err *why);
 
-/* LASTING: lives as long as a connection; has half of the region at most. */
+/* LASTING: for what lives as long as a connection; such blocks may take half of the region at most.
+ */
 enum kh_hidden_life { KH_HIDDEN_BRIEF = 0, KH_HIDDEN_LASTING };
 
-/* *size: in: what is needed; out: what there is. Return: NULL without memory. Not cleared. */
+/* *size: in: the bytes needed; out: the bytes usable. Not cleared. The caller frees with
+ * kh_hidden_give. Return: NULL without memory. */
 void *kh_hidden_get(size_t *size, enum kh_hidden_life life);
-/* Also what is malloc's; NULL is fine. Not overwritten. */
+/* Frees a block of kh_hidden_get or malloc; NULL is fine. Does not overwrite it. */
 void kh_hidden_give(void *block);
-/* How much there is in such a block. */
+/* The usable bytes of such a block. */
 size_t kh_hidden_usable(void *block);
 /* Bytes of the region that are in use. */
 size_t kh_hidden_used(void);
 
-extern uintptr_t kh_hidden_from, kh_hidden_bytes; /* not to be changed */
+extern uintptr_t kh_hidden_from, kh_hidden_bytes; /* only hidden.c changes these */
 
-/* Does it lie in the region? */
+/* Is it in the region? */
 static inline bool kh_hidden_has(const void *at)
 {
 	return (uintptr_t)at - kh_hidden_from < kh_hidden_bytes;
 }
 
 /*
- * Between the two, what OpenSSL and nghttp2 fetch for themselves on this thread is hidden
- * (wipe_libraries.c, h2_mem.c). They may lie within each other. kh_secret_expose does it for its
- * window.
+ * Between begin and end, memory that OpenSSL and nghttp2 allocate on this thread is hidden
+ * (wipe_libraries.c, h2_mem.c). Pairs may be nested. kh_secret_expose does this around its
+ * callback.
  */
 extern _Thread_local unsigned kh_hidden_depth;
 

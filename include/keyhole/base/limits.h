@@ -1,512 +1,535 @@
-/* limits.h - every cap in one place, each with the attack or the mistake that it bounds */
+/* limits.h - every cap, each with the attack or the mistake that it bounds */
 #ifndef KEYHOLE_BASE_LIMITS_H
 #define KEYHOLE_BASE_LIMITS_H
 
 #include <stdint.h>
 
 enum {
-	/* A credential: bounds what a mistaken `file:` (a disk image) would map. */
+	/* A credential's value: a `file:` that names a wrong file (a disk image). */
 	KH_LIMIT_SECRET_BYTES = 64 * 1024,
-	/* A named pipe in place of a file: a writer that holds it open and says nothing, while the
-	   keeper's loop waits. */
+	/* Reading a named pipe instead of a file: a writer that holds it open and writes nothing,
+	   while the keeper's loop waits. */
 	KH_LIMIT_PIPE_READ_MS = 30 * 1000,
-	/* The same once requests are served, all of which wait meanwhile; and how long such a pipe
-	   is left alone then. */
+	/* The same while requests are served, all of which wait meanwhile; and how long such a pipe
+	   is not read again after that. */
 	KH_LIMIT_PIPE_LOOK_MS = 1000,
 	KH_LIMIT_PIPE_AGAIN_MS = 60 * 1000,
-	/* What holds credentials on their way out (hidden.h): many heads that nobody takes. It is
-	   locked into memory, a quarter of what RLIMIT_MEMLOCK allows at most. */
+	/* The region for credentials on their way out (hidden.h): many heads that nobody receives.
+	   It is locked into memory, and is a quarter of RLIMIT_MEMLOCK at most. */
 	KH_LIMIT_HIDDEN_BYTES = 8 * 1024 * 1024,
-	/* Less is said at the start: a few busy connections use it up, and then what is made of a
-	   credential lies where it can be swapped out. */
+	/* A smaller region gets a warning at the start: a few busy connections use it up, and then
+	   copies of credentials are in memory that can be swapped out. */
 	KH_LIMIT_HIDDEN_LEAST_BYTES = 1024 * 1024,
-	/* One shorter is found in much that is none: it is refused unless `allow_short` says so. */
+	/* A shorter value occurs in much text by chance, so it is refused unless `allow_short` is
+	   set. */
 	KH_SECRET_LEAST_BYTES = 8,
-	/* A value that goes into a request's content: three times as much once it is escaped,
-	   beside what one read brings. */
+	/* A value that goes into a request's content: memory for it, three times as long once it is
+	   escaped, beside what one read brings. */
 	KH_LIMIT_BODY_VALUE_BYTES = 8 * 1024,
-	/* Members and elements on the way to its place, and the name of one, decoded. */
+	/* Steps (members and elements) of the pointer to its place, and the decoded name of a
+	   member. */
 	KH_LIMIT_BODY_STEPS = 16,
 	KH_LIMIT_BODY_NAME_BYTES = 128,
-	/* A content of announced length up to this is held until its place is found, so that the
-	   length that goes up is right; a longer one goes up without a length. */
+	/* Content with a Content-Length up to this is held until the place is found, so that the
+	   length that goes upstream is right. Longer content goes upstream without a length. */
 	KH_LIMIT_BODY_HELD_BYTES = 64 * 1024,
-	/* What a value is narrowed to ("owner/repo"): the sandbox's words, kept with the value. */
+	/* A scope ("owner/repo"): the sandbox chooses it, and it is kept with the value. */
 	KH_LIMIT_SCOPE_BYTES = 256,
-	/* Values of one credential that the worker keeps, and the keeper makes: sandboxes that name
-	   a scope after the other, each with a secret page of its own. fair_share.h says who gives
-	   one up. */
+	/* Values of one credential that the worker keeps, and that the keeper makes: sandboxes that
+	   name one scope after the other, each of which takes a secret page. fair_share.h says
+	   which value is evicted. */
 	KH_LIMIT_SCOPES = 512,
-	/* And of all credentials together, in bytes of secret pages (secret.h: no more than a
-	   quarter of what may be locked): the same, under many credentials, until no other value
-	   and no other worker has a page. */
+	/* The same over all credentials, in bytes of secret pages (no more than a quarter of
+	   lockable memory, secret.h): scopes of many credentials, until other values and the next
+	   worker have no page left. */
 	KH_LIMIT_SCOPED_BYTES = 16 * 1024 * 1024,
-	/* Of those, asked for by one sandbox and not answered yet: one that names scopes while the
-	   token endpoint hangs, and leaves no place to others. */
+	/* Of those, what one sandbox has asked for and not got yet: a sandbox that names scopes
+	   while the token endpoint hangs, and leaves no place to others. */
 	KH_LIMIT_SCOPES_ASKED = 32,
-	/* Questions for a scope by one sandbox, at once and a second: one that uses up what the
-	   endpoint allows an hour (of GitHub's Apps it is 5,000), and the keeper's processes. */
+	/* Requests for values of scopes by one sandbox, as a burst and per second: a sandbox that
+	   uses up the endpoint's rate limit (of a GitHub App 5,000 per hour) and the keeper's
+	   processes. */
 	KH_LIMIT_SCOPE_QUESTIONS_BURST = 128,
 	KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND = 1,
-	/* Sandboxes whose pace the keeper remembers: a worker that was taken over, which names any
+	/* Sandboxes whose rate the keeper remembers: a worker that was taken over, which names any
 	   number of them. */
 	KH_LIMIT_SCOPE_ASKERS = 4096,
-	/* Former secrets that are known in what leaves, of one credential (and tenant) and in all:
-	   values that change without end, each with a secret page and fingerprints of its own. And
-	   how long a token counts after its end, for clocks that differ. */
+	/* Former values that are still recognised in requests, of one credential (and tenant) and
+	   in all: values that change without end, each with a secret page and fingerprints. And how
+	   long a token is recognised after its expiry, for clocks that differ. */
 	KH_LIMIT_FORMER_SECRETS = 16,
 	KH_LIMIT_FORMER_SECRETS_ALL = 256,
 	KH_LIMIT_FORMER_SECRET_MS = 10 * 60 * 1000,
-	/* Children of the keeper that bring values, at a time: commands, which only the
-	   configuration names, and fetchers, of one sandbox's scopes and in all. (One credential's
-	   have half of what is left: an endpoint that hangs.) */
+	/* Child processes of the keeper that fetch values, at a time: commands, which only the
+	   configuration names; fetchers for one sandbox's scopes; fetchers in all. (One credential
+	   may have half of the free ones: an endpoint that hangs.) */
 	KH_LIMIT_COMMANDS = 8,
 	KH_LIMIT_FETCHERS_PER_SANDBOX = 4,
 	KH_LIMIT_FETCHERS = 32,
-	/* A command that prints a value: its arguments, and those of its variables. */
+	/* A command that prints a value: the number of its arguments, and of its environment
+	   variables; bytes of each. */
 	KH_LIMIT_EXEC_ARGUMENTS = 64,
 	KH_LIMIT_EXEC_ARGUMENT_BYTES = 4096,
-	/* A token to which an upstream answered 401 is renewed before its end, at most once in this
-	   time, and another one of the same credential in the shorter; a command whose value was
-	   answered so is run again as seldom: an upstream that answers so to whatever it gets, and
-	   has us hammer the token endpoint, or the store that the command asks. */
+	/* How often a value that an upstream answered with 401 is renewed: the same token at most
+	   once in the first time, another token of the same credential at most once in the second;
+	   a command's value likewise. An upstream that always answers 401 would make keyhole flood
+	   the token endpoint, or the store that the command asks. */
 	KH_LIMIT_REFUSED_AGAIN_MS = 60 * 1000,
 	KH_LIMIT_REFUSED_OTHER_MS = 5 * 1000,
-	/* How long requests wait meanwhile for the other one, before they are given the one that is
-	   there: one upstream's 401, and a store that hangs, which would hold up all others. */
+	/* How long requests wait for the renewed value, before they get the old one: a single 401
+	   together with a store that hangs, which would hold up all other requests. */
 	KH_LIMIT_REFUSED_WAIT_MS = 5 * 1000,
-	/* What a token is asked for, all scopes together. */
+	/* The OAuth `scope` parameter: all scopes together. */
 	KH_LIMIT_MINT_SCOPES_BYTES = 4096,
-	/* A token, and the whole answer of an endpoint that gives it: one that answers without end.
+	/* A token, and the whole answer of a token endpoint: an endpoint that answers without end.
 	 */
 	KH_LIMIT_TOKEN_BYTES = 12 * 1024,
 	KH_LIMIT_FETCH_BYTES = 48 * 1024,
 	/* The configuration and each preset: a YAML file of gigabytes. */
 	KH_LIMIT_CONFIG_BYTES = 256 * 1024 * 1024,
 	KH_LIMIT_CONFIG_DEPTH = 32,
-	/* What a rule asks beside its text: work a request, with every field and parameter. */
+	/* Conditions of a rule, and their patterns: each request is compared with all of them, in
+	   each field and parameter. */
 	KH_LIMIT_CONDITIONS = 16,
 	KH_LIMIT_PATTERNS = 32,
 	KH_LIMIT_PATTERN_BYTES = 256,
 	/* The work of one decision, in steps of about a nanosecond: a path of kilobytes of escapes,
-	   with fields that name other methods and hosts, is held against each rule in each of these
-	   readings, while all other tenants' requests wait for the thread. An ordinary request
-	   takes some tens of steps a rule of its host. */
+	   with fields that name other methods and hosts, is compared with each rule in each of
+	   these readings, while all other tenants' requests wait for the thread. An ordinary
+	   request takes some tens of steps per rule for its host. */
 	KH_LIMIT_DECISION_STEPS = 4 * 1000 * 1000,
-	/* A preset's parameters, the values of one, and the rules and hosts that a use makes of
-	   them: lists that multiply each other. */
+	/* A preset's parameters, the values of one parameter, and the rules and hosts that one use
+	   expands to: lists that multiply each other. */
 	KH_LIMIT_PRESET_PARAMETERS = 16,
 	KH_LIMIT_PRESET_VALUES = 64,
 	KH_LIMIT_PRESET_RULES = 4096,
-	/* Hosts of one credential, those of all uses of its preset together: each is looked at for
-	   every rule that names it, and for every request. */
+	/* Hosts of one credential, over all uses of its preset: each is compared for every rule
+	   that names the credential, and for every request. */
 	KH_LIMIT_CREDENTIAL_HOSTS = 4096,
-	/* Countries, or networks, in one list of `geo`: each is sought for every address. */
+	/* Countries, or networks (ASNs), in one list of `geo`: each dialled address is looked up in
+	   it. */
 	KH_LIMIT_GEO_NUMBERS = 65536,
-	/* A database of countries or networks (theirs have up to 0.5 GiB): a mistaken file is held
-	   in memory whole. */
+	/* A geo database (published ones have up to 0.5 GiB): a wrong file, which is held in memory
+	   whole. */
 	KH_LIMIT_GEO_BYTES = 1024 * 1024 * 1024,
-	/* Nodes of a database's tree that are looked at before it is used, and records in them. */
+	/* Nodes of a geo database's tree that are checked before it is used, and records in them: a
+	   damaged file. */
 	KH_LIMIT_GEO_NODES = 65536,
-	/* Message between keeper and worker: a compromised worker that makes the keeper allocate.
-	 */
+	/* A message between keeper and worker, and its descriptors: a compromised worker that makes
+	   the keeper allocate. */
 	KH_LIMIT_CHANNEL_BYTES = 64 * 1024,
 	KH_LIMIT_CHANNEL_FDS = 16,
-	/* What a worker may make its keeper wait while it is told something, all messages together:
-	   one that reads a message just before each would be given up holds it for minutes. A tenth
-	   of the time that passes is given back. And once the keeper is told to end. */
+	/* How long a worker may block its keeper's sends, all messages together: a compromised
+	   worker that reads each message just before the send would time out could hold the keeper
+	   for minutes. A tenth of the time that passes is given back. The second value is the limit
+	   once the keeper was told to end. */
 	KH_LIMIT_CHANNEL_PATIENCE_MS = 10 * 1000,
 	KH_LIMIT_CHANNEL_ENDING_MS = 1000,
-	/* Until a worker says READY after GO: one that stays under rules that are no longer in
-	   force. Reading a long journal takes its time at a start, hanging does not. */
+	/* From GO to READY: a worker that keeps using rules that are no longer in force. At a start
+	   this allows for reading a long journal. */
 	KH_LIMIT_READY_MS = 60 * 1000,
 
 	/* Request or response line: a client that never ends its line. */
 	KH_LIMIT_LINE_BYTES = 16 * 1024,
-	/* A whole head (line and fields): memory a connection before any rule is asked. */
+	/* A whole head (line and fields), and its number of fields: memory per connection before
+	   any rule is asked. */
 	KH_LIMIT_HEAD_BYTES = 64 * 1024,
 	KH_LIMIT_FIELDS = 128,
-	/* One field, name and value. */
+	/* One field, name and value: memory, as above. */
 	KH_LIMIT_FIELD_BYTES = 32 * 1024,
-	/* Trailer section. */
+	/* A trailer section: memory, as above. */
 	KH_LIMIT_TRAILER_BYTES = 16 * 1024,
-	/* A chunk-size line with its extension: the slow drip of extensions (CVE-2023-39326 and
-	   kin). */
+	/* A chunk-size line with its extension: extensions that drip slowly (CVE-2023-39326 and
+	   similar). */
 	KH_LIMIT_CHUNK_LINE_BYTES = 256,
-	/* A chunk that is signed by itself (aws_sigv4): it is held until it is whole, on as many
-	   connections as a sandbox has. SDKs make them of 8 to 128 KiB. */
+	/* A chunk with a signature of its own (aws_sigv4): it is held until it is whole, on as many
+	   connections as a sandbox has. SDKs make chunks of 8 to 128 KiB. */
 	KH_LIMIT_SIGNED_CHUNK_BYTES = 1024 * 1024,
-	/* All chunk extensions of a message. */
+	/* All chunk extensions of a message: many small ones, as above. */
 	KH_LIMIT_CHUNK_EXT_BYTES = 16 * 1024,
 	/* Interim (1xx) responses before the final one: an upstream that sends them for ever. */
 	KH_LIMIT_INTERIM_RESPONSES = 16,
-	/* Decoded bytes of those on one HTTP/2 stream: an upstream whose heads of 64 KiB are a few
-	   bytes in HPACK, each of which is searched for what must not come back. */
+	/* Decoded bytes of interim responses on one HTTP/2 stream: heads of 64 KiB that are a few
+	   bytes in HPACK, each of which is searched for credentials that must not come back. */
 	KH_LIMIT_H2_INTERIM_BYTES = 64 * 1024,
-	/* Options in Connection, empty ones too: each is held against each field. */
+	/* Options in Connection, including empty ones: each is compared with each field. */
 	KH_LIMIT_CONNECTION_OPTIONS = 32,
 	/* Empty lines before a request line (RFC 9112 §2.2 allows "at least one"). */
 	KH_LIMIT_EMPTY_LINES = 1,
 
-	/* A WebSocket frame and message: they pass through in pieces, so this is what the side that
-	   gathers them is spared. */
+	/* A WebSocket frame and message: keyhole forwards them in pieces; this protects an endpoint
+	   that collects a whole one. */
 	KH_LIMIT_WS_FRAME_BYTES = 256 * 1024 * 1024,
 	KH_LIMIT_WS_MESSAGE_BYTES = 1024 * 1024 * 1024,
-	/* Fragments of a message: one byte each, they cost whoever lists them a hundredfold. */
+	/* Fragments of a message: an endpoint that keeps a list of one-byte fragments needs a
+	   hundred times their size. */
 	KH_LIMIT_WS_FRAGMENTS = 64 * 1024,
-	/* Pings, each of which has to be answered. */
+	/* Control frames: a flood of pings, each of which must be answered. */
 	KH_LIMIT_WS_CONTROLS_PER_SECOND = 100,
 	KH_LIMIT_WS_CONTROLS_BURST = 1000,
-	/* HTTP/2. Streams that a sandbox may have open on one connection: memory for their heads.
-	 */
+	/* HTTP/2: concurrent streams of one connection of a sandbox: memory for their heads. */
 	KH_LIMIT_H2_STREAMS = 256,
-	/* Decoded bytes of one field section beyond which the connection ends: an HPACK bomb, where
-	   each byte names a field of kilobytes. (Up to it, what is over the head's cap is dropped.)
-	 */
+	/* Decoded bytes of one field section above which the connection ends: an HPACK bomb, where
+	   each byte stands for a field of kilobytes. (Up to this, what exceeds the head's cap is
+	   only dropped.) */
 	KH_LIMIT_H2_DECODED_BYTES = 4 * 64 * 1024,
-	/* Decoded bytes of field sections that a connection takes in one turn of the loop, and what
-	   each section counts beside them: HPACK makes a thousand heads of 40 KB, and all other
-	   tenants' requests would wait until each of them is decided. What is left comes in the
-	   next turn, after everybody else. */
+	/* Decoded bytes of field sections that one connection may bring in one turn of the loop,
+	   and the fixed cost that each section adds: HPACK packs a thousand heads into 40 KB, and
+	   all other tenants' requests would wait until each is decided. The rest comes in the next
+	   turn, after all other connections. */
 	KH_LIMIT_H2_TURN_BYTES = 64 * 1024,
 	KH_LIMIT_H2_TURN_PER_HEAD = 1024,
-	/* CONTINUATION frames behind one HEADERS: a section that never ends (CVE-2024-27316). A
-	   head of the largest size takes 4. */
+	/* CONTINUATION frames after one HEADERS: a section that never ends (CVE-2024-27316). The
+	   largest allowed head takes 4. */
 	KH_LIMIT_H2_CONTINUATIONS = 6,
-	/* Streams that the peer gives up, or makes us reset, before they are complete, at once and
-	   a second: rapid reset (CVE-2023-44487) and its mirror (CVE-2025-8671). */
+	/* Streams that the peer resets, or makes us reset, before they are complete, as a burst and
+	   per second: rapid reset (CVE-2023-44487) and its mirror (CVE-2025-8671). */
 	KH_LIMIT_H2_RESETS = 256,
 	KH_LIMIT_H2_RESETS_PER_SECOND = 64,
-	/* Frames that carry nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, DATA that is empty or
-	   padding, heads that are refused or come too late), at once and a second, beyond those
-	   that work brings with it: floods of them, and windows opened a byte at a time. */
+	/* Frames without useful content (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, DATA that is
+	   empty or padding, heads that are refused or come too late), as a burst and per second,
+	   beyond those that real work brings with it: floods of them, and windows opened one byte
+	   at a time. */
 	KH_LIMIT_H2_IDLE_FRAMES = 2048,
 	KH_LIMIT_H2_IDLE_FRAMES_PER_SECOND = 512,
-	/* Acknowledgements (of PING, SETTINGS) that wait to be written: a peer that asks for them
-	   and reads none. Of RST_STREAM, as many more as may be made at once. */
+	/* Acknowledgements (of PING and SETTINGS) that wait to be written: a peer that asks for
+	   them and reads none. For RST_STREAM frames KH_LIMIT_H2_RESETS comes on top. */
 	KH_LIMIT_H2_UNSENT_FRAMES = 512,
-	/* What all streams of a connection together may have waiting to be written before each is
-	   held to one frame: a peer that opens streams and no window. */
+	/* Bytes that all streams of a connection may have waiting to be written, before each may
+	   add only one frame: a peer that opens streams but no window. */
 	KH_LIMIT_H2_OUT_BYTES = 1024 * 1024,
 
-	/* Streams of a connection that is not inside a tunnel: each may be a tunnel itself, and
-	   counts as a connection of its sandbox besides. */
+	/* Concurrent streams of a connection outside of a tunnel: each may be a tunnel itself. A
+	   tunnel also counts as a connection of its sandbox. */
 	KH_LIMIT_H2_TUNNELS = 4096,
-	/* A ClientHello with its record heads, where it is looked at and passed on: one in records
-	   of a byte each is read anew with every byte. Those of today have 0.3 to 4 KiB. */
+	/* A ClientHello with its record headers, if keyhole reads it and passes it on: one that is
+	   split into records of one byte is parsed again with every byte. Current clients send 0.3
+	   to 4 KiB. */
 	KH_LIMIT_HELLO_BYTES = 16 * 1024,
 
-	/* What one side may have read ahead of the other: a slow reader behind a fast writer. */
+	/* What one side may have sent ahead of the other's reading: a slow reader after a fast
+	   writer. */
 	KH_LIMIT_RELAY_BYTES = 64 * 1024,
-	/* One read of a socket. */
+	/* One read of a socket: one connection that takes a whole turn of the loop. */
 	KH_LIMIT_READ_BYTES = 32 * 1024,
-	/* Exchanges on one connection from the sandbox: memory kept alive by one that never ends.
-	 */
+	/* Exchanges on one connection from a sandbox: memory that a connection without an end
+	   keeps. */
 	KH_LIMIT_EXCHANGES_PER_CONNECTION = 100000,
-	/* Connections of one listener (a sandbox) at a time: npm opens up to about 2,100. */
+	/* Concurrent connections of one listener (a sandbox): one that opens as many as it can.
+	   (npm opens up to about 2,100.) */
 	KH_LIMIT_CONNECTIONS_PER_LISTENER = 16384,
-	/* What the HTTP/2 streams of one listener may keep of the worker's memory, over all its
-	   connections: many connections with as many streams as each may have. Beyond it no new
-	   stream is taken; a quarter more, and the connection that asks for it ends, unless it
-	   keeps no more than one of HTTP/1 would. */
+	/* Memory that the HTTP/2 streams of one listener may keep, over all its connections: many
+	   connections with as many streams as each may have. Above it no new stream is accepted. A
+	   quarter above it, a connection that needs more ends, unless the connection keeps no more
+	   than the second value, as one of HTTP/1 might. */
 	KH_LIMIT_H2_KEPT_PER_LISTENER = 256 * 1024 * 1024,
 	KH_LIMIT_H2_KEPT_FREELY = 256 * 1024,
-	/* … each exchange with what its upstream may have sent ahead. */
+	/* … and what each exchange counts in it, for data that its upstream may have sent ahead. */
 	KH_LIMIT_H2_KEPT_PER_EXCHANGE = 32 * 1024,
-	/* What a connection costs beside its buffers: its object and libevent's; OpenSSL's, with
-	   the records that it reads and writes. What is kept is charged in steps, and given back
-	   when two of them are free, so that a kept-alive request changes little. */
+	/* What a connection is charged beside its buffers: its object and libevent's; OpenSSL's,
+	   with TLS records; an exchange. Memory is charged in steps and given back when two steps
+	   are free, so that a kept-alive request changes little. */
 	KH_LIMIT_KEPT_CONNECTION = 3 * 1024,
 	KH_LIMIT_KEPT_TLS = 30 * 1024,
 	KH_LIMIT_KEPT_EXCHANGE = 5 * 1024,
 	KH_LIMIT_KEPT_STEP = 16 * 1024,
-	/* Content held until the upstream has answered, in case that it has not looked at the
-	   request: a sandbox whose upstreams are slow. */
+	/* Content kept until the upstream has answered, to send it again if the upstream did not
+	   process the request: a sandbox whose upstreams are slow. */
 	KH_LIMIT_HELD_BYTES = 16 * 1024,
 	/* A model's name: it is kept with the exchange, and written into the journal. */
 	KH_LIMIT_MODEL_BYTES = 200,
-	/* Objects and arrays within each other in content that is looked into: a bit each. */
+	/* Nesting of objects and arrays in content that is parsed: each takes a bit. */
 	KH_LIMIT_JSON_DEPTH = 1024,
-	/* How often limits.held_content may be held for one sandbox at a time: many connections,
-	   each with content that never ends. */
+	/* How many times limits.held_content one sandbox may hold at a time: many connections, each
+	   with content that never ends. */
 	KH_LIMIT_HELD_CONTENTS = 4,
-	/* What an upstream that speaks HTTP/2 may send of one answer ahead of the sandbox's
-	   reading: at first and at the most. All that was granted beyond the first, of which
-	   sandboxes have shares: answers that nobody reads. */
+	/* The HTTP/2 window of one response from an upstream: at first and at most. And the sum of
+	   all that was granted above the first value, which sandboxes share: responses that nobody
+	   reads. */
 	KH_LIMIT_UP_WINDOW_LEAST = 64 * 1024,
 	KH_LIMIT_UP_WINDOW_MOST = 512 * 1024,
 	KH_LIMIT_UP_WINDOWS = 128 * 1024 * 1024,
-	/* Milliseconds that an upstream may send nothing on an HTTP/2 connection after it was asked
-	   by PING whether it lives. After the first, nothing new goes there. After the second, what
-	   runs there ends: an upstream that is gone, or that never answers and holds the exchanges
-	   of a sandbox until timeouts.response. */
+	/* Milliseconds that an upstream may send nothing on an HTTP/2 connection after a PING.
+	   After the first, no new exchange goes there. After the second, the exchanges there end:
+	   an upstream that has gone, or that never answers and holds a sandbox's exchanges until
+	   timeouts.response. */
 	KH_LIMIT_UP_PONG_MS = 3 * 1000,
 	KH_LIMIT_UP_SILENT_MS = 20 * 1000,
-	/* Connections that one exchange is moved from: an upstream that refuses each time. */
+	/* How often one exchange is moved to another connection: an upstream that refuses each
+	   time. */
 	KH_LIMIT_MOVES = 3,
-	/* Idle upstream connections kept by one thread, of each version of HTTP; fewer where
-	   RLIMIT_NOFILE leaves few (up_pool.c): a sandbox that asks many hosts once. */
+	/* Idle upstream connections that one thread keeps for each version of HTTP, in all and for
+	   one key of the pool; fewer if RLIMIT_NOFILE leaves few (up_pool.c): a sandbox that asks
+	   many hosts once. */
 	KH_LIMIT_POOL_IDLE = 256,
 	KH_LIMIT_POOL_IDLE_PER_KEY = 32,
 
-	/* Wrong tokens that a TCP listener looks at: guessing. */
+	/* Wrong tokens that a TCP listener checks, per second and as a burst, and the shortest
+	   token that may be configured: guessing. */
 	KH_LIMIT_WRONG_TOKENS_PER_SECOND = 10,
 	KH_LIMIT_WRONG_TOKENS_BURST = 100,
 	KH_TOKEN_LEAST_BYTES = 16,
 
-	/* Places of one request's head that are held against the fingerprints of real values, and
-	   of these so many whose 16 bytes and length agree, so that the digest is made. A request
-	   takes the time of as many, whether it has them or not. */
+	/* Places in one request's head that are compared with the fingerprints of real values, and
+	   how many of them may agree in their 16 bytes and length, so that the digest is computed.
+	   Every request takes the time of that many, so that a sandbox learns nothing from the
+	   time. */
 	KH_LIMIT_CANDIDATES = 64,
 	KH_LIMIT_CANDIDATE_DIGESTS = 16,
-	/* Requests of one sandbox that would have left but for a real value in them: each says that
-	   a guess was right. Beyond these nothing of the sandbox leaves until one is given back. */
+	/* Requests of one sandbox that are refused only for a real value in them: each tells the
+	   sandbox that a guess was right. After such a burst nothing of the sandbox leaves until
+	   the next one is allowed, one in KH_LIMIT_RECOGNITION_MS. */
 	KH_LIMIT_RECOGNITIONS_BURST = 32,
 	KH_LIMIT_RECOGNITION_MS = 5 * 1000,
 
-	/* What a limit of the configuration may be set to. Above these the numbers that count it
-	   would run over in less than ten years (quota.h). */
-	KH_LIMIT_RATE_REQUESTS = 100000, /* a second */
+	/* The most that limits of the configuration may be set to. Above these, the numbers that
+	   count them would overflow in less than ten years (quota.h). */
+	KH_LIMIT_RATE_REQUESTS = 100000, /* per second */
 	KH_LIMIT_QUOTA_PLACES = 1000000,
 	KH_LIMIT_LIFETIME_LEAST_MS = 1000,
 	KH_LIMIT_LIFETIME_MOST_MS = 7 * 24 * 3600 * 1000,
-	/* All limits together that are counted: what the keeper keeps of them, and its file. */
+	/* All counted limits together: the keeper's memory and file for them. */
 	KH_LIMIT_QUOTA_SLOTS = 1024 * 1024,
-	/* Who has to wait longer than this is told that waiting does not help. */
+	/* If a limit clears later than this, the client is told that waiting does not help (403
+	   instead of 429). */
 	KH_LIMIT_PATIENCE_MS = 3600 * 1000,
 
-	/* Leaves minted a sandbox: a flood of CONNECTs to made-up names (each costs a signature).
-	 */
+	/* Leaves for one sandbox: a flood of CONNECTs to made-up names, each of which costs a
+	   signature. */
 	KH_LIMIT_LEAVES_PER_SECOND = 50,
 	KH_LIMIT_LEAVES_BURST = 500,
-	/* All leaves together, in the keeper: a worker that was taken over and uses the CA key up.
-	 */
+	/* All leaves together, in the keeper: a worker that was taken over and collects
+	   certificates of the CA. */
 	KH_LIMIT_SIGNATURES_PER_SECOND = 1000,
 	KH_LIMIT_SIGNATURES_BURST = 4000,
-	/* Of those, for hosts that no rule allows: names without end, so that no leaf is left for
-	   the hosts that are allowed. */
+	/* Of those, leaves for hosts that no rule allows: names without end, so that no leaf is
+	   left for the hosts that are allowed. */
 	KH_LIMIT_REFUSAL_LEAVES_PER_SECOND = 500,
 	KH_LIMIT_REFUSAL_LEAVES_BURST = 2000,
-	/* Of those, spent and not forgotten (account.h): the rate above comes to this, and it is
-	   less than the burst. Sandboxes that ask the keeper for more than it makes, so that other
-	   tenants wait: each tenant and sandbox has a share of it. */
+	/* Signatures that are spent and not forgotten (account.h); at the rate above it comes to
+	   this, which is less than the burst. Sandboxes that ask for more than the keeper makes, so
+	   that other tenants wait: each tenant and sandbox has a share of it. */
 	KH_LIMIT_SIGNATURES_SPENT = 2800,
-	/* Leaves that the keeper was asked for and has not signed: a flood of names in front of
-	   another tenant's handshake. Each tenant and sandbox has a share (account.h); who is
-	   beyond it waits, and asks when one of them has come. So few keep the keeper busy, and
-	   each that another tenant has in front costs half a millisecond or more: signing it, and
-	   reading it in the worker. */
+	/* Leaves that the keeper was asked for and has not signed: a flood of names ahead of
+	   another tenant's handshake. Each tenant and sandbox has a share (account.h). A handshake
+	   beyond the share waits, and asks when one of the sandbox's leaves has come. So few are
+	   enough to keep the keeper busy, and each one ahead costs another tenant half a
+	   millisecond or more: the keeper signs it, and the worker reads it. */
 	KH_LIMIT_LEAVES_WANTED = 16,
-	/* Leaves kept. */
+	/* Leaves in the cache: names without end, each of which keeps memory. */
 	KH_LIMIT_LEAF_CACHE = 4096,
 
-	/* Refusals of one sandbox that get a record each, a second and at once: one that is refused
-	   as fast as it can ask, and fills the disk that all tenants' requests need. */
+	/* Refusals of one sandbox that get a record of their own, per second and as a burst: a
+	   sandbox that is refused as fast as it can ask, and fills the disk that all tenants'
+	   requests need. */
 	KH_LIMIT_REFUSALS_PER_SECOND = 10,
 	KH_LIMIT_REFUSALS_BURST = 1000,
-	/* The others are counted, and the count is written this often. */
+	/* The other refusals are counted, and the count is written this often. */
 	KH_LIMIT_REFUSALS_SAID_MS = 5000,
-	/* Bytes of such records, spent and not forgotten (account.h): many sandboxes of one tenant,
-	   each within its own budget. All tenants together write 1.3 MiB a second for long. */
+	/* Bytes of such records that are spent and not forgotten (account.h): many sandboxes of one
+	   tenant, each within its own limit. In the long run all tenants together write 1.3 MiB a
+	   second. */
 	KH_LIMIT_REFUSALS_SPENT_BYTES = 64 * 1024 * 1024,
-	/* Lines in the operator's log for one sandbox: a flood of refusals. The journal has or
-	   counts them all. */
+	/* Lines in the operator's log about one sandbox: a flood of refusals. The journal records
+	   or counts them all. */
 	KH_LIMIT_LOG_LINES_PER_SECOND = 5,
 	KH_LIMIT_LOG_LINES_BURST = 100,
 
-	/* Addresses taken from one DNS answer. */
+	/* Addresses used from one DNS answer: an answer with very many. */
 	KH_LIMIT_ADDRESSES = 16,
-	/* Of those, dialled at a time: a name with addresses that answer nothing, each a socket. */
+	/* Of those, addresses dialled at a time: a name whose addresses do not answer, each of
+	   which takes a socket. */
 	KH_LIMIT_DIAL_ATTEMPTS = 4,
-	/* Names resolved at a time, by all threads; what waits for the same name counts as well.
-	   Names without answers, which leave no place to others: each tenant and sandbox has a
-	   share of it (account.h), one sandbox 2,730. */
+	/* Names being resolved at a time, by all threads; each waiter for the same name counts as
+	   well. Names whose servers do not answer, so that others can't look up theirs: each tenant
+	   and sandbox has a share of it (account.h), a single sandbox up to 2,730. */
 	KH_LIMIT_RESOLVES = 8192,
 
-	/* An audit record (path is cut, with a mark, to fit). */
+	/* A record of the journal, and its path and query names (the path is cut, with a mark):
+	   requests that fill the disk. */
 	KH_LIMIT_RECORD_BYTES = 8 * 1024,
 	KH_LIMIT_AUDIT_PATH_BYTES = 1024,
 	KH_LIMIT_AUDIT_QUERY_NAMES = 32,
-	/* Records of one loop turn. */
+	/* Records of one loop turn: memory per thread. */
 	KH_LIMIT_BATCH_BYTES = 4 * 1024 * 1024,
-	/* How much of a journal's last life is read for exchanges that did not end, and how much at
-	 * its end may be no record: a worker that was taken over writes 48 GB into it and dies, so
-	 * that no worker after it gets ready. */
+	/* How much of what the last writer left in the journal is read for exchanges that did not
+	   end, and how much at the end may be no record: a worker that was taken over writes 48 GB
+	   and dies, and no worker after it would get ready. */
 	KH_LIMIT_RECOVER_BYTES = 1024 * 1024 * 1024,
 	KH_LIMIT_TORN_BYTES = 64 * 1024 * 1024,
-	/* And how many of those exchanges are named (16 MiB). */
+	/* How many of those exchanges are named (16 MiB of memory). */
 	KH_LIMIT_RECOVER_IDS = 1024 * 1024,
-	/* And how long that may take: a worker that was taken over chose the lines and ids, and
+	/* How long that reading may take: a worker that was taken over chose the lines and ids, and
 	   nothing is served meanwhile. */
 	KH_LIMIT_RECOVER_MS = 10 * 1000,
-	/* Parts of a broken journal that `keyhole audit verify` names: whoever wrote it can break
-	   it in every line. */
+	/* Runs of valid lines that `keyhole audit verify` names in a broken journal: whoever wrote
+	   it can have broken it in every line. */
 	KH_LIMIT_VERIFY_PARTS = 16,
-	/* How much later than its records a checkpoint tells the keeper of them: the end of the
-	 * journal that could be taken away unnoticed at a worker's death. */
+	/* The longest time between a record and the checkpoint that reports it to the keeper: the
+	   end of the journal that could be removed unnoticed when a worker dies. */
 	KH_LIMIT_CHECKPOINT_MS = 1000,
-	/* What the keeper writes on of a worker's standard error, and logs of the sandboxes that it
-	   asks for: of a line, at once, and a second. A worker that was taken over floods the log.
-	 */
+	/* What the keeper copies from a worker's standard error, and logs about sandboxes that the
+	   worker adds: per line, as a burst, and per second. A worker that was taken over floods
+	   the log. */
 	KH_LIMIT_CHILD_LINE_BYTES = 1024,
 	KH_LIMIT_CHILD_LOG_BYTES = 1024 * 1024,
 	KH_LIMIT_CHILD_LOG_PACE_BYTES = 256 * 1024,
 
 	/* Threads and processes of the uid that root's workers and fetchers have: one that was
-	   taken over could use up every process id of the host. A host with many processors has
-	   some hundred threads in each worker, and there are two during a handover. */
+	   taken over could use up every process id of the host. A worker on a host with many
+	   processors has some hundred threads, and during a handover there are two workers. */
 	KH_LIMIT_LOCKIN_TASKS = 4096,
 
-	/* The admin socket and the port for metrics: connections of each kind of caller at a time
-	   (root and the daemon's own user; users who may see tenants; anybody else; TCP), so that
-	   none of them shuts another one out. When they are taken, the user who has the most gives
-	   one up to another user who has fewer; on the port, where users are not known, one that
-	   has asked nothing gives way to whoever comes. Those who may add sandboxes have more: as
-	   many launchers ask at once as sandboxes start at once. */
+	/* The admin socket and the metrics port: concurrent connections of each kind of caller
+	   (root and the daemon's own user; users who may see tenants; other users; TCP), so that no
+	   kind locks another one out. When all are taken, the user with the most gives one up to
+	   another user who has fewer. On the port, where users are not known, a connection that has
+	   asked nothing gives way to a new one. Callers who may add sandboxes have more, since as
+	   many launchers ask as sandboxes start at once. */
 	KH_LIMIT_ADMIN_CONNECTIONS = 32,
 	KH_LIMIT_ADMIN_LAUNCHERS = 256,
-	/* What a request may bring, and how long its last byte may take; how long an answer may
-	   take to leave, and a connection may do nothing. Milliseconds: a client that drips bytes.
-	 */
+	/* Of a request there: its content, and the time until its last byte; the time to write an
+	   answer; and how long a connection may be idle. A client that drips bytes. */
 	KH_LIMIT_ADMIN_CONTENT_BYTES = 64 * 1024,
 	KH_LIMIT_ADMIN_REQUEST_MS = 5000,
 	KH_LIMIT_ADMIN_ANSWER_MS = 30 * 1000,
 	KH_LIMIT_ADMIN_IDLE_MS = 90 * 1000,
-	/* States of credentials that `status` shows: a configuration of very many. How many are
-	   left out is said. */
+	/* States of credentials that `status` shows: a very large configuration. The answer says
+	   how many are left out. */
 	KH_LIMIT_STATES_BYTES = 32 * 1024 * 1024,
-	/* An answer: ten thousand tenants have a few megabytes of metrics. */
+	/* An answer there. (The metrics of ten thousand tenants take a few megabytes.) */
 	KH_LIMIT_ADMIN_ANSWER_BYTES = 256 * 1024 * 1024,
 
-	/* Who watches decisions (/v1/events): readers of each kind of caller at a time; what waits
-	   for one that reads slowly, and what it has to take in every KH_LIMIT_ADMIN_ANSWER_MS
-	   while anything waits, or it is let go. What finds no room, there or on its way from a
-	   thread, is counted and not shown. */
+	/* Readers of /v1/events: how many of each kind of caller; what may wait for one that reads
+	   slowly; and what it must take in every KH_LIMIT_ADMIN_ANSWER_MS while anything waits, or
+	   its connection ends. Events that find no room, there or in a thread's ring, are counted
+	   and not shown. */
 	KH_LIMIT_EVENTS_READERS = 8,
 	KH_LIMIT_EVENTS_WAITING_BYTES = 1024 * 1024,
 	KH_LIMIT_EVENTS_PACE_BYTES = 64 * 1024,
-	KH_LIMIT_EVENTS_RING_BYTES = 1024 * 1024, /* a thread; a power of two */
-	KH_LIMIT_EVENTS_MS = 50,		  /* between two looks at the rings */
-	/* Sandboxes that are added while it runs, together and of one tenant: somebody who adds in
-	   a loop. Each costs a descriptor in both processes, and a few kilobytes. (Of the
-	   descriptors that a process may have, they get five eighths: the rest is for connections.)
-	 */
+	KH_LIMIT_EVENTS_RING_BYTES = 1024 * 1024, /* per thread; a power of two */
+	KH_LIMIT_EVENTS_MS = 50,		  /* between two reads of the rings */
+	/* Dynamic sandboxes, together and of one tenant: somebody who adds them in a loop. Each
+	   costs a descriptor in both processes, and a few kilobytes. (They may use five eighths of
+	   a process's descriptors; the rest is for connections.) */
 	KH_LIMIT_DYNAMIC_SANDBOXES = 32 * 1024,
 	KH_LIMIT_DYNAMIC_SANDBOXES_PER_TENANT = 24 * 1024,
-	/* The narrowing of one of them, as the keeper keeps it: about 500 rules. It goes in one
-	   message. */
+	/* The narrowing of one dynamic sandbox, as the keeper stores it: about 500 rules. It must
+	   fit into one message. */
 	KH_LIMIT_NARROWING_BYTES = 48 * 1024,
-	/* All of a tenant's, and all of a daemon's: a worker that was taken over adds sandboxes to
-	   fill the keeper's memory. */
+	/* All narrowings of a tenant, and of a daemon: a worker that was taken over adds sandboxes
+	   to fill the keeper's memory. */
 	KH_LIMIT_NARROWINGS_PER_TENANT_BYTES = 32 * 1024 * 1024,
 	KH_LIMIT_NARROWINGS_BYTES = 128 * 1024 * 1024,
 	KH_LIMIT_DYNAMIC_SANDBOX_TTL_LEAST_MS = 1000,
 
-	/* keyhole-init: connections relayed at a time (a flood from inside), what is carried at a
-	   time, and how many such pieces are kept that the other side did not take (many that do
-	   not read): the bytes of others stay in the kernel. */
+	/* keyhole-init: concurrent relayed connections (a flood from inside), bytes relayed at a
+	   time, and how many such buffers are kept for bytes that the other side did not take (many
+	   that do not read); further bytes stay in the kernel. */
 	KH_LIMIT_INIT_CONNECTIONS = 4096,
 	KH_LIMIT_INIT_RELAY_BYTES = 16 * 1024,
 	KH_LIMIT_INIT_RESTS = 64,
-	/* Names that have an address (a flood of names: the oldest give theirs up), ports on which
-	   connections are captured, questions over TCP at a time and the bytes of one; what the
-	   proxy may answer to CONNECT. */
+	/* keyhole-init: names that have an address (a flood of names: the oldest lose theirs),
+	   ports on which connections are captured, concurrent DNS queries over TCP and the bytes of
+	   one; bytes of the proxy's answer to CONNECT. */
 	KH_LIMIT_INIT_NAMES = 8192,
 	KH_LIMIT_INIT_PORTS = 32,
 	KH_LIMIT_INIT_DNS_CONNECTIONS = 64,
 	KH_LIMIT_INIT_DNS_BYTES = 1232,
 	KH_LIMIT_INIT_ANSWER_BYTES = 4096,
-	/* Connections to the proxy that were handed in and not received (a sandbox that asks for
-	   more and more of them, until its user has no descriptors left). */
+	/* Connections to the proxy that were passed to keyhole-init and not received yet (a sandbox
+	   that asks for more and more, until its user has no descriptors left). */
 	KH_LIMIT_UPLINK_WAITING = 8,
-	/* --publish: ports, and connections at a time (a flood from the host). */
+	/* --publish: ports, and concurrent connections (a flood from the host). */
 	KH_LIMIT_PUBLISHED_PORTS = 16,
 	KH_LIMIT_PUBLISHED_CONNECTIONS = 256,
-	/* At the sandbox's end, for what clients have not taken yet (one that reads nothing). */
+	/* --publish: how long clients may still read at the sandbox's end (one that reads nothing).
+	 */
 	KH_LIMIT_PUBLISHED_END_MS = 2000,
-	/* Places that its command may write to (a launcher's slip). */
+	/* Paths that the sandbox's command may write to (a mistake of the launcher). */
 	KH_LIMIT_INIT_PLACES = 64,
-	/* The command's variables: the kernel takes 2 MiB with the arguments. */
+	/* The command's environment. The kernel accepts 2 MiB together with the arguments. */
 	KH_LIMIT_INIT_ENVIRON_BYTES = 2 * 1024 * 1024,
 
-	/* Entries of all mounted trees together that are looked at for sockets and set-ID files
-	   before a sandbox starts: some seconds. Then, how many of these are covered, each by a
-	   mount and a descriptor (an agent that makes sockets in its workspace, so that the next
-	   run has no descriptors left). */
+	/* Entries of all mounted trees that are searched for sockets and set-ID files before a
+	   sandbox starts: some seconds. Then, how many of these are covered, each by a mount and a
+	   descriptor (an agent that makes sockets in its workspace, so that the next run has no
+	   descriptors left). */
 	KH_LIMIT_SANDBOX_TREE_ENTRIES = 4 * 1000 * 1000,
 	KH_LIMIT_SANDBOX_TREE_COVERS = 256,
 
-	/* When the command has ended, and what it wrote last is relayed to a file or a socket:
-	   milliseconds that nobody takes any of it (a peer that never reads, which would hold the
-	   launcher for ever). */
+	/* After the command has ended and while its last output is relayed to a file or a socket:
+	   milliseconds without any progress (a peer that never reads would hold the launcher for
+	   ever). */
 	KH_LIMIT_SANDBOX_OUTPUT_MS = 30 * 1000,
 
-	/* Lines that are kept until nobody waits for us (kh_log_hold): bytes (an agent that has
-	   thousands of files set aside). */
+	/* Bytes of log lines that are held (kh_log_hold): an agent that has thousands of files set
+	   aside. */
 	KH_LIMIT_LOG_HELD_BYTES = 256 * 1024,
 
-	/* A sandbox's start: milliseconds from when an engine's program is started until the
-	   command runs, and for each thing that docker is asked for before (a program that hangs, a
-	   daemon that does not answer). Generous: many may start at once, and nothing is pulled
-	   from anywhere by then. Then, until what was asked to end is ended by force: keyhole-init
-	   that has not passed a signal on, and a command, or a program without its keyhole-init,
-	   that goes on. Whoever removes what is left in docker goes on alone after that time. */
+	/* A sandbox's start and end, in milliseconds. START: from the start of an engine's program
+	   until the command runs, and for each request to docker before that (a program that hangs,
+	   a daemon that does not answer). It is generous, since many may start at once; nothing is
+	   pulled from a registry by then. HEARD: until keyhole-init must have passed a signal on.
+	   GRACE: until a command, or a program without its keyhole-init, that was asked to end is
+	   killed. REMOVE: until the launcher stops waiting for the removal of what is left in
+	   docker, which goes on without it. */
 	KH_LIMIT_SANDBOX_START_MS = 2 * 60 * 1000,
 	KH_LIMIT_SANDBOX_HEARD_MS = 5000,
 	KH_LIMIT_SANDBOX_GRACE_MS = 2000,
 	KH_LIMIT_SANDBOX_REMOVE_MS = 10 * 1000,
-	/* What a sandbox may have of the inotify instances and of the watches of the user who
-	   started it: the host's limit for one user, divided by this. */
+	/* What a sandbox may have of its user's inotify instances and watches: the host's limit for
+	   one user, divided by this. */
 	KH_LIMIT_SANDBOX_INOTIFY_PART = 4,
 	KH_LIMIT_SANDBOX_WATCHES_PART = 2,
 
-	/* The survey of a workspace before and after a sandbox: entries, folders in each other,
-	   bytes of a path (PATH_MAX), milliseconds, and what is mounted over for its sake (an agent
-	   that makes more of them holds up the next start, which is refused). A file that is
-	   compared, a git configuration or a link, is read so far. LINKED: files with several names
-	   that are noted (an agent may make as many as it likes); fewer than LINKED_MOUNTS of those
-	   that have a name outside of the workspace are read-only, one mount each. INLETS: folders
-	   in node_modules or .git to which links elsewhere lead. LEADS: folders that one file of
-	   git's names (a list of alternates) and that are followed. */
+	/* The survey of a workspace before and after a sandbox: entries, nesting of folders, bytes
+	   of a path (PATH_MAX), milliseconds, and mounts over protected files (MASKS). An agent
+	   that makes more than that delays the next start, which is then refused. LINKED: files
+	   with several hard links that are noted (an agent may make as many as it likes).
+	   LINKED_MOUNTS: fewer than this of those that have a link outside of the workspace are
+	   made read-only, by one mount each. INLETS: folders in node_modules or .git to which links
+	   elsewhere lead. LEADS: folders that one of git's files names (a list of alternates) and
+	   that are followed. FILE: how much is read of a file that is compared, of a git
+	   configuration, or of a link. */
 	KH_LIMIT_SURVEY_ENTRIES = 4 * 1000 * 1000,
 	KH_LIMIT_SURVEY_DEPTH = 200,
 	KH_LIMIT_SURVEY_PATH_BYTES = 4000,
 	KH_LIMIT_SURVEY_MS = 60 * 1000,
-	/* Something that a process of its own tries, or does in the sandbox's namespaces: a file
+	/* A step that a process of its own does, some of them in the sandbox's namespaces: a file
 	   system that does not answer would hold the launcher for ever. */
 	KH_LIMIT_TRIAL_MS = 30 * 1000,
 	KH_LIMIT_SURVEY_MASKS = 1024,
 	KH_LIMIT_SURVEY_INLETS = 4096,
 	KH_LIMIT_SURVEY_LEADS = 1024,
-	/* What is set aside on another file system is copied, without its holes; more than that is
-	   made harmless where it is. */
+	/* What is set aside onto another file system is copied, without its holes, up to this size.
+	   A larger file is made harmless where it is. */
 	KH_LIMIT_MOVE_BYTES = 1024 * 1024 * 1024,
 	KH_LIMIT_SURVEY_LINKED = 1000 * 1000,
 	KH_LIMIT_SURVEY_LINKED_MOUNTS = 64,
 	KH_LIMIT_SURVEY_FILE_BYTES = 1024 * 1024,
-	/* git's index, of about a million files. An agent can make a larger one, which is set
-	   aside: it is read into memory. */
+	/* git's index: enough for about a million files. It is read into memory, so a larger one,
+	   which an agent can make, is set aside. */
 	KH_LIMIT_SURVEY_INDEX_BYTES = 256 * 1024 * 1024,
-	/* Until others have started or ended a sandbox in a workspace: one at a time. */
+	/* How long a launcher waits for others that start or end a sandbox in the same workspace,
+	   which happens one at a time. */
 	KH_LIMIT_WORKSPACE_LOCK_MS = 90 * 1000,
 
-	/* An image: each of its JSON texts, and the variables and words of its command line (one
-	   that says more than a command line holds); files (a layer of a few megabytes can hold
-	   millions), milliseconds that reading or unpacking it may take, and what has to stay free
-	   on the disk. */
+	/* An image: each of its JSON texts; the variables and words of its command line (an image
+	   that has more than a command line holds); its files (a layer of a few megabytes can hold
+	   millions); the time to read or unpack it; and what must stay free on the disk. */
 	KH_LIMIT_IMAGE_JSON_BYTES = 4 * 1024 * 1024,
 	KH_LIMIT_IMAGE_WORDS = 1024,
 	KH_LIMIT_IMAGE_FILES = 4 * 1024 * 1024,
 	KH_LIMIT_IMAGE_MS = 30 * 60 * 1000,
 	KH_LIMIT_IMAGE_FREE_BYTES = 512 * 1024 * 1024,
 
-	/* A workspace under review: entries of a tree that is looked at, and folders in each other
-	   (an agent that makes millions, or digs); changes that are listed one by one; bytes of a
-	   file whose lines are compared, and of such a comparison; bytes and refs of a bundle of
-	   commits, and milliseconds that git may take to make it; new commits of a ref whose names
-	   are looked at, and bytes of the list of these. READS: paths that git and other
-	   tools of the host read there, with which each change is compared (an agent whose changes
-	   were taken over earlier). */
+	/* A workspace under review: entries of a tree and nesting of folders (an agent that makes
+	   millions, or nests them deep); changes that are listed one by one; bytes of a file whose
+	   lines are compared, and of the resulting diff; bytes and refs of a bundle of commits, and
+	   the time that git may take to make it; new commits of a ref whose file names are checked,
+	   and bytes of the list of these. READS: paths that git and other tools of the host read,
+	   with which each change is compared (an agent whose earlier changes were applied). */
 	KH_LIMIT_REVIEW_ENTRIES = 4 * 1024 * 1024,
 	KH_LIMIT_REVIEW_DEPTH = 256,
 	KH_LIMIT_REVIEW_CHANGES = 256 * 1024,
@@ -520,11 +543,11 @@ enum {
 	KH_LIMIT_REVIEW_BUNDLE_MS = 10 * 60 * 1000,
 };
 
-/* The same, of what takes more than an int. */
-#define KH_LIMIT_RATE_BYTES (UINT64_C(8) << 30) /* a second */
+/* Limits that do not fit into an int. */
+#define KH_LIMIT_RATE_BYTES (UINT64_C(8) << 30) /* per second */
 #define KH_LIMIT_DYNAMIC_SANDBOX_TTL_MOST_MS (UINT64_C(365) * 24 * 3600 * 1000)
-/* What unpacking one image may write: a layer of zeros is a thousandth of what it unpacks to. */
+/* What unpacking one image may write: a layer of zeros unpacks to a thousand times its size. */
 #define KH_LIMIT_IMAGE_BYTES (UINT64_C(64) << 30)
-#define KH_LIMIT_QUOTA_AMOUNT (UINT64_C(1) << 44) /* in a period, and at once */
+#define KH_LIMIT_QUOTA_AMOUNT (UINT64_C(1) << 44) /* per period, and as a burst */
 
 #endif

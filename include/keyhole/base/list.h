@@ -1,4 +1,4 @@
-/* list.h - an intrusive ring of nodes; the head is a node that nothing contains */
+/* list.h - an intrusive circular list; its head is a node outside of any object */
 #ifndef KEYHOLE_BASE_LIST_H
 #define KEYHOLE_BASE_LIST_H
 
@@ -31,7 +31,7 @@ static inline void kh_list_append(struct kh_node *head, struct kh_node *node)
 	head->prev = node;
 }
 
-/* Taking out what is in no list (zeroed, or taken out before) does nothing. */
+/* Does nothing if the node is in no list (zeroed, or removed before). */
 static inline void kh_list_remove(struct kh_node *node)
 {
 	if (!node->next)
@@ -41,7 +41,8 @@ static inline void kh_list_remove(struct kh_node *node)
 	node->next = node->prev = NULL;
 }
 
-/* All nodes of one list, in their order; `from` is empty then. `to` is a head to be initialised. */
+/* Moves all nodes of `from` to `to`, in their order; `from` is empty then. `to` need not be
+ * initialised. */
 static inline void kh_list_move(struct kh_node *from, struct kh_node *to)
 {
 	kh_list_init(to);

@@ -1,9 +1,9 @@
 /*
- * rights.h - descriptors that go along with a message over a Unix socket (SCM_RIGHTS)
+ * rights.h - passes descriptors over a Unix socket, with a message (SCM_RIGHTS)
  *
- * Plain C in a header, for keyhole-init too, which has nothing of the library. Whoever receives
- * gets the descriptors that it expects, in their order, or none: what else came along is closed, so
- * that a hostile peer can't fill the table of descriptors.
+ * Plain C in a header, for keyhole-init too, which has nothing of the library. A receiver gets
+ * exactly the descriptors that it expects, in their order, or none. Any others that came are
+ * closed, so that a hostile peer can't fill the table of descriptors.
  */
 #ifndef KEYHOLE_BASE_RIGHTS_H
 #define KEYHOLE_BASE_RIGHTS_H
@@ -19,14 +19,14 @@
 
 #include <keyhole/base/limits.h>
 
-/* Aligned room for the control message of the most descriptors, and not one more. */
+/* Aligned room for a control message with KH_LIMIT_CHANNEL_FDS descriptors and not one more. */
 union kh_rights {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(sizeof(int) * KH_LIMIT_CHANNEL_FDS)];
 };
 
-/* Puts 1 to KH_LIMIT_CHANNEL_FDS descriptors onto a message; room lives as long as it. They stay
- * the caller's. */
+/* Attaches 1 to KH_LIMIT_CHANNEL_FDS descriptors to a message; `room` must live as long as it. The
+ * caller keeps the descriptors. */
 static inline void kh_rights_attach(struct msghdr *msg, union kh_rights *room, const int *fds,
 				    size_t n)
 {
@@ -40,9 +40,10 @@ static inline void kh_rights_attach(struct msghdr *msg, union kh_rights *room, c
 	memcpy(CMSG_DATA(header), fds, sizeof(int) * n);
 }
 
-/* The kernel counts what is under way for all processes of a user, and refuses a sender when the
- * count is above the sender's own limit of descriptors. So a command, whose hard limit is lower
- * than ours (src/init/command.c), can't have so many under way that we may send none. */
+/* sendmsg, with more room for descriptors in flight. The kernel counts these for all processes of a
+ * user, and fails with ETOOMANYREFS if the count is above the sender's soft RLIMIT_NOFILE. This
+ * raises that limit for one retry. So a command, whose hard limit is lower than ours
+ * (src/init/command.c), can't keep us from sending by leaving many in flight. */
 static inline ssize_t kh_rights_sendmsg(int to, const struct msghdr *msg, int flags)
 {
 	struct rlimit was, raised;
@@ -67,8 +68,8 @@ static inline ssize_t kh_rights_sendmsg(int to, const struct msghdr *msg, int fl
 }
 
 /*
- * Sends a message with n descriptors (0: none), whole or not at all. flags: as sendmsg has them;
- * MSG_NOSIGNAL is added. Return: false with errno.
+ * Sends a message with n descriptors (0: none), whole or not at all. The caller keeps the
+ * descriptors. flags: as for sendmsg; MSG_NOSIGNAL is added. Return: false with errno.
  */
 static inline bool kh_rights_send(int to, const void *message, size_t len, const int *fds, size_t n,
 				  int flags)
@@ -91,8 +92,8 @@ static inline bool kh_rights_send(int to, const void *message, size_t len, const
 }
 
 /*
- * What came along with a received message: at most so many are taken and are the caller's, what is
- * over is closed. Return: how many came along, which may be more than most.
+ * Takes the descriptors of a received message: the first `most` go to `fds` and are the caller's;
+ * the others are closed. Return: how many came, which may be more than `most`.
  */
 static inline size_t kh_rights_collect(struct msghdr *msg, int *fds, size_t most)
 {
@@ -114,8 +115,8 @@ static inline size_t kh_rights_collect(struct msghdr *msg, int *fds, size_t most
 	return came;
 }
 
-/* Takes n descriptors. Return: false where there were not just so many: fds are -1 then, and what
- * came is closed. */
+/* Takes exactly n descriptors. Return: false: another number came; they are closed, and all fds are
+ * -1. */
 static inline bool kh_rights_take(struct msghdr *msg, int *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -131,8 +132,8 @@ static inline bool kh_rights_take(struct msghdr *msg, int *fds, size_t n)
 }
 
 /*
- * One message, with n descriptors or none (fds are -1 then). flags: as recvmsg has them
- * (MSG_CMSG_CLOEXEC, MSG_DONTWAIT). Return: as recvmsg; a signal that is caught is waited out.
+ * Receives one message, with n descriptors or none (all fds are -1 then). flags: as for recvmsg
+ * (MSG_CMSG_CLOEXEC, MSG_DONTWAIT). Return: as recvmsg; EINTR is retried.
  */
 static inline ssize_t kh_rights_receive(int from, void *message, size_t len, int *fds, size_t n,
 					int flags)

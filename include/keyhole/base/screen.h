@@ -1,23 +1,24 @@
-/* screen.h - a terminal that somebody reads, after an agent may have written to it */
+/* screen.h - makes a terminal readable again after an agent may have written to it */
 #ifndef KEYHOLE_BASE_SCREEN_H
 #define KEYHOLE_BASE_SCREEN_H
 
 #include <keyhole/base/slice.h>
 
-/* How wide the terminal is, at least 16. Return: 0 where the descriptor is no terminal. */
+/* The terminal's width in columns, at least 16; 80 if it is not known. Return: 0: `fd` is no
+ * terminal. */
 size_t kh_screen_columns(int fd);
 /*
- * What ends each state that bytes of an agent can leave in a terminal and that changes how later
- * text looks: an unfinished sequence, the alternate screen, margins, insertion, no automatic wrap,
- * colours, character sets, and what stands on the screen after the cursor. The cursor stays where
- * it is. Empty under TERM=dumb, which knows no sequences.
+ * The escape sequences that undo every state in which an agent's output can leave a terminal, if
+ * that state changes how later text looks: an unfinished sequence, the alternate screen, margins,
+ * insert mode, no automatic wrap, colours, character sets, and text after the cursor. The cursor
+ * stays. Empty if TERM=dumb, which knows no sequences. Static.
  */
 struct kh_slice kh_screen_reset_text(void);
-/* Writes that to a terminal, or nothing where that is none. Never waits. */
+/* Writes that text to `fd` if it is a terminal. Never blocks. */
 void kh_screen_reset(int fd);
 /*
- * One line, broken into rows before the terminal breaks it: each further row begins with " > ".
- * Tabulators become spaces, since the terminal's own stops may be anywhere.
+ * Breaks one line into rows before the terminal would; each further row begins with " > ". Tabs
+ * become spaces, since the terminal's tab stops may be anywhere. `put` gets the result in pieces.
  */
 void kh_screen_fold(struct kh_slice text, size_t columns,
 		    void (*put)(void *arg, const char *bytes, size_t len), void *arg);

@@ -1,4 +1,4 @@
-/* slice.h - a view of bytes that somebody else owns */
+/* slice.h - a view of bytes that another object owns */
 #ifndef KEYHOLE_BASE_SLICE_H
 #define KEYHOLE_BASE_SLICE_H
 
@@ -14,12 +14,13 @@ struct kh_slice {
 };
 
 #define KH_SLICE(literal) ((struct kh_slice){ ("" literal), sizeof(literal) - 1 })
-/* The same in a static table. */
+/* The same, as an initialiser in a static table. */
 #define KH_SLICE_INIT(literal) \
 	{ \
 		"" literal, sizeof(literal) - 1 \
 	}
-/* For printf's "%.*s": only for bytes that are known to be clean, see escape.h for the others. */
+/* For printf's "%.*s". Only for bytes that are known to be safe to show; see escape.h for others.
+ */
 #define KH_FMT(slice) (int)(slice).len, (slice).ptr
 
 static inline struct kh_slice kh_slice_of(const void *ptr, size_t len)
@@ -38,7 +39,7 @@ static inline bool kh_slice_eq(struct kh_slice a, struct kh_slice b)
 	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
-bool kh_slice_eq_nocase_long(struct kh_slice a, struct kh_slice b); /* of one length */
+bool kh_slice_eq_nocase_long(struct kh_slice a, struct kh_slice b); /* both have one length */
 
 /* ASCII letters compare without case; no locale is asked. */
 static inline bool kh_slice_eq_nocase(struct kh_slice a, struct kh_slice b)
@@ -65,13 +66,13 @@ static inline struct kh_slice kh_slice_sub(struct kh_slice s, size_t from, size_
 
 /* Without leading and trailing SP and HTAB (OWS of RFC 9110). */
 struct kh_slice kh_slice_trim(struct kh_slice s);
-/* Without the line ends at its end. */
+/* Without trailing CR and LF bytes. */
 struct kh_slice kh_slice_chomp(struct kh_slice s);
-/* A terminated copy on the heap. Return: NULL without memory or when the view holds a NUL. */
+/* A NUL-terminated copy on the heap. Return: NULL without memory, or if the view holds a NUL. */
 char *kh_slice_dup(struct kh_slice s);
 /* Decimal digits only, at least one, no sign, no overflow. Return: false otherwise. */
 bool kh_slice_to_u64(struct kh_slice s, uint64_t *out);
-/* The other way: a view into `room`. */
+/* Formats a number. Return: a view into `room`, not terminated. */
 enum { KH_U64_DIGITS = 20 };
 struct kh_slice kh_slice_from_u64(uint64_t value, char room[KH_U64_DIGITS]);
 

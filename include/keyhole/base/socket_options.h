@@ -1,10 +1,11 @@
 /*
- * socket_options.h - the options of a socket that a worker may set
+ * socket_options.h - the socket options that a worker may set
  *
- * A listener is the same open socket in each worker and in the keeper, and a connection that is
- * accepted has the listener's options. So what the lock-in lets a worker set (src/lockin/seccomp.c)
- * is what the keeper sets back before the next one starts (kh_listener_reset): both are made from
- * this list. Each is an int.
+ * The keeper and each worker share the same open listening sockets, and an accepted connection
+ * inherits the options of its listener. A worker that was taken over may have changed them. So the
+ * keeper resets them before the next worker starts (kh_listener_reset). The lock-in
+ * (src/lockin/seccomp.c) allows exactly the options that are reset: both use this list. Each is an
+ * int.
  */
 #ifndef KEYHOLE_BASE_SOCKET_OPTIONS_H
 #define KEYHOLE_BASE_SOCKET_OPTIONS_H

@@ -1,4 +1,4 @@
-/* timestamp.h - points in time that somebody else wrote, read strictly */
+/* timestamp.h - a strict parser of timestamps that others wrote */
 #ifndef KEYHOLE_BASE_TIMESTAMP_H
 #define KEYHOLE_BASE_TIMESTAMP_H
 
@@ -8,17 +8,19 @@
 #include <keyhole/base/slice.h>
 
 enum kh_timestamp_form {
-	KH_TIMESTAMP_RFC3339, /* "2026-01-02T03:04:05.678Z", the fraction optional; or an offset */
-	KH_TIMESTAMP_LOOSE,   /* the same as tools print it: also a blank in place of the T,
-				 "+0100", and no offset at all, which is UTC */
+	KH_TIMESTAMP_RFC3339, /* "2026-01-02T03:04:05.678Z": the fraction is optional; an offset may
+				 replace the Z */
+	KH_TIMESTAMP_LOOSE,   /* the same as tools print it: also a blank instead of the T, "+0100",
+				 or no offset, which means UTC */
 	KH_TIMESTAMP_HTTP,    /* "Sun, 06 Nov 1994 08:49:37 GMT": IMF-fixdate, RFC 9110 5.6.7 */
 	KH_TIMESTAMP_BASIC,   /* "20260102T030405Z": ISO 8601 as Signature Version 4 has it */
 };
 
 /*
- * Milliseconds since the epoch; a fraction of a second is cut off. The text is the time and nothing
- * else, of the years 1970 to 9999, on a day that the calendar has; a 60th second is the next
- * minute's first. No locale and no time zone file are asked. Return: false: it is none.
+ * *ms: milliseconds since the epoch; a fraction of a second is dropped. The text must be a
+ * timestamp and nothing else, of the years 1970 to 9999, on a day that exists. A 60th second is the
+ * first second of the next minute. No locale and no time zone file is used. Return: false: it is no
+ * timestamp of this form.
  */
 bool kh_timestamp_read(struct kh_slice text, enum kh_timestamp_form form, uint64_t *ms);
 

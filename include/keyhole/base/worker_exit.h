@@ -1,4 +1,4 @@
-/* worker_exit.h - what the keeper and the processes that it executes agree on: worker and fetcher
+/* worker_exit.h - what the keeper agrees on with the processes that it executes: worker and fetcher
  */
 #ifndef KEYHOLE_BASE_WORKER_EXIT_H
 #define KEYHOLE_BASE_WORKER_EXIT_H
@@ -9,12 +9,12 @@ enum { KH_WORKER_CHANNEL_FD = 3 };
 enum kh_worker_exit {
 	KH_WORKER_EXIT_DRAINED = 0,
 	KH_WORKER_EXIT_USAGE = 2,   /* not started by a keeper */
-	KH_WORKER_EXIT_START = 3,   /* it can't start; another try would most likely end the same
-				       way */
-	KH_WORKER_EXIT_ORPHAN = 4,  /* the keeper is gone, or not to be understood */
+	KH_WORKER_EXIT_START = 3,   /* it can't start, and a restart would most likely fail too */
+	KH_WORKER_EXIT_ORPHAN = 4,  /* the keeper has ended, or sent a malformed message */
 	KH_WORKER_EXIT_JOURNAL = 6, /* the journal can't be continued */
-	KH_WORKER_EXIT_MISNUMBERED = 7, /* nor by anybody: its last number is too high */
-	KH_WORKER_EXIT_NO_EXEC = 5,	/* the binary could not be executed */
+	KH_WORKER_EXIT_MISNUMBERED =
+		7, /* nor by any later worker: the number of its last line is impossible */
+	KH_WORKER_EXIT_NO_EXEC = 5, /* the binary could not be executed */
 };
 
 #endif
