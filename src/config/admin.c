@@ -1,4 +1,4 @@
-/* admin.c - `admin`: where the daemon is looked at, and by whom */
+/* admin.c - `admin`: the admin socket, the metrics port, and who may use them */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/un.h>

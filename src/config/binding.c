@@ -1,8 +1,9 @@
 /*
- * binding.c - where a credential may go: hosts, paths, methods, and the rules that are held to them
+ * binding.c - the binding of a credential (hosts, paths, methods), and a check of all rules against
+ * it
  *
- * A binding narrows; a rule that reaches beyond it is a mistake and said where the rule stands. The
- * worker asks again, of each request (credential/binding.c).
+ * A rule that reaches beyond the binding of its credential is an error, which names the rule's
+ * place. The worker checks each request again (credential/binding.c).
  */
 #include <arpa/inet.h>
 #include <stdio.h>

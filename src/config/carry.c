@@ -1,4 +1,4 @@
-/* carry.c - what a configuration is made of, written or read by the same function */
+/* carry.c - writes or reads the basic parts of a snapshot, by the same function */
 #include "carry.h"
 
 #include <stdlib.h>

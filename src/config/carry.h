@@ -1,8 +1,8 @@
-/* carry.h - a configuration on its way to the worker: one function for both directions
+/* carry.h - encodes a configuration for the worker: one function for both directions
  *
- * The keeper writes, the worker reads; a thing has one function, which does either. A row of the
- * table of options names the function that carries its member, so what has no such row, and is not
- * carried here by name, stays with the keeper: sources of secrets and paths above all.
+ * The keeper writes, the worker reads. Each kind of thing has one function that does either. A row
+ * of the table of options names the function that carries its member. What has no such row, and is
+ * not carried here by name, stays with the keeper: above all, sources of secrets and paths.
  */
 #ifndef KEYHOLE_CONFIG_CARRY_H
 #define KEYHOLE_CONFIG_CARRY_H

@@ -1,4 +1,4 @@
-/* carry_credential.c - the credentials, carried to the worker: names, bindings, placeholders */
+/* carry_credential.c - credentials in the snapshot: names, bindings, placeholders */
 #include "carry.h"
 
 #include <keyhole/base/limits.h>

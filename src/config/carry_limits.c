@@ -1,4 +1,4 @@
-/* carry_limits.c - limits, with the slots by which the worker counts them, and the lists of `geo`
+/* carry_limits.c - limits in the snapshot, with the ledger's slots for them, and the lists of `geo`
  */
 #include "carry.h"
 

@@ -1,4 +1,4 @@
-/* carry_net.c - hosts, addresses and what is known of the way out, carried to the worker */
+/* carry_net.c - hosts, addresses and the settings of `upstream` in the snapshot */
 #include "carry.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* carry_owners.c - tenants, listeners and who may use the admin socket, carried to the worker */
+/* carry_owners.c - tenants, listeners, and who may use the admin socket in the snapshot */
 #include "carry.h"
 
 static void carry_tenant(struct kh_carrier *c, void *element)

@@ -1,7 +1,8 @@
-/* carry_placement.c - where a credential goes, carried to the worker
+/* carry_placement.c - placements in the snapshot
  *
- * What is read is held to what the configuration's reader takes: a name that frames the message
- * never comes through here either. Names of variables and paths stay with the keeper.
+ * The worker applies the same checks as the configuration's reader, so that it never accepts the
+ * name of a field that frames the message. Names of environment variables and paths stay with the
+ * keeper.
  */
 #include "carry.h"
 

@@ -1,7 +1,7 @@
-/* carry_rules.c - lists of rules, carried to the worker
+/* carry_rules.c - lists of rules in the snapshot
  *
- * A rule travels as its text and what stands beside it; reading parses the text again and holds
- * what was written beside it to the checks that the configuration's reader has.
+ * A rule is sent as its text and its other keys. The worker parses the text again and applies the
+ * same checks to the other keys as the configuration's reader.
  */
 #include "carry.h"
 

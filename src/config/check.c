@@ -1,4 +1,4 @@
-/* check.c - what no single option shows: how they stand to each other, and to the host */
+/* check.c - checks of several options together, and of the host */
 #include <dirent.h>
 #include <unistd.h>
 #include <stdlib.h>

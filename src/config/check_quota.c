@@ -1,4 +1,5 @@
-/* check_quota.c - limits that are sound and can never be reached, since others are reached first */
+/* check_quota.c - warns of limits that can never be reached, since other limits are reached first
+ */
 #include <stdio.h>
 
 #include "config_internal.h"

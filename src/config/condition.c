@@ -1,5 +1,4 @@
-/* condition.c - what a rule asks beside its text: query, headers, content_type, models, max_body
- */
+/* condition.c - the conditions of a rule: query, headers, content_type, models, max_body */
 #include <stdlib.h>
 
 #include <keyhole/base/escape.h>

@@ -1,5 +1,5 @@
-/* config.c - a configuration made: with every default, from a file, from memory, of presets; and
- * freed */
+/* config.c - makes a configuration: with the defaults, from a file, from memory, of presets; and
+ * frees it */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* credential.c - an entry of `credentials`: its name, and that its parts are there
+/* credential.c - an entry of `credentials`: its name, and that all its parts are there
  *
  * The parts have files of their own: the value (credential_value.c), where it goes (placement.c),
  * and where it may go (binding.c).

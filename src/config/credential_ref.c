@@ -1,4 +1,4 @@
-/* credential_ref.c - which value of a credential, on its way between worker and keeper */
+/* credential_ref.c - encodes and decodes the name of one value of a credential */
 
 #include <keyhole/base/limits.h>
 #include <keyhole/config/credential_ref.h>

@@ -1,4 +1,5 @@
-/* credential_text.c - a credential in words: where it goes and where it may, never a value */
+/* credential_text.c - describes a credential for people: where it goes and where it may go, never a
+ * value */
 #include <arpa/inet.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* credential_value.c - where the value of a credential comes from: `value`
  *
- * A value has one source, or one for each tenant. The rows of the table fill the source that was
- * begun last; `tenants` begins one after the other and lets the same rows fill them.
+ * A value has one source, or one per tenant. The rows of the table fill the source that was begun
+ * last; `tenants` begins one source after the other, which the same rows fill.
  *
- * No message of this file shows what stands there: people paste keys where names belong.
+ * No message of this file shows a value of the section: people paste keys where names belong.
  */
 #include <stdlib.h>
 #include <string.h>

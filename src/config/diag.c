@@ -1,4 +1,4 @@
-/* diag.c - errors and warnings of a configuration, collected and shown in the order of the file */
+/* diag.c - collects errors and warnings of a configuration, and sorts them by file and line */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

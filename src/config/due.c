@@ -1,4 +1,4 @@
-/* due.c - what an option expects, said where something else stands */
+/* due.c - messages that say what an option expects */
 #include "config_internal.h"
 
 static const char *due(const struct kh_option *option)

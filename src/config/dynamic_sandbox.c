@@ -1,5 +1,4 @@
-/* dynamic_sandbox.c - what is said about dynamic sandboxes, as bytes and back, and the forms that
- * it must have
+/* dynamic_sandbox.c - encodes and decodes messages about dynamic sandboxes, and checks their values
  */
 #include <keyhole/config/dynamic_sandbox.h>
 

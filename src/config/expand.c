@@ -1,10 +1,10 @@
 /*
- * expand.c - a preset's tree with the values of one use in it
+ * expand.c - fills a preset's templates with the values of one use
  *
- * `{name}` in the text of a rule, or in a host of a credential, stands for a value of that list,
- * and the rule (the host) for as many as the list has values; the same name twice is the same
- * value. `when` keeps a rule or drops it. The tree that was read stays as it is: what changes is
- * copied, and every copy knows the place of its template.
+ * `{name}` in the text of a rule, or in a host of a credential, stands for a value of that list.
+ * The rule (or host) is repeated for each value; the same name twice is the same value. `when`
+ * keeps a rule or drops it. The tree that was read stays as it is: what changes is copied, and each
+ * copy keeps the place of its template.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* expect.c - `expect`: requests and what the rules must make of them */
+/* expect.c - `expect`: requests, and what the rules must decide about them */
 #include <stdlib.h>
 
 #include <keyhole/base/escape.h>

@@ -1,4 +1,4 @@
-/* find.c - what stands in a configuration: by name, by host, by tenant */
+/* find.c - looks things up in a configuration: by name, by host, by tenant */
 #include "config_internal.h"
 
 const struct kh_cidr *kh_config_allowed_addresses(const struct kh_config *config, size_t tenant,

@@ -1,7 +1,7 @@
-/* geo.c - where addresses have to lie that are dialled: the lists of `geo`, and the databases
+/* geo.c - the lists of `geo`, which say where dialled addresses must be, and the databases
  *
- * Lists are kept as sorted numbers. A list that nothing can be held against (its database is not
- * named, or names are looked up by a proxy) is an error, never a list that holds for nothing.
+ * Lists are kept as sorted numbers. A list that can't be applied (its database is not configured,
+ * or a proxy looks names up) is an error, so that no list silently has no effect.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* keys.h - the keys of a rule, and of `limits`: one line each
  *
- * A line becomes the row of an option (options_rule.h, options_limits.h) and the member of a rule's
- * draft that holds its node until the rule is whole.
+ * A line becomes the row of an option (options_rule.h, options_limits.h), and the member of a
+ * rule's draft that holds its node until the rule has been read completely.
  */
 #ifndef KEYHOLE_CONFIG_KEYS_H
 #define KEYHOLE_CONFIG_KEYS_H

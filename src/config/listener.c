@@ -1,4 +1,4 @@
-/* listener.c - what is listened on: a Unix socket, a port of vsock, or one of TCP with a token */
+/* listener.c - the entries of `listen`: a Unix socket, a vsock port, or a TCP port with a token */
 #include <stdio.h>
 #include <stdlib.h>
 

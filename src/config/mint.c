@@ -1,7 +1,7 @@
-/* mint.c - what is made of a value: `gcp_service_account`, `github_app`, `oauth2`
+/* mint.c - how a token is minted from a value: `gcp_service_account`, `github_app`, `oauth2`
  *
- * The first row of a section that is read makes the credential's one kh_mint. No message shows what
- * stands there.
+ * The first row of such a section that is read makes the credential's one kh_mint. No message shows
+ * a value of the section.
  */
 #include <stdlib.h>
 #include <string.h>

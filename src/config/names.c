@@ -1,8 +1,8 @@
 /*
- * names.c - tenants, credentials and sandboxes by name, while a configuration is read
+ * names.c - finds tenants, credentials and sandboxes by name while a configuration is read
  *
- * A platform's file names ten thousand of each in a million rules. The tables are there from the
- * begin of the reading to its end, and take in what was added since they were last asked.
+ * A large file names ten thousand of each in a million rules. So there are hash tables from the
+ * beginning of the reading to its end; each lookup first adds what is new.
  */
 #include <stdlib.h>
 

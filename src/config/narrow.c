@@ -1,4 +1,4 @@
-/* narrow.c - a sandbox's narrowing in a file of its own */
+/* narrow.c - reads a sandbox's narrowing that is a file of its own */
 #include <keyhole/base/escape.h>
 
 #include "config_internal.h"

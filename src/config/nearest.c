@@ -1,4 +1,4 @@
-/* nearest.c - "did you mean": the known word that is nearest to what was typed */
+/* nearest.c - "did you mean": the known word that is closest to what was written */
 #include <stdio.h>
 
 #include "config_internal.h"

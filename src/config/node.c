@@ -1,4 +1,4 @@
-/* node.c - what a node of a tree is */
+/* node.c - questions about a node of the YAML tree */
 #include "config_internal.h"
 
 const struct kh_yaml_node *kh_node_get(const struct kh_yaml_node *map, const char *key)

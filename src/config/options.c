@@ -1,10 +1,10 @@
 /* options.c - every option of keyhole.yaml and of a preset: one table, one row each
  *
- * A part of the program that needs an option adds its row here and its member to the struct, and
- * nothing else: reading, defaults, "did you mean", the way to the worker, the schema, the tables of
- * the documentation (`make docs-tables`) and freeing follow from the row. The rows of a rule's keys
- * and of limits are lines of keys.h. Rows are read and carried in this order: what others refer to
- * stands above them.
+ * A part of the program that needs an option adds a row here and a member to the struct, and
+ * nothing else. Reading, defaults, "did you mean", the snapshot for the worker, the schema, the
+ * tables of the documentation (`make docs-tables`) and freeing follow from the row. The rows of a
+ * rule's keys and of limits are lines of keys.h. Rows are read and carried in this order, so a row
+ * comes after those that it refers to.
  */
 #include "carry.h"
 #include "config_internal.h"

@@ -1,7 +1,7 @@
-/* options_json.h - what rows with a reader of their own take, as JSON Schema
+/* options_json.h - JSON Schemas for the rows that have a reader of their own
  *
- * Each is the whole of what stands at an option; `definitions` of schema.c has what is said more
- * than once.
+ * Each is the complete schema of its option. `definitions` of schema.c has the parts that occur
+ * more than once.
  */
 #ifndef KEYHOLE_CONFIG_OPTIONS_JSON_H
 #define KEYHOLE_CONFIG_OPTIONS_JSON_H

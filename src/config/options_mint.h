@@ -1,4 +1,4 @@
-/* options_mint.h - the rows of what is made of a value: a token that lives for an hour */
+/* options_mint.h - the rows of minting: how a short-lived token is made from a value */
 #ifndef KEYHOLE_CONFIG_OPTIONS_MINT_H
 #define KEYHOLE_CONFIG_OPTIONS_MINT_H
 

@@ -1,4 +1,4 @@
-/* options_placeholder.h - the rows of `placeholder`: what stands in for a credential */
+/* options_placeholder.h - the rows of `placeholder`: what a credential's placeholder looks like */
 #ifndef KEYHOLE_CONFIG_OPTIONS_PLACEHOLDER_H
 #define KEYHOLE_CONFIG_OPTIONS_PLACEHOLDER_H
 

@@ -1,4 +1,4 @@
-/* options_placement.h - the rows of where a credential goes, one a kind, and of what binds it */
+/* options_placement.h - the rows of placements, one per kind, and of a credential's binding */
 #ifndef KEYHOLE_CONFIG_OPTIONS_PLACEMENT_H
 #define KEYHOLE_CONFIG_OPTIONS_PLACEMENT_H
 

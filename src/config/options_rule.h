@@ -1,4 +1,4 @@
-/* options_rule.h - the rows of a rule's keys, made of keys.h */
+/* options_rule.h - the rows of a rule's keys, made from keys.h */
 #ifndef KEYHOLE_CONFIG_OPTIONS_RULE_H
 #define KEYHOLE_CONFIG_OPTIONS_RULE_H
 

@@ -1,4 +1,4 @@
-/* options_signing.h - the rows of placements that are no copy of the value */
+/* options_signing.h - the rows of placements that do not copy the value */
 #ifndef KEYHOLE_CONFIG_OPTIONS_SIGNING_H
 #define KEYHOLE_CONFIG_OPTIONS_SIGNING_H
 

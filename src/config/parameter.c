@@ -1,10 +1,10 @@
 /*
- * parameter.c - what a preset lets a use of it say: declared there, checked here
+ * parameter.c - the parameters of a preset: their declarations, and checks of their values in a use
  *
- * A value of a list ends up inside of the text of rules, so each type says to the letter what one
- * may be. None of them holds a '/' beyond its own form, a ':', an '@', a blank, a brace or a dot
- * where a host could grow by it: whatever is written in a use, a rule keeps the scheme, the
- * methods, the port and the number of labels that the preset gave it.
+ * A value of a list becomes a part of a rule's text, so each type says exactly what a value may be.
+ * No type allows a '/' outside of its own form, a ':', an '@', a blank, a brace, or a dot that
+ * would add a label to a host. So whatever a use says, a rule keeps the scheme, the methods, the
+ * port and the number of labels that the preset gave it.
  */
 #include <stdlib.h>
 

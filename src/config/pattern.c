@@ -1,4 +1,4 @@
-/* pattern.c - which hosts a rule or a credential means */
+/* pattern.c - patterns of hosts: parsing and matching */
 #include <keyhole/base/escape.h>
 
 #include "config_internal.h"

@@ -1,4 +1,4 @@
-/* pending.c - names of credentials in rules, looked up when everything is read */
+/* pending.c - looks up the credentials that rules name, after everything was read */
 #include <stdlib.h>
 
 #include <keyhole/base/escape.h>

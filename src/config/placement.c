@@ -2,8 +2,8 @@
  * placement.c - where the value of a credential goes: one of header, …, each an option of its own
  *
  * A kind is a row in the table of options, a line in `keys` (placement_kind.c), and a reader that
- * begins with kh_placement_begin. No message of this file shows what stands there: people paste
- * keys where names belong.
+ * begins with kh_placement_begin. No message of this file shows a value of the section: people
+ * paste keys where names belong.
  */
 #include <stdlib.h>
 #include <string.h>

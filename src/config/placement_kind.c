@@ -1,4 +1,4 @@
-/* placement_kind.c - the kinds of placement, by the option that says each; names of fields */
+/* placement_kind.c - the kinds of placement, by the option that selects each; names of fields */
 #include <stdlib.h>
 #include <string.h>
 

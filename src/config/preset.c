@@ -1,4 +1,4 @@
-/* preset.c - policies/NAME.yaml: where they lie, and how one is spliced into a list of rules */
+/* preset.c - finds policies/NAME.yaml, and inserts its rules into a list of rules */
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>

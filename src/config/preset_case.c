@@ -1,4 +1,4 @@
-/* preset_case.c - the tenants for which the cases of a preset are asked */
+/* preset_case.c - the tenants under which a preset's own test cases are decided */
 #include <stdio.h>
 
 #include <keyhole/base/escape.h>

@@ -1,8 +1,8 @@
 /*
- * preset_cases.c - a preset held to the cases of its own
+ * preset_cases.c - checks a preset against its own test cases
  *
- * A configuration is made in which tenants use the preset: "default" with every default, and one
- * for each case that says with what it is asked.
+ * It makes a configuration in which tenants use the preset: "default" with every default, and one
+ * tenant for each case that names parameters.
  */
 #include <stdio.h>
 #include <stdlib.h>

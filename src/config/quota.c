@@ -1,5 +1,5 @@
-/* quota.c - `limits` of the site, a tenant, a listener or a rule: how much in a period, how many at
- * a time */
+/* quota.c - `limits` of the site, a tenant, a listener or a rule: rates, and numbers of things at a
+ * time */
 #include <stdio.h>
 #include <stdlib.h>
 

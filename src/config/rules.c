@@ -1,4 +1,4 @@
-/* rules.c - lists of rules: a rule's keys understood together */
+/* rules.c - lists of rules: reads the keys of each rule together */
 #include <stdlib.h>
 #include <string.h>
 

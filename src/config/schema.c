@@ -1,14 +1,14 @@
 /*
- * schema.c - keyhole.yaml as a JSON Schema (draft 2020-12), for editors
+ * schema.c - a JSON Schema (draft 2020-12) of keyhole.yaml, for editors
  *
- * Made from the table of options: each row is a property with its description, type, bounds and
- * default. A row that has a reader of its own (CUSTOM, NODE) says by its `shape` what it takes, and
- * `between` says how the keys of one map stand to each other. Whatever `keyhole check` takes, the
- * schema takes; it can't say all that check knows (names that must exist, what a credential is
- * bound to).
+ * It is made from the table of options: each row is a property with its description, type, bounds
+ * and default. A row with a reader of its own (CUSTOM, NODE) has its schema in `shape`, and
+ * `between` has the conditions among the keys of one map. The schema accepts whatever `keyhole
+ * check` accepts. It can't express all checks (names that must exist, what a credential is bound
+ * to).
  *
- * A scalar is text to keyhole, and a number or a truth to other readers of YAML: where any text
- * will do, so will those.
+ * A scalar is text for keyhole; other readers of YAML make a number or a boolean of it. So where
+ * any text is valid, those are valid too.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* section.c - the options of listeners, tenants and the upstream side that need a reader of their
- * own */
+/* section.c - readers for options of listeners, tenants and `upstream` that need one of their own
+ */
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>

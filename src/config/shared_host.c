@@ -1,9 +1,10 @@
 /*
- * shared_host.c - hosts that strangers have names or paths at, beside the owner of a credential
+ * shared_host.c - hosts under which other customers have names or paths, too
  *
- * A credential that may go to any bucket, queue or site of a service goes to a stranger's as well:
- * what the sandbox uploads there under our key, the stranger reads. libpsl's private section knows
- * many such suffixes; the table has those that it lacks, and the hosts whose path names the owner.
+ * A credential that may go to any bucket, queue or site of a service also goes to those of other
+ * customers: what the sandbox uploads there with our key, they can read. libpsl's private section
+ * has many such suffixes. The table has those that it lacks, and the hosts on which the path names
+ * the customer.
  */
 #include <stdlib.h>
 #include <string.h>

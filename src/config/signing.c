@@ -1,8 +1,8 @@
 /*
- * signing.c - placements that are no copy of the value: aws_sigv4, mtls, hmac
+ * signing.c - placements that do not copy the value: aws_sigv4, mtls, hmac
  *
  * Each is a section whose keys come here one by one; the first makes the placement. As in
- * placement.c no message shows what stands there.
+ * placement.c, no message shows a value of the section.
  */
 #include <stdlib.h>
 #include <string.h>

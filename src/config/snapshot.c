@@ -1,10 +1,10 @@
 /* snapshot.c - the worker's part of a configuration as bytes, and back
  *
- * The keeper writes it into a sealed memfd, the worker reads it. The worker gets no source of a
- * secret and no path but the listeners' own, which name them. The reader trusts nothing, although
- * its writer is trusted: rules and hosts travel as the text that they were made of and pass the
- * same parsers again, and every index and enum is checked against what was read before it. What is
- * carried, and in which order, is said by the rows of the options (carry.h).
+ * The keeper writes it into a sealed memfd, and the worker reads it. The worker gets no source of a
+ * secret and no path except the listeners' own, which identify them. The reader trusts nothing,
+ * although it trusts the writer: rules and hosts are sent as their text and pass the same parsers
+ * again, and every index and enum is checked against what was read before. The rows of the options
+ * (carry.h) say what is carried, and in which order.
  */
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* source.c - sources and what is made of their values: compared and freed */
+/* source.c - sources and the settings for minting: compared and freed */
 
 #include <keyhole/config/config.h>
 

@@ -1,4 +1,5 @@
-/* suffix.c - wildcards over names that strangers can register below (the Public Suffix List) */
+/* suffix.c - wildcards over suffixes under which others can register names (the Public Suffix List)
+ */
 #include <libpsl.h>
 #include <pthread.h>
 #include <stdio.h>

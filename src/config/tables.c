@@ -1,10 +1,10 @@
 /*
  * tables.c - the tables of options in docs/configuration.md and in the manual page
  *
- * A page says by a marker which options its next table has: `<!-- options: site tenants -->`, or
+ * A marker in the page says which options its next table has: `<!-- options: site tenants -->`, or
  * `.\" options: site tenants` in a manual page. Each word is the beginning of paths, up to a '.' or
- * '['. An option belongs to the marker with the longest word that fits. What stands below a marker
- * is replaced by the rows of kh_options, so nobody writes it.
+ * '['. An option belongs to the marker with the longest word that fits. The rows of kh_options
+ * replace what follows the marker, so nobody writes it by hand.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* tree.c - YAML text as a tree in which every node knows where it stands
+/* tree.c - parses YAML into a tree in which every node has its line and column
  *
- * libyaml's events become nodes in memory that is freed at once. Of YAML only maps, lists and
- * scalars are taken: an anchor, an alias, a tag, a merge key or a second document is an error where
- * it stands, since each of them makes a file mean something other than what it seems to say. What
- * libyaml would explain badly (tabs, bytes that are no UTF-8) is looked for first.
+ * libyaml's events become nodes, and libyaml's memory is freed at once. Of YAML only maps, lists
+ * and scalars are accepted. An anchor, an alias, a tag, a merge key or a second document is an
+ * error, since each of them makes a file mean something other than it seems to say. Mistakes that
+ * libyaml would explain badly (tabs, bytes that are not UTF-8) are looked for first.
  */
 #include <stdlib.h>
 #include <yaml.h>

@@ -1,7 +1,7 @@
-/* up_proxy.c - the `upstream.proxy` section: a proxy on the way out, and its password
+/* up_proxy.c - the `upstream.proxy` section: a proxy towards upstreams, and its password
  *
- * The password is one more of the configuration's credentials, so that the keeper reads it and the
- * worker asks for it as for any other; but no rule can name it, and its only host is the proxy's.
+ * The password is one more credential of the configuration, so that the keeper reads it and the
+ * worker asks for it as for any other. But no rule can name it, and its only host is the proxy's.
  * No message of this file shows a value of the section: people paste passwords where URLs belong.
  */
 #include <stdlib.h>

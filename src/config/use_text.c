@@ -1,9 +1,9 @@
 /*
- * use_text.c - a preset as it is written on a command line (`keyhole run --use`)
+ * use_text.c - parses a preset as it is written on a command line (`keyhole run --use`)
  *
- * NAME, or NAME:KEY=VALUE[,KEY=VALUE…], in which a key that stands there again makes a list; or
- * what `use` takes in a file, as a map in braces. The second becomes the third, so that parameters
- * are read in one way only.
+ * NAME, or NAME:KEY=VALUE[,KEY=VALUE…], in which a repeated key makes a list; or a map in braces,
+ * as `use` takes it in a file. The second form is converted to the third, so that there is only one
+ * reader of parameters.
  */
 #include <string.h>
 

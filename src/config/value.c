@@ -1,4 +1,5 @@
-/* value.c - one scalar of the configuration: durations, sizes, counts, words, paths, names */
+/* value.c - parses one scalar of the configuration: durations, sizes, counts, words, paths, names
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* value_internal.h - readers of where a value comes from, and of what is made of it */
+/* value_internal.h - readers of a value's source, and of how a token is minted from it */
 #ifndef KEYHOLE_CONFIG_VALUE_INTERNAL_H
 #define KEYHOLE_CONFIG_VALUE_INTERNAL_H
 

@@ -1,9 +1,10 @@
-/* walk.c - fills structs from a tree by the table of options
+/* walk.c - fills structs from a YAML tree by the table of options
  *
- * A row's path says where it stands: "timeouts.header" is the key `header` of the map `timeouts`.
- * Sections share the struct of what is around them; items of a list or a named map ("listen[]",
+ * A row's path says where it is: "timeouts.header" is the key `header` of the map `timeouts`.
+ * Sections share the struct of the map around them. Items of a list or a named map ("listen[]",
  * "credentials.*") have a struct each. Rows are read in the order of the table, not of the file, so
- * that what others refer to comes first; the diagnostics are put into the file's order afterwards.
+ * that a row comes after those that it refers to. The diagnostics are sorted into the file's order
+ * afterwards.
  */
 #include <stdlib.h>
 #include <string.h>

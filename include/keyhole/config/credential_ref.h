@@ -1,5 +1,4 @@
-/* credential_ref.h - which value of a credential: what the worker asks for and the keeper answers
- */
+/* credential_ref.h - names one value of a credential, between worker and keeper */
 #ifndef KEYHOLE_CONFIG_CREDENTIAL_REF_H
 #define KEYHOLE_CONFIG_CREDENTIAL_REF_H
 
@@ -7,9 +6,9 @@
 #include <keyhole/base/wire.h>
 
 /*
- * A credential may have more values than one: one a tenant (`value: { tenants: … }`), and one a
- * scope, where it is made for a part of what it opens: "20261122/us-east-1/s3", "owner/repo". The
- * empty scope is all of it.
+ * A credential may have several values: one per tenant (`value: { tenants: … }`), and one per
+ * scope, if a value is made for a part of what the credential opens: "20261122/us-east-1/s3",
+ * "owner/repo". The empty scope is all of it.
  */
 struct kh_credential_ref {
 	uint16_t index;	 /* into kh_config.credentials */
@@ -17,12 +16,12 @@ struct kh_credential_ref {
 	struct kh_slice scope;
 };
 
-/* At most KH_LIMIT_SCOPE_BYTES of visible ASCII, no quote and no backslash. What it means is looked
- * at by who makes the value. */
+/* Is it at most KH_LIMIT_SCOPE_BYTES of visible ASCII, without quote and backslash? Whether it
+ * means something is checked by the code that makes the value. */
 bool kh_credential_ref_scope_is_good(struct kh_slice scope);
 bool kh_credential_ref_put(struct kh_buf *out, const struct kh_credential_ref *want);
-/* The scope is a view of what is read. Return: false where it does not fit, or the scope is none;
- * whether index and tenant exist is the caller's to say. */
+/* The scope is a view of the bytes read. Return: false: malformed, or the scope is not valid. The
+ * caller checks whether index and tenant exist. */
 bool kh_credential_ref_take(struct kh_wire_reader *r, struct kh_credential_ref *out);
 
 #endif

@@ -9,15 +9,15 @@ struct kh_sigv4_config;
 struct kh_hmac_config;
 struct kh_mtls_config;
 
-/* One a credential. A kind that isn't built is not known to the configuration's reader. */
+/* One per credential. The configuration knows only kinds that are built in. */
 enum kh_placement_kind {
 	KH_PLACEMENT_NONE = 0,
 	KH_PLACEMENT_FIELDS, /* header, bearer, basic, azure: fields of the request's head */
 	KH_PLACEMENT_QUERY,  /* a parameter of the target's query */
 	KH_PLACEMENT_COOKIE, /* the one cookie of the request */
 	KH_PLACEMENT_BODY,   /* a declared place in a JSON or form body */
-	KH_PLACEMENT_SIGV4,  /* aws_sigv4: the request is signed anew */
-	KH_PLACEMENT_HMAC,   /* hmac: a digest of the request, by a template */
+	KH_PLACEMENT_SIGV4,  /* aws_sigv4: the request is signed again */
+	KH_PLACEMENT_HMAC,   /* hmac: an HMAC of the request, by a template */
 	KH_PLACEMENT_MTLS,   /* mtls: a certificate in the handshake with the upstream */
 	KH_PLACEMENT_KINDS,
 };
@@ -25,11 +25,13 @@ enum kh_placement_kind {
 /* How a value becomes part of a field. */
 enum kh_field_form {
 	KH_FIELD_PLAIN = 0, /* as it is, between prefix and suffix */
-	KH_FIELD_BASIC,	    /* base64 of `username:value` (RFC 7617), or of a value that is both */
+	KH_FIELD_BASIC,	    /* base64 of `username:value` (RFC 7617), or of a value that is
+			       `user:password` */
 	KH_FIELD_FORMS,
 };
 
-/* A field that a credential sets: `{}` of its template stands for the value, once. */
+/* A field that a credential sets. The template in the configuration has one `{}`, which stands for
+ * the value. */
 struct kh_credential_field {
 	char *name;
 	char *prefix; /* before the value, "" for none: "Bearer " */
@@ -40,10 +42,10 @@ struct kh_credential_field {
 
 enum { KH_PLACEMENT_FIELDS_MOST = 8 };
 
-/* Each kind's own members are set where it is that kind, and empty otherwise. */
+/* Only the members of its kind are set. */
 struct kh_placement {
 	enum kh_placement_kind kind;
-	const char *key;		    /* the option that said it, "bearer": a literal */
+	const char *key; /* the option in the configuration, "bearer": a literal */
 	struct kh_credential_field *fields; /* FIELDS */
 	size_t n_fields;
 	char *name;    /* QUERY, COOKIE: the parameter's or the cookie's; BODY: a form's member */
@@ -57,13 +59,13 @@ static inline enum kh_placement_kind kh_placement_kind_of(const struct kh_placem
 {
 	return placement ? placement->kind : KH_PLACEMENT_NONE;
 }
-/* Does it sign the request as it goes out (NULL: no)? */
+/* Does it sign the request? NULL: no. */
 bool kh_placement_signs(const struct kh_placement *placement);
-/* Does the value itself stand in the request's target then (NULL: no)? */
+/* Does the value itself go into the request's target? NULL: no. */
 bool kh_placement_is_in_target(const struct kh_placement *placement);
 
-/* Does it go to a place of the request's head where a placeholder can stand, so that it can be
- * asked for (NULL: yes)? */
+/* Does it replace a part of the request's head where a client can put a placeholder, so that the
+ * placeholder can be required? NULL: yes. */
 static inline int kh_placement_shows_placeholder(const struct kh_placement *placement)
 {
 	return !placement ||

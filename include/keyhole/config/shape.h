@@ -29,7 +29,7 @@
 	X(JWT, "jwt")
 
 enum kh_shape {
-	KH_SHAPE_NONE = 0, /* as the real value begins, else GENERIC */
+	KH_SHAPE_NONE = 0, /* by the public prefix of the real value, else GENERIC */
 #define KH_SHAPE_ENUM(name, word) KH_SHAPE_##name,
 	KH_SHAPE_TABLE(KH_SHAPE_ENUM)
 #undef KH_SHAPE_ENUM
@@ -39,20 +39,19 @@ enum kh_shape {
 /* Of a credential's configuration. */
 struct kh_placeholder {
 	enum kh_shape shape;
-	/* A request that doesn't carry the sandbox's placeholder, there where the value goes, is
-	   refused. */
+	/* A request without the sandbox's placeholder in the place of the value is refused. */
 	bool required;
-	/* Set by the keeper when it has the value, and carried in the snapshot: what its beginning
-	   says (GENERIC: nothing), and its length (0: not known). */
+	/* Set by the keeper when it has the value, and in the snapshot: the shape that the value's
+	   prefix shows (GENERIC: none), and its length (0: not known). */
 	enum kh_shape seen;
 	uint32_t seen_len;
 };
 
-/* Keys that are known at a time: two while the CA is changed. */
+/* Keys that are known at a time: two while the CA is being replaced. */
 enum { KH_MARK_KEYS = 2 };
 
-/* What placeholders of a daemon are drawn from; not a credential, and not for the sandbox. Zeros:
- * none. */
+/* The key that a daemon's placeholders are derived from. It is no credential, but sandboxes must
+ * not know it. All zeros: none. */
 struct kh_placeholder_key {
 	uint8_t bytes[32];
 };

@@ -1,5 +1,4 @@
-/* signing.h - placements that are no copy of the value: aws_sigv4, hmac, mtls, as the configuration
- * has them */
+/* signing.h - the configuration of placements that do not copy the value: aws_sigv4, hmac, mtls */
 #ifndef KEYHOLE_CONFIG_SIGNING_H
 #define KEYHOLE_CONFIG_SIGNING_H
 
@@ -9,9 +8,10 @@
 
 /* aws_sigv4 (re_sign.h) */
 struct kh_sigv4_config {
-	char *region;	     /* NULL: the client's, or the host's */
+	char *region;	     /* NULL: the region of the client's signature, or of the host */
 	char *service;	     /* NULL: likewise */
-	char *access_key_id; /* variables, where the value is a secret access key alone: */
+	char *access_key_id; /* If the value is only a secret access key: the variables of keyhole's
+				environment that hold the key id and the session token. */
 	char *session_token; /* NULL: AWS_ACCESS_KEY_ID, AWS_SESSION_TOKEN */
 };
 
@@ -38,7 +38,7 @@ struct kh_hmac_field {
 
 struct kh_hmac_config {
 	enum kh_hmac_algorithm algorithm;
-	enum kh_hmac_text key;	    /* how the value stands for the key's bytes */
+	enum kh_hmac_text key;	    /* how the value encodes the key */
 	enum kh_hmac_text encoding; /* HEX, BASE64: of {signature} */
 	enum kh_hmac_time timestamp;
 	char *sign; /* a template: the bytes that are signed */
@@ -48,14 +48,14 @@ struct kh_hmac_config {
 
 /* mtls: the value is the key. */
 struct kh_mtls_config {
-	char *certificate; /* a PEM file, the leaf first; NULL: it stands with the key */
+	char *certificate; /* a PEM file, the leaf first; NULL: it is in the key's file */
 };
 
 void kh_sigv4_config_free(struct kh_sigv4_config *config);
 void kh_hmac_config_free(struct kh_hmac_config *config);
 void kh_mtls_config_free(struct kh_mtls_config *config);
 
-/* What is wrong with one, as a text that says what it lacks; NULL when nothing is. */
+/* What is wrong with it, a literal; NULL: nothing. */
 const char *kh_sigv4_config_fault(const struct kh_sigv4_config *config);
 const char *kh_hmac_config_fault(const struct kh_hmac_config *config);
 /* hmac: the words of a template. */
@@ -73,11 +73,13 @@ enum kh_hmac_word {
 	KH_HMAC_WORD_BODY_SHA256_BASE64,
 	KH_HMAC_WORD_SIGNATURE,
 };
-/* The words that a template may hold; `is_field`: in a field, where {body} may not stand. */
+/* What is wrong with a template, a literal; NULL: nothing. `is_field`: it is a field's, in which
+ * only {timestamp}, {nonce}, {body_sha256}, {body_sha256_base64} and {signature} are allowed; all
+ * but {signature} are allowed in `sign`. */
 const char *kh_hmac_template_fault(const char *text, int is_field);
-/* Takes a piece of text (NONE), or a word, off a template. Return: false at its end. */
+/* Takes the next piece off a template: text (*word is NONE) or a word. Return: false at its end. */
 bool kh_hmac_template_next(struct kh_slice *rest, struct kh_slice *piece, enum kh_hmac_word *word);
-/* Does one of these words stand in it? */
+/* Does the template have one of the words `from` to `to`? */
 bool kh_hmac_template_has(const char *text, enum kh_hmac_word from, enum kh_hmac_word to);
 
 #endif
