@@ -1,8 +1,8 @@
 /*
- * binding.c - where a credential may go, asked of the request that it is about to go into
+ * binding.c - checks a request against the binding of a credential before injection
  *
- * The configuration's reader holds every rule to the bindings of its credentials. This is the
- * second look, at the request itself: no rule, no override and no reload makes up for it.
+ * The configuration's reader checks every rule against the bindings of its credentials. This is the
+ * second check, of the request itself: no rule, override or reload can get around it.
  */
 #include <string.h>
 

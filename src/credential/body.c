@@ -1,8 +1,9 @@
 /*
- * body.c - content passes by, and the text at a credential's place is replaced
+ * body.c - streams content and replaces the text at a credential's place
  *
- * The reader (body_json.c, body_form.c) says of each byte whether it goes on. Runs of bytes that do
- * are appended at once. The value is written while its page is open, straight into `out`.
+ * The reader (body_json.c, body_form.c) says for each byte whether it is forwarded. Runs of
+ * forwarded bytes are appended at once. The value is written straight into `out` while its pages
+ * are open.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /*
- * body_form.c - a member of an application/x-www-form-urlencoded content
+ * body_form.c - finds a member of application/x-www-form-urlencoded content
  *
- * Servers part members at '&', some at ';' too; they undo escapes and '+', some drop blanks around
- * a name or cut it at '[' or NUL, and some take '.', '-', '[' and blanks for '_', or fold case
- * (form_name.c, spelling.h). What any of them could read as the name must be exactly the name, and
- * stand there once.
+ * Servers split members at '&', some at ';' too. They undo escapes and '+'. Some drop blanks around
+ * a name or cut it at '[' or NUL. Some take '.', '-', '[' and blanks for '_', or fold case
+ * (form_name.c, spelling.h). Each name that any of them could take for the wanted one must be
+ * spelled exactly so, and must occur only once.
  */
 #include "body_internal.h"
 

@@ -1,4 +1,4 @@
-/* body_internal.h - the two readers behind body.h */
+/* body_internal.h - the two parsers that body.c uses, for JSON and for forms */
 #ifndef KEYHOLE_BODY_INTERNAL_H
 #define KEYHOLE_BODY_INTERNAL_H
 

@@ -1,11 +1,11 @@
 /*
- * body_json.c - a member of a JSON content, by its pointer (RFC 6901)
+ * body_json.c - finds a member of JSON content by its pointer (RFC 6901)
  *
- * The content goes on to a server with a parser of its own. Parsers differ: of two keys of one name
- * some take the first and some the last, some fold case (and take U+017F for an s, U+212A for a k,
- * U+0130 and U+0131 for an i), some fold '-' and '.' to '_'. So content that is not JSON by RFC
- * 8259 (json_scan.h) is refused, and on the way to the place each name that some reader could take
- * for the next step must be exactly that, without an escape, and stand there once.
+ * The content goes on to a server with a parser of its own, and parsers differ. Of two equal keys
+ * some take the first and some the last; some fold case (and take U+017F for an s, U+212A for a k,
+ * U+0130 and U+0131 for an i); some fold '-' and '.' to '_'. So content that is not JSON by RFC
+ * 8259 (json_scan.h) is refused. On the way to the place, each name that some parser could take for
+ * the next step must be spelled exactly so, without an escape, and must occur only once.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /*
- * carriers.c - where clients put their authentication, and taking it out of a query
+ * carriers.c - the names of carriers of authentication, and their removal from a query
  *
- * One table of names. A name here is refused on rules without a credential and removed where one
- * goes in, so that a key of the sandbox's own never rides along. Names are compared in every
- * spelling that some server takes for the same (spelling.h).
+ * One table of names. A rule without a credential refuses a request with such a carrier; a rule
+ * with one removes it. So a key of the sandbox's own is never sent along. Names are compared in
+ * every spelling that some server takes for the same (spelling.h).
  */
 #include <keyhole/http/target.h>
 

@@ -1,13 +1,13 @@
 /*
- * chunk_signer.c - content in aws-chunked, each chunk of which is signed anew
+ * chunk_signer.c - re-signs each chunk of aws-chunked content
  *
  *   SIZE;chunk-signature=HEX CRLF data CRLF … 0;chunk-signature=HEX CRLF
  *   [name:value CRLF … x-amz-trailer-signature:HEX CRLF] CRLF
  *
  * ("Transferring Payload in Multiple Chunks", S3 API Reference.) Each signature covers the one
- * before it, the first the request's. A signature is as long as the one that it replaces, so the
- * length of the content stays what was announced. A chunk is held until it is whole; what is not as
- * above ends the exchange before anything of that chunk has left.
+ * before it, and the first covers the request's. A new signature is as long as the old one, so the
+ * announced length of the content stays right. A chunk is held until it is complete. Content in
+ * another form ends the exchange before any byte of that chunk is sent.
  */
 #include <keyhole/credential/re_sign.h>
 

@@ -1,4 +1,5 @@
-/* derive.c - texts that are drawn from the daemon's key: marks, and the parts that say whose */
+/* derive.c - derives texts from the daemon's placeholder key: marks, and the parts that say whose
+ * they are */
 #include "placeholder_internal.h"
 
 #include <openssl/evp.h>

@@ -1,13 +1,13 @@
 /*
- * fingerprint_search.c - fingerprints are sought in what a sandbox sends, in the worker
+ * fingerprint_search.c - searches what a sandbox sends for fingerprints, in the worker
  *
- * Every 16 bytes in a row are encrypted, in small letters, many at a time; what comes out says
- * which bit of either bitmap has to be set for them to be a candidate. A place by a mere hash would
- * not do: it is linear, and who sees by time which of his texts are candidates solves for its
- * multipliers and reads the anchors out of the bitmaps.
+ * Every 16 consecutive bytes are put into lower case and encrypted, many at a time. The result says
+ * which bit of each bitmap must be set for them to be a candidate. A plain hash instead would not
+ * do. It is linear, so a sandbox that learns from the time which of its texts are candidates could
+ * solve for the multipliers and read the anchors out of the bitmaps.
  *
- * What is a candidate and what is none takes the same steps, without a branch between them. Of a
- * request's candidates nothing is done before its end (fingerprint_settle.c).
+ * A window takes the same steps whether it is a candidate or not, without a branch between the two.
+ * A request's candidates are processed only at its end (fingerprint_settle.c).
  */
 #include <keyhole/credential/fingerprints.h>
 

@@ -1,8 +1,8 @@
 /*
- * fingerprint_settle.c - a request's candidates are held against the lists
+ * fingerprint_settle.c - compares a request's candidates with the lists
  *
- * The lists are opened, and as many places are held against them, and as many digests made of as
- * many bytes, as a request may have: of nothing, where there are fewer.
+ * The lists are opened, and always as many places are compared, and as many digests over as many
+ * bytes computed, as a request may have. If it has fewer, the rest is done with dummies.
  */
 #include <keyhole/credential/fingerprints.h>
 

@@ -1,10 +1,10 @@
 /*
- * fingerprints.c - fingerprints of credentials are made, in the keeper
+ * fingerprints.c - makes fingerprints of credentials, in the keeper
  *
  * A list is its key and then entries of one size. Each entry has an anchor: 16 bytes of the text,
- * in the part that is hardest to guess. An entry is in small letters and is compared so, unless the
- * text is easy to guess in small letters: keyhole itself reads a host in small letters, and
- * decoders of hex and base32 take either case.
+ * from the part that is hardest to guess. An entry is in lower case and is compared without case,
+ * unless the text would be easy to guess in lower case: keyhole itself reads a host in lower case,
+ * and decoders of hex and base32 accept either case.
  */
 #include <keyhole/credential/fingerprints.h>
 

@@ -1,4 +1,4 @@
-/* fingerprints_internal.h - the form of a list, which the keeper makes and the worker looks into */
+/* fingerprints_internal.h - the format of a list, which the keeper makes and the worker reads */
 #ifndef KEYHOLE_CREDENTIAL_FINGERPRINTS_INTERNAL_H
 #define KEYHOLE_CREDENTIAL_FINGERPRINTS_INTERNAL_H
 

@@ -1,8 +1,8 @@
 /*
- * form_carriers.c - a token of the client's own in a form's content (RFC 6750 §2.2)
+ * form_carriers.c - finds a token of the client's own in a form's content (RFC 6750 §2.2)
  *
- * A server that takes a token from the Authorization field takes one from a form as well, and some
- * prefer that. Content is looked at while it passes: of it no more is kept than one name, decoded.
+ * A server that takes a token from the Authorization field also takes one from a form, and some
+ * prefer that. Content is searched while it is forwarded, and only one decoded name is kept.
  */
 #include <string.h>
 

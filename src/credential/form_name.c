@@ -1,9 +1,9 @@
 /*
- * form_name.c - a name in a form, decoded while its bytes come
+ * form_name.c - decodes a name in a form byte by byte
  *
- * An escape is undone as soon as its last digit is there. What it stands for may be a digit or the
- * '%' of an outer one, so the end of the text is looked at again. However long a chain of escapes
- * is, no more of it is kept than what it stands for so far.
+ * An escape is undone as soon as its last digit has come. The result may be a digit or the '%' of
+ * an outer escape, so the end of the text is checked again. However long a chain of escapes is,
+ * only what it stands for so far is kept.
  */
 #include <keyhole/credential/body.h>
 #include <keyhole/base/spelling.h>

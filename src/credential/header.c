@@ -1,9 +1,9 @@
 /*
- * header.c - the credential's own fields, written while its page is open
+ * header.c - writes the credential's own fields while its pages are open
  *
- * The window holds nothing but the copy into the head that is being written. That head is a wiping
- * buffer, or nothing is written. Base64 is made there as well, three bytes at a time: no plain
- * `user:password` ever stands in memory of its own.
+ * While the pages are open, only the copy into the head is made. The head must be a wiping buffer,
+ * else nothing is written. Base64 is encoded there as well, three bytes at a time: `user:password`
+ * is never in memory as one text.
  */
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /*
- * hmac.c - a request with an HMAC over what a template says
+ * hmac.c - signs a request with an HMAC over a template's text
  *
- * What is signed goes into the HMAC piece by piece (hmac_template.c), so that content is never
- * copied. The key is decoded and used while its page is open, in wiping memory.
+ * The signed text goes into the HMAC piece by piece (hmac_template.c), so that content is never
+ * copied. The key is decoded and used while its pages are open, in wiping memory.
  */
 #include <keyhole/credential/hmac.h>
 

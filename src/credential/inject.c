@@ -1,10 +1,10 @@
 /*
- * inject.c - all that goes into one request: which credentials, into which fields, into the target
+ * inject.c - all credentials that go into one request: which ones, into which fields, into the
+ * target
  *
- * The target that carries a value is written like a head that does: while the page is open, into a
- * wiping buffer. Where the client has a parameter of that name, ours takes its place, so that a
- * server which minds the order finds it where it was; what else some server would read as that name
- * is dropped.
+ * A target with a value in it is written like a head with one: while the pages are open, into a
+ * wiping buffer. If the client has a parameter of that name, ours takes its place, for servers to
+ * which the order matters. Other parameters that some server could take for that name are dropped.
  */
 #include <stdio.h>
 #include <stdlib.h>

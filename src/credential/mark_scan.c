@@ -1,10 +1,10 @@
 /*
- * mark_scan.c - marks in content that comes in pieces, in constant memory
+ * mark_scan.c - finds marks in content that comes in pieces, in constant memory
  *
- * Each piece is searched as it is; what begins in the piece before is searched in a copy of that
- * one's last bytes with this one's first. No encoder escapes capital letters or digits. So escapes
- * of those (%41, \u0041) are somebody's who hides something: from there on the text is also read
- * with its escapes undone, byte by byte, until none has come for a while.
+ * Each piece is searched by itself. For a mark that begins in the piece before, a copy of that
+ * piece's last bytes and this one's first is searched. No encoder escapes capital letters or
+ * digits, so an escape of one (%41, \u0041) is an attempt to hide something. From there on the text
+ * is also read with its escapes undone, byte by byte, until none has come for a while.
  */
 #include "placeholder_internal.h"
 

@@ -1,10 +1,10 @@
 /*
- * marks.c - finding what all placeholders of a daemon have in common
+ * marks.c - finds the mark that all placeholders of a daemon have in common
  *
- * What is sought: the mark of each key and class as it is, and the three texts that base64 makes of
- * it, by where in a group of three bytes it begins. None is shorter than 9 bytes. So of a text only
- * every eighth pair of bytes is looked at: one of them lies within whatever is sought. A bitmap
- * says which pairs those can be; only behind one of them are texts compared.
+ * The search texts are the mark of each key and class itself, and the three texts that base64 makes
+ * of it, by its offset in a group of three bytes. None is shorter than 9 bytes. So only every
+ * eighth pair of bytes is looked at: one of these is inside of each occurrence. A bitmap says which
+ * pairs are possible; only then are texts compared.
  */
 #include "placeholder_internal.h"
 

@@ -1,8 +1,9 @@
 /*
- * parts.c - of a credential's value, what is worth as much as the whole
+ * parts.c - the parts of a credential's value that are as valuable as the whole
  *
- * A line of a private key is looked for by itself, since keys are sent line by line, or as JSON
- * with the ends of lines escaped. The first line of an OpenSSH key is the same in all of its kind.
+ * A line of a private key is searched for by itself, since keys are sent line by line, or as JSON
+ * with escaped line ends. The first line of an OpenSSH key is skipped, since it is the same in all
+ * keys of that kind.
  */
 #include <keyhole/credential/parts.h>
 

@@ -1,8 +1,8 @@
 /*
- * placeholder.c - what one sandbox holds in place of one key
+ * placeholder.c - the placeholder that one sandbox has for one credential
  *
- * What it looks like comes from the configuration where it says a shape; else from how the real
- * value begins; else from the configured prefix and alphabet.
+ * Its look comes from the shape in the configuration, else from the prefix of the real value, else
+ * from the configured prefix and alphabet.
  */
 #include <keyhole/credential/credential.h>
 

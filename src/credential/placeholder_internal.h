@@ -1,4 +1,4 @@
-/* placeholder_internal.h - drawing from a key, for placeholders and for what knows them again */
+/* placeholder_internal.h - deriving texts from a key, to make placeholders and to recognise them */
 #ifndef KEYHOLE_CREDENTIAL_PLACEHOLDER_INTERNAL_H
 #define KEYHOLE_CREDENTIAL_PLACEHOLDER_INTERNAL_H
 

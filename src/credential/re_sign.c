@@ -1,9 +1,8 @@
 /*
- * re_sign.c - what a client's own signature says: its form, what it is for, what stands for the
- * content
+ * re_sign.c - reads the client's own signature: its form, its scope, how it covers the content
  *
- * The placeholder that it was made with is worth nothing, so nothing is verified. What is read
- * chooses among the ways in which this host may be signed for, and is put into bounds.
+ * It was made with a placeholder, so it is not verified. What is read only chooses among the ways
+ * in which requests to this host may be signed, and is checked against bounds.
  */
 #include <keyhole/credential/re_sign.h>
 

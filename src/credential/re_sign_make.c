@@ -1,7 +1,7 @@
 /*
- * re_sign_make.c - the target and the fields of a request that is signed anew
+ * re_sign_make.c - writes the target and the fields of a request that is signed again
  *
- * All of it is made while the page with the keys is open, since the session's token is signed as
+ * All of it is made while the pages with the keys are open, since the session token is signed as
  * well.
  */
 #include <keyhole/credential/re_sign.h>

@@ -1,8 +1,9 @@
 /*
- * reflection.c - a value of the target that a server has put into the head of its answer
+ * reflection.c - removes a value of the target that a server has put into the head of its response
  *
- * A redirect to the same path with a slash behind it brings the whole query back, the key in it.
- * This is no search of answers for secrets: content is not looked at, nor what went into fields.
+ * A redirect to the same path with a slash at the end returns the whole query, with the key in it.
+ * This is not a search of responses for secrets: content, and values that went into fields, are not
+ * searched for.
  */
 #include "credential_internal.h"
 

@@ -1,9 +1,10 @@
 /*
  * repository.c - which repository a request to GitHub is for: "owner/name"
  *
- * Of the API: /repos/OWNER/NAME and what follows, on an Enterprise server behind /api/v3. Of git
- * over HTTPS: /OWNER/NAME.git or /OWNER/NAME. A path that is taken for another one gets a token
- * that opens what it names and nothing else, so a mistake here refuses, and opens nothing.
+ * In the API: /repos/OWNER/NAME and what follows, on an Enterprise server after /api/v3. In git
+ * over HTTPS: /OWNER/NAME.git or /OWNER/NAME. If a path is misread, the request gets a token only
+ * for the repository that was read from it. So a mistake here makes requests fail, and opens
+ * nothing.
  */
 #include <keyhole/credential/credential.h>
 

@@ -1,9 +1,9 @@
 /*
- * shapes.c - what the keys of well-known services look like, and making one that opens nothing
+ * shapes.c - what the keys of well-known services look like, and placeholders that look so
  *
- * One row a shape: its parts in order. A part is a literal, or characters of an alphabet; one part
- * holds the core, one takes what length is left, and a checksum covers what its row says. A real
- * value is known by its public beginning alone, and nothing of it goes on but that and its length.
+ * One row per shape: its parts in order. A part is a literal, or characters of an alphabet. One
+ * part holds the core, one takes the rest of the length, and a checksum covers what its row says. A
+ * real value is recognised only by its public prefix; only that and its length are passed on.
  */
 #include "placeholder_internal.h"
 

@@ -1,7 +1,7 @@
 /*
  * sigv4.c - the three steps of a Signature Version 4, each on bytes
  *
- * What is sent is never changed for it: the canonical forms are made of what goes out.
+ * What is sent is never changed for this: the canonical forms are made from it.
  */
 #include <keyhole/credential/sigv4.h>
 

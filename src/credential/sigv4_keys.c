@@ -1,9 +1,9 @@
 /*
- * sigv4_keys.c - an account's keys, and what the worker gets of them: a key for one day, region,
+ * sigv4_keys.c - derives what the worker gets of an account's keys: a key for one day, region and
  * service
  *
- * The secret access key is read here, in the keeper, and ends here. jansson keeps what it has read
- * in memory of its own; that is hidden, and overwritten when it is freed.
+ * The secret access key is read here, in the keeper, and goes no further. jansson's copies of it
+ * are in hidden memory, which is overwritten when it is freed.
  */
 #include <keyhole/credential/re_sign.h>
 

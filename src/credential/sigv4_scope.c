@@ -1,4 +1,4 @@
-/* sigv4_scope.c - the day, region and service that a signature is for */
+/* sigv4_scope.c - parses and writes the scope of a signature: day, region and service */
 #include <keyhole/credential/sigv4.h>
 
 #include <time.h>

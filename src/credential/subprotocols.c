@@ -1,11 +1,11 @@
 /*
  * subprotocols.c - authentication among a WebSocket's subprotocols
  *
- * A browser can set no field on a WebSocket's handshake, so services take keys in
- * Sec-WebSocket-Protocol: as a token with a telling name in front ("openai-insecure-api-key.…",
- * "base64url.bearer.authorization.k8s.io.…"), or as the token behind a telling one ("token, …").
- * Names of services are not listed: the words that tell are few, and what is longer than any
- * subprotocol's name is none.
+ * A browser can't set a field on a WebSocket handshake, so services take keys in
+ * Sec-WebSocket-Protocol: as a subprotocol that begins with a telling name
+ * ("openai-insecure-api-key.…", "base64url.bearer.authorization.k8s.io.…"), or as the one after a
+ * telling name ("token, …"). There is no list of services: the telling words are few, and a
+ * subprotocol that is longer than any real name counts as a key.
  */
 #include <keyhole/credential/credential.h>
 

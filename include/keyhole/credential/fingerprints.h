@@ -1,5 +1,5 @@
-/* fingerprints.h - knowing a real credential again in what a sandbox sends, without having it at
- * hand */
+/* fingerprints.h - recognises a real credential in what a sandbox sends, without holding its value
+ */
 #ifndef KEYHOLE_CREDENTIAL_FINGERPRINTS_H
 #define KEYHOLE_CREDENTIAL_FINGERPRINTS_H
 
@@ -12,27 +12,27 @@
 #include <keyhole/base/secret.h>
 
 /*
- * The worker gets a value only when a request needs it. To see any value leave, it has
- * fingerprints of all: of each value, of the value without its dots (a host may be cut up by them),
- * and of its encodings in base64, hex, base32, UTF-16, and base64 over UTF-16. A fingerprint is 16
- * bytes in clear of the part that is hardest to guess, the length, and a keyed digest of the whole
- * (12 bytes of SHA-256 over a key of this list's own and the text). Case does not count, so that a
- * host is searched in lower case; it counts in UTF-16, and in a text that is easy to guess in lower
- * case. A value has 15 to 22 fingerprints, a line of a private key 4 to 7, and a list has room for
- * 1,637. They are in secret pages, with the
- * key of the digests: who can open these pages has the 16 bytes, and can try the rest out.
+ * The worker gets a value only when a request needs it. To recognise any value in a request, it has
+ * fingerprints of all: of each value, of the value without its dots (dots may split it within a
+ * host), and of its encodings in base64, hex, base32, UTF-16, and base64 over UTF-16. A fingerprint
+ * consists of 16 plain bytes, taken from the part that is hardest to guess; the length; and a keyed
+ * digest of the whole (12 bytes of SHA-256 over the list's own key and the text). Case is ignored,
+ * so that a host can be searched in lower case. It is not ignored in UTF-16, nor in a text that
+ * would be easy to guess in lower case. A value has 15 to 22 fingerprints, a line of a private key
+ * 4 to 7, and a list has room for 1,637. Lists are in secret pages, together with the key of their
+ * digests: whoever can read these pages has the 16 bytes, and can try out the rest.
  *
- * Outside of those pages are places of the 16 bytes: AES-128 under a key of the worker's own, drawn
- * when the lists come, makes 16 bytes of them, and up to 44 bits of these say which bit of either
- * of two bitmaps is set. A sandbox that sees which of its 16 bytes find their bits set learns
- * nothing of a value from that, unless it has guessed all of the 16.
+ * Outside of those pages is only an index of the 16 bytes. AES-128 under a key that the worker
+ * draws when the lists come turns them into 16 other bytes, and up to 44 bits of these select one
+ * bit in each of two bitmaps. A sandbox that could see which of its 16-byte strings find their bits
+ * set learns nothing about a value, unless it has guessed all 16 bytes.
  *
- * A value that is easy to guess (guess.h) has no fingerprint: a sandbox could find it out by
- * trying, since it sees which of its requests are refused. What is left cannot be guessed, neither
- * whole nor by the 16 bytes that are looked for first.
+ * A value that is easy to guess (guess.h) has no fingerprint: a sandbox could find it by trying,
+ * since it sees which of its requests are refused. The others can't be guessed, neither whole nor
+ * by the 16 bytes that are searched first.
  */
 
-/* ---- the keeper's side: a list is packed into secrets ---- */
+/* ---- the keeper's side: makes lists, each in a secret ---- */
 
 struct kh_fingerprint_maker {
 	uint8_t key[32];
@@ -43,36 +43,38 @@ void kh_fingerprint_maker_fini(struct kh_fingerprint_maker *maker);
 
 enum kh_fingerprint_result {
 	KH_FINGERPRINT_ADDED = 1,
-	KH_FINGERPRINT_GUESSABLE, /* it has none */
-	KH_FINGERPRINT_FULL,	  /* this list is full (begin another), or no memory */
+	KH_FINGERPRINT_GUESSABLE, /* too easy to guess: it has no fingerprint */
+	KH_FINGERPRINT_FULL, /* this list is full (take it, and add to the next), or no memory */
 };
-/* `index`: of the credential. `few`: as it is and in base64 alone (a line of a private key). */
+/* Adds the fingerprints of a value. `index`: of its credential. `few`: only of the value itself and
+ * in base64 (for a line of a private key). */
 enum kh_fingerprint_result kh_fingerprint_maker_add(struct kh_fingerprint_maker *maker,
 						    struct kh_slice value, bool few,
 						    uint16_t index);
-/* The list, and the maker is as new. NULL without memory. */
+/* Gives the list, and the maker begins a new one. Return: NULL with `err`. */
 struct kh_secret *kh_fingerprint_maker_take(struct kh_fingerprint_maker *maker, struct kh_err *err);
 
 /* ---- the worker's side ---- */
 
-/* Counted; immutable. */
+/* Reference-counted; immutable. */
 struct kh_fingerprints;
-/* Takes the references over, also when it fails. None: nothing is found. */
+/* Takes over the references to the lists, also on failure. Without lists nothing is ever found.
+ * Return: NULL with `err`. */
 struct kh_fingerprints *kh_fingerprints_new(struct kh_secret **lists, size_t n_lists,
 					    struct kh_err *err);
 struct kh_fingerprints *kh_fingerprints_ref(struct kh_fingerprints *fingerprints);
 void kh_fingerprints_unref(struct kh_fingerprints *fingerprints); /* NULL is fine */
 /* ---- a search: all texts of one request ---- */
 
-/* 16 bytes in a row of a text. */
+/* 16 consecutive bytes of a text. */
 struct kh_fingerprint_place {
 	const char *text;
 	uint32_t len, at;
 	uint32_t subject;
-	uint32_t bucket; /* the first of its two places */
+	uint32_t bucket; /* of its place in the first bitmap */
 };
 
-/* What was done, in numbers: what a sandbox could measure. */
+/* How much work was done, which a sandbox could measure. */
 struct kh_fingerprint_work {
 	uint64_t windows;  /* of 16 bytes, each encrypted and looked up */
 	uint64_t openings; /* of secret pages */
@@ -83,46 +85,45 @@ struct kh_fingerprint_work {
 
 enum { KH_FINGERPRINT_BATCH = 64 };
 
-/* Some KiB, begun and not copied. The texts live until it has settled. */
+/* Some KiB; it must not be copied. The texts must live until it has settled. */
 struct kh_fingerprint_search {
 	struct kh_fingerprints *fingerprints;
-	unsigned candidates; /* at most one more than there may be; of what was hashed */
+	unsigned candidates; /* of the windows that were hashed; one more than the limit at most */
 	unsigned pending;    /* windows that are not hashed yet */
 	uint32_t longest;    /* of the texts */
-	bool failed;	     /* no memory: nobody knows, so it counts as found */
+	bool failed;	     /* no memory: the result is not known, so it counts as found */
 	/* Known when it has settled: */
-	bool found;	  /* a value, or more candidates than a request may have */
-	bool everywhere;  /* the latter, or it failed: any of the texts may hold one */
+	bool found;	  /* a value was found, or more candidates than a request may have */
+	bool everywhere;  /* too many candidates, or it failed: any text may hold a value */
 	uint16_t index;	  /* of the credential; UINT16_MAX: none is known */
-	uint32_t subject; /* of the text that holds the first */
+	uint32_t subject; /* the text that holds the first value found */
 	bool holds[KH_LIMIT_CANDIDATES];
 	struct kh_fingerprint_work work;
-	/* Of candidates: behind them the one that was too many, and one that is written over. */
+	/* The candidates; then the one that was too many, and one as scratch space. */
 	struct kh_fingerprint_place places[KH_LIMIT_CANDIDATES + 2];
 	struct kh_fingerprint_place waiting[KH_FINGERPRINT_BATCH];
 	uint8_t windows[KH_FINGERPRINT_BATCH][KH_GUESS_WINDOW_BYTES];
 };
 
-/* Borrows the fingerprints. */
+/* Begins a search; the fingerprints must outlive it. */
 void kh_fingerprint_search_begin(struct kh_fingerprint_search *search,
 				 struct kh_fingerprints *fingerprints);
 /*
- * Goes through a text, and notes candidates. Looked at are 16 bytes in a row that are letters,
- * digits, "-_.+/=%~^", control characters or no ASCII; any, where the 16 bytes of an entry have
- * another. The time it takes hangs on these kinds of bytes alone. `subject`: the caller's name for
- * the text.
+ * Searches a text and notes candidates. A window is looked up if its 16 bytes are letters, digits,
+ * "-_.+/=%~^", control characters or not ASCII, or other bytes that occur in an entry. The time
+ * depends only on which kinds of bytes the text has. `subject`: the caller's name for the text.
  */
 void kh_fingerprint_search_add(struct kh_fingerprint_search *search, struct kh_slice text,
 			       uint32_t subject);
-/* Does it have a candidate, or did it fail? */
+/* Has it a candidate, or did it fail? */
 bool kh_fingerprint_search_has_candidates(struct kh_fingerprint_search *search);
 /*
- * Opens the lists, once, and holds the candidates against them. It does as much whether there is
- * none or as many as a request may have; how much, hangs on the lists and the longest text alone.
- * Once.
+ * Opens the lists, once, and compares the candidates with them. The amount of work is the same for
+ * no candidate and for as many as a request may have; it depends only on the lists and the longest
+ * text. To be called once.
  */
 void kh_fingerprint_search_settle(struct kh_fingerprint_search *search);
-/* It has settled: does a text of this subject hold one? */
+/* After it has settled: does a text of this subject hold a value? */
 bool kh_fingerprint_search_holds(const struct kh_fingerprint_search *search, uint32_t subject);
 
 #endif
