@@ -1,8 +1,8 @@
 /*
  * down_h1.c - an exchange's stream towards the sandbox on an HTTP/1 connection
  *
- * Heads are written from what was read, without what speaks of the upstream's connection, and
- * framed for this one. Content follows in the turn in which it came.
+ * A head is written from the parsed message, without hop-by-hop fields of the upstream's connection
+ * and with the framing of this one. Content follows in the turn in which it came.
  */
 
 #include "session_internal.h"

@@ -1,8 +1,7 @@
 /*
  * down_h2.c - an exchange's stream towards the sandbox on an HTTP/2 connection
  *
- * What is put goes to the codec, which keeps it as far as windows and the connection do not take it
- * yet.
+ * What is put goes to the codec, which keeps what windows and the connection do not take yet.
  */
 
 #include <keyhole/base/block.h>

@@ -1,11 +1,11 @@
 /*
- * kept.c - what a connection from a sandbox keeps of memory
+ * kept.c - the memory that a connection from a sandbox keeps
  *
- * At the end of each of its turns a session adds up the buffers that stand behind it: its own, its
- * codec's, its exchange's, and those of the upstream connection that the exchange has. The sum is
- * charged to the sandbox's account in steps. Where the account refuses, the sandbox has its share:
- * the connection that wants more is refused what it asks for, with an answer where one can be
- * given, and ends.
+ * At the end of each of its turns a session adds up the buffers of its connection: its own, its
+ * codec's, its exchange's, and those of the upstream connection that the exchange uses. The sum is
+ * charged to the sandbox's account in steps. If the account refuses, the sandbox has used up its
+ * share: the connection that needs more is refused, with an answer if one can still be sent, and
+ * ends.
  */
 
 #include <keyhole/base/charge.h>

@@ -1,17 +1,16 @@
 /*
  * mux.c - a session that speaks HTTP/2
  *
- * The codec (h2.h) gives events while it is fed; here each becomes a call on the exchange, or on
- * the tunnel, of its stream. Calls that come from elsewhere (an upstream has answered, the session
- * in a tunnel has written) only mark the stream as ready and touch the session: at the end of the
- * loop's turn all that is ready is served and leaves together.
+ * The codec (h2.h) gives events while it is fed. Each becomes a call to the exchange, or the
+ * tunnel, of its stream. Calls from elsewhere (an upstream has answered, the session in a tunnel
+ * has written) only mark the stream as ready and schedule the session. At the end of the loop's
+ * turn all ready streams are served, and their output is written together.
  *
- * A turn takes so many heads (KH_LIMIT_H2_TURN_BYTES). What lies behind them stays in the session's
- * input until the loop's next turn, and nothing more is read meanwhile.
+ * A turn processes only so many heads (KH_LIMIT_H2_TURN_BYTES). Input after them stays in the
+ * session's buffer until the loop's next turn, and nothing more is read meanwhile.
  *
- * A stream that may not go on is paused: the codec keeps what its window lets come, and the peer
- * waits. So what all streams can hold is the sum of their windows, and none of them waits for
- * another's.
+ * A stream that must wait is paused: the codec keeps what its window allows, and the peer waits. So
+ * all streams together keep at most the sum of their windows, and no stream waits for another.
  */
 
 #include <keyhole/base/clock.h>

@@ -1,8 +1,8 @@
 /*
  * mux_tunnel.c - a tunnel in one stream of an HTTP/2 connection (RFC 9113 §8.5)
  *
- * Inside is a session like any other, with its own TLS and its own codec; its bytes travel in the
- * DATA of a CONNECT stream instead of a socket's. It counts as one of the sandbox's connections.
+ * Inside is an ordinary session with its own TLS and its own codec. Its bytes travel in the DATA
+ * frames of a CONNECT stream instead of a socket. It counts as one of the sandbox's connections.
  */
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /*
- * protocol_sniff.c - what a connection is, by its first byte
+ * protocol_sniff.c - which protocol a connection speaks, by its first byte
  *
- * One socket takes them all. What asks for a tunnel in another way than CONNECT is read here, up to
- * where the tunnel begins; from there on all tunnels are the same.
+ * One socket accepts all protocols. If a client asks for a tunnel in another way than CONNECT, that
+ * request is read here, up to where the tunnel begins; from there on all tunnels are the same.
  */
 
 #include <keyhole/tls/hello.h>

@@ -1,11 +1,12 @@
 /*
- * raw.c - tunnels that nobody reads: tcp:// rules, and TLS that passes undecrypted; the upstream
- * side of them is upstream/up_raw.c
+ * raw.c - tunnels whose content is not read: tcp:// rules, and TLS that is passed through; their
+ * upstream side is upstream/up_raw.c
  *
- * An exchange without messages: what either side sends is its content. It is opened in the journal,
- * dialled, guarded and timed as any other. Each direction ends by itself (a half-close goes
- * through); the exchange ends when both have and the last byte has left. Where the upstream does
- * not take what comes, the sandbox is not read, and the other way round.
+ * Such a tunnel is an exchange without messages: what either side sends is its content. It is
+ * recorded, dialled, guarded and timed like any other. Each direction ends by itself (a half-close
+ * is passed on). The exchange ends when both have ended and the last byte was written. If the
+ * upstream does not take what comes, keyhole stops reading from the sandbox, and the other way
+ * round.
  */
 
 #include "session_internal.h"

@@ -1,14 +1,14 @@
 /*
  * session.c - a connection from a sandbox: its states, and how it ends
  *
- * HEAD ─▶ EXCHANGE ─▶ HEAD …            requests one after the other
- *   │        └──────▶ DISCARD ─▶ HEAD   answered before all of its content had come
- *   ├──▶ SOCKS, HELLO ─┐                by the connection's first byte
- *   ├──────────────────┼▶ TUNNEL ─▶ HANDSHAKE ─▶ HEAD   CONNECT, then TLS or plain HTTP inside
- *   │                  └▶ (HELLO) ─▶ RAW                what nobody reads
- *   └──▶ LINGER ─▶ DEAD                 the last answer is said, the peer may read it
+ *   HEAD ─▶ EXCHANGE ─▶ HEAD …            requests one after the other
+ *     │        └──────▶ DISCARD ─▶ HEAD   answered before all of its content had come
+ *     ├──▶ SOCKS, HELLO ─┐                by the connection's first byte
+ *     ├──────────────────┼▶ TUNNEL ─▶ HANDSHAKE ─▶ HEAD   CONNECT, then TLS or plain HTTP inside
+ *     │                  └▶ (HELLO) ─▶ RAW                a tunnel that is not read
+ *     └──▶ LINGER ─▶ DEAD                 the last answer was sent, and the peer may read it
  *
- * The table of its steps is in session_state.c, what it does in a turn in session_turn.c.
+ * The table of steps is in session_state.c. What a session does in a turn is in session_turn.c.
  */
 
 #include "session_internal.h"

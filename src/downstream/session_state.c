@@ -1,8 +1,8 @@
 /*
- * session_state.c - the states of a session: the tables, and the only ones who assign
+ * session_state.c - the states of a session: their tables, and the only functions that assign them
  *
- * A step that a table does not have ends the session: it is recorded as refused, unless exchanges
- * run on it, whose close records say it.
+ * A step that is not in a table ends the session. It is recorded as refused, unless exchanges run
+ * on the session: then their close records have the reason.
  */
 
 #include <keyhole/base/machine.h>

@@ -1,4 +1,4 @@
-/* session_take.c - what was read from a sandbox, taken as far as the session's state allows */
+/* session_take.c - processes what was read from a sandbox, as far as the session's state allows */
 
 #include "session_internal.h"
 

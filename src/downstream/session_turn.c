@@ -1,7 +1,7 @@
 /*
- * session_turn.c - what a session does in its turn, and of what it hears
+ * session_turn.c - what a session does in its turn, and the events that lead to one
  *
- * Every event ends in kh_session_turn, which computes from the state what is waited for.
+ * Every event ends in kh_session_turn, which computes from the state what to wait for.
  */
 
 #include <unistd.h>

@@ -1,8 +1,9 @@
 /*
- * session_wait.c - what a session waits for, and until when, from its state alone
+ * session_wait.c - what a session waits for, and until when, computed from its state alone
  *
- * A session has one timer. What a state allows is kept in `deadline_ms`, which most events move;
- * the timer is set anew only when it would fire too late, and looks at `deadline_ms` when it fires.
+ * A session has one timer. The end of the current wait is kept in `deadline_ms`, which most events
+ * change. The timer is only set again when it would fire too late, and it checks `deadline_ms` when
+ * it fires.
  */
 
 #include <poll.h>

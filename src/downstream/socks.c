@@ -1,10 +1,10 @@
 /*
- * socks.c - SOCKS5 as a sandbox speaks it (RFC 1928, RFC 1929)
+ * socks.c - SOCKS5 (RFC 1928, RFC 1929), as a server
  *
- * GREETING ─▶ (LOGIN ─▶ VERDICT) ─▶ REQUEST ─▶ END
+ *   GREETING ─▶ (LOGIN ─▶ VERDICT) ─▶ REQUEST ─▶ END
  *
- * A message is looked at as it comes, so that what is wrong with its first bytes is said without
- * waiting for its last, and taken when it is whole.
+ * A message is checked as its bytes come, so that a wrong beginning is refused without waiting for
+ * the end. It is processed when it is complete.
  */
 
 #include "socks.h"

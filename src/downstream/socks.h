@@ -1,4 +1,4 @@
-/* socks.h - SOCKS5 as a sandbox speaks it (RFC 1928, RFC 1929): bytes in, messages out */
+/* socks.h - SOCKS5 (RFC 1928, RFC 1929), as a server: bytes in, messages out */
 #ifndef KEYHOLE_DOWNSTREAM_SOCKS_H
 #define KEYHOLE_DOWNSTREAM_SOCKS_H
 

@@ -1,10 +1,11 @@
 /*
  * tunnel.c - from CONNECT, or a SOCKS5 request, to the first request inside
  *
- * Neither opens anything towards the internet, unless a tcp rule says so: it names the authority
- * that everything inside has to agree with. What comes first inside says what it is: a TLS record
- * (a leaf for that name is shown), or the letters of an HTTP method; anything else is refused.
- * Whether a host may be reached is decided for the requests inside, where the refusal can be read.
+ * Neither of them connects to an upstream, unless a tcp rule says so. It only names the authority,
+ * with which everything inside must agree. The first bytes inside show what follows: a TLS record
+ * (then keyhole shows a leaf for that name), or the letters of an HTTP method; anything else is
+ * refused. Whether the host may be reached is decided for the requests inside, where the client can
+ * read the refusal.
  */
 
 #include <keyhole/tls/hello.h>

@@ -1,13 +1,13 @@
-/* session.h - connections from sandboxes: what a loop's worker wires (struct kh_loop_ops) */
+/* session.h - connections from sandboxes: what the worker plugs into a loop (struct kh_loop_ops) */
 #ifndef KEYHOLE_DOWNSTREAM_SESSION_H
 #define KEYHOLE_DOWNSTREAM_SESSION_H
 
 #include <keyhole/loop/acceptor.h>
 
-/* With a place at the acceptor, and a descriptor, that were taken. It serves whatever comes, until
- * it ends. */
+/* Serves an accepted connection until it ends. Takes over `fd`, and the slot and the descriptor
+ * that were charged for it at the acceptor. Copies `peer`. On failure the connection is closed. */
 void kh_session_new(struct kh_acceptor *acceptor, int fd, const struct kh_peer *peer);
-/* All that came through that acceptor end. */
+/* Ends all sessions that came through that acceptor. `why` is a text for logs and journal. */
 void kh_session_end_of_acceptor(struct kh_acceptor *acceptor, const char *why);
 
 #endif
