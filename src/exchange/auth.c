@@ -1,9 +1,10 @@
 /*
- * auth.c - who comes by TCP shows the listener's token (RFC 9110 §11.7, RFC 7617, RFC 6750)
+ * auth.c - clients of a TCP listener must show its token (RFC 9110 §11.7, RFC 7617, RFC 6750)
  *
- * On a Unix socket and on vsock the connection says who it is; on TCP anybody may have connected.
- * The token is asked for with every request and every CONNECT, and with SOCKS5's login; what is
- * inside a tunnel was let in with it. It is compared in constant time, in its pages.
+ * On a Unix socket and on vsock the connection itself identifies the sandbox; to a TCP port anybody
+ * may have connected. The token is required with every request and every CONNECT, and with SOCKS5's
+ * login; requests inside a tunnel need none. It is compared in constant time, while its pages are
+ * open.
  */
 
 #include <keyhole/base/encode.h>

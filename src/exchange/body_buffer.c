@@ -1,13 +1,14 @@
 /*
- * body_buffer.c - a request's content that has to be looked into before anything is decided
+ * body_buffer.c - holds a request's content that must be read before the decision
  *
- * A credential that goes into the content, where that is short, is one reason (content.c); the
- * other: a rule with `models` that is reached makes the decision wait (HOLD): the content is kept,
- * whole, within limits.held_content and the sandbox's share, and the name is read in each piece as
- * it comes, not in all of it at once: the thread has other exchanges. Then the rules are asked
- * again. What was held goes up byte for byte, in front of what may still come (a reload can take
- * the question away meanwhile), as the upstream takes it. Whoever waits for a 100 before it sends
- * is told by us: there is nobody else yet who could.
+ * There are two reasons to hold content. A credential goes into it, and it is short (content.c). Or
+ * the rules come to one with `models`: then the decision waits (HOLD), the whole content is kept,
+ * within limits.held_content and the sandbox's share, and the model's name is read in each piece as
+ * it comes, since the thread also serves other exchanges. Then the rules decide again.
+ *
+ * What was held goes upstream unchanged, before what may still come (a reload can remove the
+ * question meanwhile), as the upstream takes it. A client that waits for 100 Continue gets it from
+ * keyhole, since there is no upstream yet.
  */
 
 #include "exchange_internal.h"

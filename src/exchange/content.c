@@ -1,11 +1,11 @@
 /*
- * content.c - what goes upstream as content: as it came, or with a credential in it
+ * content.c - the content that goes upstream: as received, or with a credential in it
  *
- * Where a credential goes into the content, all of it passes through a filter (body.h). A short one
- * of announced length is held first (HOLD, body_buffer.c) and looked through: then its place is
- * known to be there before anything is written, dialled or sent, and the length that goes up is
- * right. Any other goes up as it comes, in chunks; a fault that shows on the way cuts the request
- * off, so that the upstream never has the whole of one.
+ * If a credential goes into the content, all of it passes a filter (body.h). Short content with a
+ * Content-Length is held and checked first (HOLD, body_buffer.c): then its place is known before
+ * anything is recorded, dialled or sent, and the length that goes upstream is right. Other content
+ * goes upstream as it comes, chunked. A fault that is found on the way aborts the request, so that
+ * the upstream never gets a complete one.
  */
 
 #include <string.h>

@@ -1,10 +1,11 @@
 /*
  * denial.c - refusals that an agent can use
  *
- * Status, Proxy-Status (RFC 9209) and a body that says what was refused, by which rule or for want
- * of one, whether trying again is of use, and what is allowed near it. As text for people's tools,
- * else as JSON in the dialect of the API (dialect.c). HTTP/1.1 has a reason phrase, which is all
- * that pip, apt, wget and Go's tools show of an answer: it says the same in short.
+ * Status, Proxy-Status (RFC 9209), and a body that says what was refused, by which rule or because
+ * no rule matched, whether a retry makes sense, and what similar requests are allowed. The body is
+ * text for tools that people use, else JSON in the dialect of the API (dialect.c). HTTP/1.1 also
+ * has a reason phrase, a short form of the same, since pip, apt, wget and Go's tools show nothing
+ * else.
  */
 
 #include "exchange_internal.h"

@@ -1,16 +1,16 @@
 /*
- * dialect.c - a refusal in the shape in which the client of an API looks for its errors
+ * dialect.c - a refusal in the form in which the client of an API expects errors
  *
- * Which client it is, is told by the host that is asked and by fields that only one kind sends.
- * Where nothing tells, "error" with "type" and "message" is what most look for. All shapes carry
- * the same message, and "keyhole" with what a program may want to know: denial.c adds that, so each
- * shape here leaves its object open.
+ * The host, and fields that only one kind of client sends, tell which client it is. If nothing
+ * tells, the form is an "error" with "type" and "message", which most clients look for. All forms
+ * have the same message, and a member "keyhole" for programs. denial.c adds that, so each form here
+ * leaves its object open.
  *
  *   Anthropic  platform.claude.com/docs/en/api/errors
  *   OpenAI     platform.openai.com/docs/guides/error-codes
  *   Google     cloud.google.com/apis/design/errors
  *   GitHub     docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api
- *   npm        its client (npm-registry-fetch) prints "error" of the body, if that is a text
+ *   npm        its client (npm-registry-fetch) prints "error" of the body, if that is a string
  */
 
 #include "exchange_internal.h"

@@ -1,4 +1,4 @@
-/* down_deny.c - what is refused before it is an exchange, for the journal and the log */
+/* down_deny.c - records what is refused before there is an exchange, in the journal and the log */
 
 #include "exchange_internal.h"
 #include "placeholder_check.h"

@@ -1,4 +1,4 @@
-/* dry_run.c - a request that nobody sent, read and decided as the proxy would */
+/* dry_run.c - reads and decides a request that nobody sent, as the proxy would */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /*
- * env.c - http://keyhole.internal/env: what a sandbox holds in place of credentials
+ * env.c - http://keyhole.internal/env: the placeholders that a sandbox holds
  *
- * For a sandbox that nobody has started with them: `eval "$(curl -s http://keyhole.internal/env)"`.
- * Each sandbox is told its own.
+ * For a sandbox that was not started with them: `eval "$(curl -s http://keyhole.internal/env)"`.
+ * Each sandbox gets only its own.
  */
 
 #include <keyhole/config/config.h>

@@ -1,11 +1,11 @@
 /*
  * exchange.c - one request and its response
  *
- * begin ─▶ (HOLD) ─▶ (SECRET) ─▶ COMMIT ─▶ CONNECT ─▶ RELAY ─▶ ENDED
+ *   begin ─▶ (HOLD) ─▶ (SECRET) ─▶ COMMIT ─▶ CONNECT ─▶ RELAY ─▶ ENDED
  *
- * Nothing is resolved, dialled or sent before the open record stands in the journal (COMMIT). A
- * reload before RELAY begins anew behind `begin`, with another id and another record.
- * How it ends is in exchange_end.c.
+ * Nothing is resolved, dialled or sent before the open record is in the journal (COMMIT). A reload
+ * before RELAY starts again after `begin`, with another id and another record. How an exchange ends
+ * is in exchange_end.c.
  */
 
 #include <keyhole/base/block.h>

@@ -1,4 +1,4 @@
-/* exchange_audit.c - what an exchange leaves in the journal and the log */
+/* exchange_audit.c - the records of an exchange in the journal, and its lines in the log */
 
 #include <keyhole/base/escape.h>
 

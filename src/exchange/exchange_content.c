@@ -1,10 +1,10 @@
 /*
  * exchange_content.c - the content of a request on its way through an exchange
  *
- * down codec ─▶ held (body_buffer.c), signed in chunks (signing.c), or looked at, counted and put
- * upstream
+ *   down codec ─▶ held (body_buffer.c), signed in chunks (signing.c), or searched, counted and put
+ *   upstream
  *
- * What has gone is kept as long as the upstream may still say that it has not looked at it.
+ * What was sent is kept as long as the upstream may still say that it did not process the request.
  */
 #include "exchange_internal.h"
 #include "signing.h"

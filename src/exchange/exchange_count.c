@@ -1,4 +1,4 @@
-/* exchange_count.c - what an exchange adds to what is counted (metrics.h) */
+/* exchange_count.c - adds an exchange to the counters (metrics.h) */
 
 #include <keyhole/base/clock.h>
 

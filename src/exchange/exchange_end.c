@@ -1,8 +1,8 @@
 /*
- * exchange_end.c - how an exchange ends, and what becomes of it
+ * exchange_end.c - how an exchange ends, and how it is freed
  *
- * Whatever fails comes to kh_exchange_fail: an answer where none was begun, else the end of the
- * connection; a close record in any case.
+ * Every failure and refusal comes to kh_exchange_fail: it sends an answer if none was begun, else
+ * it cuts the response. In either case the journal gets a record of the end.
  */
 
 #include <keyhole/base/block.h>

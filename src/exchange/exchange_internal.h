@@ -1,4 +1,4 @@
-/* exchange_internal.h - what the parts of an exchange share */
+/* exchange_internal.h - shared by the files of an exchange */
 #ifndef KEYHOLE_EXCHANGE_EXCHANGE_INTERNAL_H
 #define KEYHOLE_EXCHANGE_EXCHANGE_INTERNAL_H
 

@@ -1,4 +1,5 @@
-/* exchange_state.c - the states of an exchange: the tables, and the only ones who assign */
+/* exchange_state.c - the states of an exchange: their tables, and the only functions that assign
+ * them */
 
 #include <keyhole/base/machine.h>
 

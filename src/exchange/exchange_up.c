@@ -1,8 +1,8 @@
 /*
  * exchange_up.c - an exchange as the user of an upstream connection
  *
- * What it asks for, what its head says, and where the answer goes: the functions of struct
- * kh_up_user_ops.
+ * The functions of struct kh_up_user_ops: what connection it needs, what its head is, and where the
+ * response goes.
  */
 
 #include <stdio.h>

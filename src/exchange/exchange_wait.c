@@ -1,4 +1,4 @@
-/* exchange_wait.c - how long an exchange waits, for what, and what comes of it when that is over */
+/* exchange_wait.c - what an exchange waits for, for how long, and what happens after that */
 
 #include "exchange_internal.h"
 #include "websocket_internal.h"

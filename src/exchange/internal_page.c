@@ -4,9 +4,9 @@
  *
  * The pages (pages.c) are `/`, `/why`, `/ca.pem` and `/env`.
  *
- * For clients that take only a base URL: http://keyhole.internal/to/HOST[:PORT]/PATH is the request
- * https://HOST[:PORT]/PATH, and nothing else about it is another. The name is keyhole's own on
- * every port: no rule speaks of it, it is never looked up or dialled.
+ * For clients that take only a base URL: http://keyhole.internal/to/HOST[:PORT]/PATH stands for the
+ * request https://HOST[:PORT]/PATH, which is otherwise unchanged. The name is keyhole's own on
+ * every port: no rule applies to it, and it is never looked up or dialled.
  */
 
 #include "exchange_internal.h"

@@ -1,12 +1,12 @@
 /*
- * observe.c - what goes through because it is only observed, and goes without a credential
+ * observe.c - forwards a request that is only observed, without a credential
  *
- * Under a tenant's `mode: observe` a request that its rules would refuse is not the tenant's word:
- * nobody has said that a credential may go there. So the mark and the want of a credential are one
- * step, taken here, whatever would have refused it: a rule, a placeholder, authentication of the
- * client's own, or an address. An address is known late: the open record stands, and the connection
- * may have been made for the credential, whose client certificate it shows. What goes in is then
- * left behind with that connection.
+ * Under a tenant's `mode: observe` a request that its rules would refuse is forwarded. But nobody
+ * has said that a credential may go there. So marking the request and removing its credential are
+ * one step, taken here, whatever would have refused it: a rule, a placeholder, authentication of
+ * the client's own, or an address. An address is known late: the open record is written, and the
+ * connection may have been made for the credential, with its client certificate. Then that
+ * connection is not used.
  */
 #include "exchange_internal.h"
 #include "signing.h"

@@ -1,13 +1,14 @@
 /*
  * pages.c - http://keyhole.internal/: what a sandbox is told about itself
  *
- * Who it is, what it may reach, which credentials stand ready, what is left of its limits; and, at
- * /why (why_page.c), what would become of a request. Text, for people and models; JSON where
- * `Accept` asks for it. /ca.pem is the certificate that its clients have to trust, for a sandbox
- * that keyhole did not lay out itself: whoever can connect to the socket may know it. Nothing of
- * other tenants is said and nothing of the site's rules but that there are any; no address inside;
- * of a credential its name, and whether it has a value. Each page is an exchange like any other,
- * with its two records in the journal.
+ * Its name, what it may reach, which credentials are ready, what is left of its limits; and, at
+ * /why (why_page.c), how a request would be decided. As text for people and models; as JSON if
+ * `Accept` asks for it. /ca.pem is the certificate that clients must trust, for a sandbox that
+ * keyhole did not set up itself; it is no secret to whoever can connect to the socket.
+ *
+ * The pages show nothing of other tenants; of the site's rules only that there are some; no private
+ * address; of a credential its name and whether it has a value. Each page is an exchange like any
+ * other, with two records in the journal.
  */
 
 #include <keyhole/config/config.h>

@@ -1,10 +1,10 @@
 /*
  * placeholder_check.c - placeholders in what leaves a sandbox
  *
- * A placeholder of the sandbox's own may stand where authentication is taken out because a
- * credential goes in; in all else that leaves of the head it is refused, and another sandbox's is
- * refused anywhere. Content is looked into as it passes: what is found is noted for the journal, or
- * refused where the rule says so.
+ * A sandbox's own placeholder may be where authentication is removed because a credential goes in.
+ * Anywhere else in the head that is sent it is refused. Another sandbox's placeholder is refused
+ * everywhere. Content is searched while it is forwarded: a placeholder in it is noted for the
+ * journal, or refused if the rule says so.
  */
 
 #include <stdio.h>

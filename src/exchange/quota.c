@@ -1,10 +1,11 @@
 /*
- * quota.c - the limits that exchanges and connections are under
+ * quota.c - the limits that apply to exchanges and connections
  *
- * An exchange takes when all that decides about it has said yes, and before anything is written or
- * sent; what it can't have is one more reason to refuse it. Its content is taken as it goes. What a
- * tenant that only observes has reached is noted as what would have been refused. At a reload, what
- * runs goes over to the limits that are in force from then on, and is not asked for again.
+ * An exchange is counted after everything else that decides about it has allowed it, and before
+ * anything is recorded or sent. A limit that is reached is one more reason to refuse it. Its
+ * content is counted as it is sent. For a tenant that only observes, a limit that is reached is
+ * noted as what would have refused the request. At a reload, running exchanges move to the limits
+ * that are then in force, without being refused.
  */
 
 #include "exchange_internal.h"

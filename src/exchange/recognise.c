@@ -1,15 +1,15 @@
 /*
  * recognise.c - real credentials in what leaves a sandbox
  *
- * A real one never leaves, wherever it goes and whatever the rules say. A sandbox that sees which
- * of its requests hold one could find a value out by trying. So a request that holds one goes the
- * way of any other up to where it would leave: one that is refused before gets the same answer as
- * without, after the same work: the lists of fingerprints are opened once for it and held against
- * as many places, whether any of its own is a candidate or not. Only where it would leave is it
- * refused for what it holds, and how often that may happen is bounded. The journal always says
+ * A real credential never leaves, to whatever host and whatever the rules say. But a sandbox that
+ * sees which of its requests hold one could find a value by trying. So such a request is processed
+ * like any other up to where it would be sent. If it is refused before, it gets the same answer as
+ * without the credential, after the same work: the lists of fingerprints are opened once for it and
+ * compared with as many places, whether it has a candidate or not. Only where it would be sent is
+ * it refused for what it holds, and how often that may happen is limited. The journal always says
  * which requests held one.
  *
- * A text is read as it is and, three times over, with the escapes of what was read before undone.
+ * A text is searched as it is and, three times, with one more level of escapes undone.
  */
 
 #include <stdio.h>

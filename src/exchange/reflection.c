@@ -1,4 +1,4 @@
-/* reflection.c - an answer's head without the key that its request's target carried */
+/* reflection.c - removes the key that the request's target carried from the head of the response */
 
 #include <stdlib.h>
 

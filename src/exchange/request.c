@@ -1,8 +1,8 @@
 /*
  * request.c - the canonical request, and the decision
  *
- * What was checked is what is sent: policy, DNS, dialling, SNI, verification, injection and the
- * Host field that is written all come from the one authority that kh_request_resolve has settled.
+ * What was checked is what is sent: policy, DNS, dialling, SNI, certificate verification, injection
+ * and the Host field all use the one authority that kh_request_resolve has settled.
  */
 
 #include <keyhole/exchange/dry_run.h>

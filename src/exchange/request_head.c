@@ -1,8 +1,8 @@
 /*
  * request_head.c - the head that goes upstream, as it was decided
  *
- * Which fields go along, and where the credential does; the codec of the connection writes them
- * down.
+ * It chooses which fields are forwarded and where the credential goes. The connection's codec
+ * writes them.
  */
 
 #include <keyhole/credential/re_sign.h>

@@ -1,8 +1,8 @@
 /*
- * response.c - what comes back from upstream goes down as it comes
+ * response.c - forwards the response as it comes
  *
- * Interim responses are passed on; the final head and the content behind it go down in the turn in
- * which they came.
+ * Interim responses are passed on. The final head, and content after it, are put downstream in the
+ * turn in which they came.
  */
 
 #include <stdlib.h>

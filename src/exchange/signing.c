@@ -1,12 +1,12 @@
 /*
- * signing.c - an exchange whose request is signed as it goes out (aws_sigv4, hmac)
+ * signing.c - an exchange whose request is signed when it is sent (aws_sigv4, hmac)
  *
- *   decide ─▶ begin: what does the client's signature say ─▶ (HOLD: content without a hash) ─▶
- * SECRET, with a scope ─▶ … ─▶ make: target and fields ─▶ head
+ *   decide ─▶ begin: read the client's signature ─▶ (HOLD: content without a hash) ─▶
+ *   SECRET, with a scope ─▶ … ─▶ make: target and fields ─▶ head
  *
- * Nothing goes out before `make` has signed it, and whatever fails ends the exchange. Chunks that
- * are signed by themselves come out of the signer into x->content, which goes up as the upstream
- * takes it (body_buffer.c); meanwhile no more is taken.
+ * Nothing is sent before `make` has signed it, and any failure ends the exchange. Chunks with a
+ * signature of their own come out of the signer into x->content, which is sent as the upstream
+ * takes it (body_buffer.c); meanwhile no more is read.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* signing.h - an exchange whose request is signed as it goes out (aws_sigv4) */
+/* signing.h - an exchange whose request is signed when it is sent (aws_sigv4, hmac) */
 #ifndef KEYHOLE_EXCHANGE_SIGNING_H
 #define KEYHOLE_EXCHANGE_SIGNING_H
 

@@ -1,14 +1,14 @@
 /*
- * websocket.c - an open WebSocket: frames of either side read, judged, and written anew for the
- * other
+ * websocket.c - an open WebSocket: reads each side's frames, checks them, and writes new ones for
+ * the other side
  *
- * open ─▶ closing ─▶ over
+ *   open ─▶ closing ─▶ over
  *
- * Nothing goes through that was not parsed: each piece of a message is serialised from what was
- * read, masked with a fresh key towards the upstream. A message is never gathered, so memory is
- * bounded by one piece a way and what either connection may have waiting; whoever does not read
- * makes the other side wait. Closing begins with the first close frame, from whichever side or from
- * here, and ends when both sides have said theirs, when a connection ends, or in time.
+ * Only parsed frames are forwarded: each piece of a message is written as a new frame, with a fresh
+ * mask towards the upstream. A message is never collected, so memory is bounded by one piece per
+ * direction and by what each connection may have waiting. A side that does not read makes the other
+ * wait. Closing begins with the first close frame, from either side or from keyhole. It ends when
+ * both sides have sent theirs, when a connection ends, or after a timeout.
  */
 
 #include <openssl/rand.h>

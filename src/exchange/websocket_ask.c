@@ -1,10 +1,10 @@
 /*
- * websocket_ask.c - the opening handshake of a WebSocket, on its way up and down
+ * websocket_ask.c - the opening handshake of a WebSocket, towards both sides
  *
- * Each side has a handshake of its own: the upstream is asked with a key of ours, without
- * extensions (so that frames can be read), and with the subprotocols that carry no key; the
- * sandbox's key is answered by us. Everything else of both heads goes through as in any exchange.
- * An answer other than 101 is a response like any other.
+ * Each side has a handshake of its own. The upstream's has a key that keyhole makes, no extensions
+ * (so that frames can be read), and only the subprotocols that carry no key. keyhole answers the
+ * sandbox's key. Everything else in both heads is forwarded as in any exchange. An answer other
+ * than 101 is a response like any other.
  */
 
 #include "exchange_internal.h"

@@ -1,4 +1,5 @@
-/* websocket_internal.h - an exchange that asks for a WebSocket, and is one once it was answered */
+/* websocket_internal.h - an exchange that asks for a WebSocket, and the WebSocket once it is open
+ */
 #ifndef KEYHOLE_EXCHANGE_WEBSOCKET_INTERNAL_H
 #define KEYHOLE_EXCHANGE_WEBSOCKET_INTERNAL_H
 

@@ -1,8 +1,8 @@
 /*
- * why_page.c - http://keyhole.internal/why: what would become of a request that nobody has sent
+ * why_page.c - http://keyhole.internal/why: how a request that nobody has sent would be decided
  *
- * By the rules in force, and by the address where it is known without a look-up: a literal, a pin.
- * Limits are not looked at. Fields and content that a real one would have are not known here.
+ * By the rules in force, and by the address if it is known without a lookup: an IP literal, or a
+ * pin. Limits are not checked. Fields and content of a real request are not known here.
  */
 
 #include <keyhole/base/encode.h>
