@@ -1,4 +1,4 @@
-/* fetch_answer.c - what a token endpoint answers, read into a closed form */
+/* fetch_answer.c - reads the answer of a token endpoint into a fixed struct */
 
 #include <keyhole/fetcher/fetch.h>
 

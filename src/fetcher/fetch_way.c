@@ -1,8 +1,8 @@
 /*
- * fetch_way.c - the fetcher's way to its endpoint: the same as an upstream's (connector.h)
+ * fetch_way.c - the fetcher's connection to its endpoint, as to an upstream (connector.h)
  *
- * There is one connection, one configuration, and one time for all of it (fetcher.c). The proxy's
- * password comes with the order.
+ * There is one connection, one configuration, and one timeout for everything (fetcher.c). The
+ * proxy's password comes with the order.
  */
 
 #include "fetcher_internal.h"

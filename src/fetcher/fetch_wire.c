@@ -1,4 +1,4 @@
-/* fetch_wire.c - the fetcher's order and its answer, as bytes and back */
+/* fetch_wire.c - encodes and decodes the fetcher's order and its answer */
 
 #include <keyhole/fetcher/fetch.h>
 

@@ -1,11 +1,11 @@
 /*
- * fetcher.c - the process that asks one token endpoint one question
+ * fetcher.c - the process that sends one request to one token endpoint
  *
- * The keeper reads no byte that a stranger wrote, so it execs this for each question: without the
- * CA key, with the question and no more. It reads all that it needs, locks itself in as the worker
- * does, and then: resolve, guard, dial (or the site's proxy, by CONNECT), TLS, one request of
- * HTTP/1.1, one answer within its bounds, and a closed message back. A redirect is an answer like
- * any other, and no token.
+ * The keeper reads no byte that a stranger wrote, so it executes this process for each request,
+ * without the CA key and with nothing but the request. The fetcher reads all files that it needs
+ * and locks itself in as the worker does. Then: resolve, guard, dial (or CONNECT through the site's
+ * proxy), TLS, one HTTP/1.1 request, one response within its bounds, and a message of fixed form to
+ * the keeper. It does not follow a redirect, which has no token.
  */
 
 #include <keyhole/fetcher/fetch.h>

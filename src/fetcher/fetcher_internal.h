@@ -1,4 +1,4 @@
-/* fetcher_internal.h - what the parts of the fetcher share: the question, the way, the answer */
+/* fetcher_internal.h - shared by the files of the fetcher: the order, the connection, the answer */
 #ifndef KEYHOLE_FETCHER_FETCHER_INTERNAL_H
 #define KEYHOLE_FETCHER_FETCHER_INTERNAL_H
 

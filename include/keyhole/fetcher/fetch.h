@@ -1,4 +1,4 @@
-/* fetch.h - asking a token endpoint, in a process of its own that holds no key */
+/* fetch.h - requests to a token endpoint, in a process of its own that holds no key */
 #ifndef KEYHOLE_FETCHER_FETCH_H
 #define KEYHOLE_FETCHER_FETCH_H
 
@@ -8,7 +8,7 @@
 #include <keyhole/http/message.h>
 #include <keyhole/base/wire.h>
 
-/* The two messages of its channel (channel.h), and what each end takes. */
+/* The two messages between keeper and fetcher (channel.h), and what each end accepts. */
 enum kh_fetch_msg {
 	KH_FETCH_MSG_ORDER = 49,  /* keeper → fetcher: kh_fetch_order_put; fds: its files */
 	KH_FETCH_MSG_ANSWER = 50, /* fetcher → keeper: kh_fetch_answer_put */
@@ -17,18 +17,18 @@ enum kh_fetch_msg {
 #define KH_FETCH_MSG_TO_KEEPER_SET KH_CHANNEL_BIT(KH_FETCH_MSG_ANSWER)
 
 /*
- * What the fetcher is told (ORDER): one request to one host, over verified TLS, and nothing else.
- * Its files: a snapshot of how upstreams are reached (sealed; without rules, tenants and
- * credentials), resolv.conf, hosts, then the trust roots.
+ * ORDER: one request to one host, over verified TLS. Its descriptors: a sealed snapshot of the
+ * settings of `upstream` (without rules, tenants and credentials), resolv.conf, hosts, then the
+ * trust roots.
  */
 enum { KH_FETCH_FIELDS = 8 };
 struct kh_fetch_order {
-	uint32_t timeout_ms; /* for all of it */
+	uint32_t timeout_ms; /* for everything together */
 	char *user;	     /* worker_user, or NULL */
 	struct kh_host host;
 	uint16_t port;
 	bool post; /* else GET */
-	/* Views: of the caller's for putting, of what was read for taking. */
+	/* Views: of the caller's texts in kh_fetch_order_put, of `body` in kh_fetch_order_take. */
 	struct kh_slice target;
 	struct kh_field fields[KH_FETCH_FIELDS];
 	size_t n_fields;
@@ -36,11 +36,11 @@ struct kh_fetch_order {
 	struct kh_slice proxy_auth; /* value of Proxy-Authorization; empty: none */
 };
 bool kh_fetch_order_put(struct kh_buf *out, const struct kh_fetch_order *order);
-/* Return: false: it is none. `user` is the caller's to free. */
+/* Return: false: malformed. The caller frees `user` in either case. */
 bool kh_fetch_order_take(struct kh_slice body, struct kh_fetch_order *out);
 
-/* An error of RFC 6749 §5.2 and its kin. Others are KH_FETCH_ERROR_OTHER: an endpoint's own words
- * may repeat what it was told. */
+/* An error code of RFC 6749 §5.2 and similar. All others are KH_FETCH_ERROR_OTHER, since an
+ * endpoint's own words may repeat what it was sent. */
 enum kh_fetch_error {
 	KH_FETCH_ERROR_NONE = 0,
 	KH_FETCH_ERROR_INVALID_REQUEST,
@@ -57,26 +57,26 @@ enum kh_fetch_error {
 };
 const char *kh_fetch_error_name(enum kh_fetch_error error); /* "invalid_grant" */
 
-/* What it says (ANSWER), once. Nothing in it is free text of the endpoint's. */
+/* ANSWER, sent once. It has no free text of the endpoint. */
 struct kh_fetch_answer {
 	bool ok;	 /* the endpoint answered, and its answer was read */
-	uint16_t status; /* of HTTP; 0: there was none */
-	uint64_t date_s; /* the endpoint's clock; 0: it does not say */
+	uint16_t status; /* HTTP status; 0: there was no response */
+	uint64_t date_s; /* from the Date field, since the epoch; 0: none */
 	enum kh_fetch_error error;
-	struct kh_slice token;	 /* access_token, token; visible ASCII */
-	uint64_t lifetime_s;	 /* expires_in; 0: it does not say */
-	uint64_t expires_s;	 /* expires_at, since the epoch; 0 */
+	struct kh_slice token;	 /* access_token or token; visible ASCII */
+	uint64_t lifetime_s;	 /* expires_in; 0: none */
+	uint64_t expires_s;	 /* expires_at, since the epoch; 0: none */
 	struct kh_slice refresh; /* refresh_token */
-	uint64_t id;		 /* of an installation; 0 */
-	struct kh_slice why;	 /* not ok: in our own words */
+	uint64_t id;		 /* of an installation; 0: none */
+	struct kh_slice why;	 /* if not `ok`: why, in keyhole's words */
 };
 bool kh_fetch_answer_put(struct kh_buf *out, const struct kh_fetch_answer *answer);
 bool kh_fetch_answer_take(struct kh_slice body, struct kh_fetch_answer *out);
-/* Reads the JSON of an endpoint into what `store` (wiping) keeps. Return: false: `out->why`. Pure.
- */
+/* Reads the JSON of an endpoint. `out` is zeroed, except that `status` (and `date_s`) are set. Its
+ * slices are views of `store`, an empty wiping buffer. Return: false: see out->why. No I/O. */
 bool kh_fetch_answer_read(struct kh_fetch_answer *out, struct kh_slice json, struct kh_buf *store);
 
-/* `keyhole fetcher`, exec'd by the keeper. Return: exit status. */
+/* The main function of `keyhole fetcher`, which the keeper executes. Return: exit status. */
 int kh_fetcher_main(void);
 
 #endif
