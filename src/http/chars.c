@@ -1,4 +1,4 @@
-/* chars.c - which bytes may stand where (RFC 9110 §5.5, §5.6.2) */
+/* chars.c - which bytes are allowed where (RFC 9110 §5.5, §5.6.2) */
 #include "chars.h"
 
 /* ! # $ % & ' * + - . ^ _ ` | ~ digits letters */

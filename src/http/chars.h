@@ -1,4 +1,4 @@
-/* chars.h - which bytes may stand where (RFC 9110 §5.5, §5.6.2) */
+/* chars.h - which bytes are allowed where (RFC 9110 §5.5, §5.6.2) */
 #ifndef KEYHOLE_HTTP_CHARS_H
 #define KEYHOLE_HTTP_CHARS_H
 

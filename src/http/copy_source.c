@@ -1,15 +1,16 @@
 /*
- * copy_source.c - what a server is asked to read by itself, with the account that the request is
- * for
+ * copy_source.c - what a request asks a server to read by itself, with the account of the request
  *
- * A store takes a field that names another object, reads that, and writes it where the request
- * says, or reads it when somebody asks for what was written (a symbolic link, a manifest). To a
- * rule that looks at paths that is a second request, a GET of what the field names. A parameter
- * says the same: of a presigned request, or for a registry, which takes a blob from another
- * repository. It is read where it names an object of the same bucket, at a host of which it is
- * known where the bucket stands, or a blob of the same registry. All else can't be read, and
- * nothing allows it: another bucket, another host, an ARN, a link, a host of which nobody knows
- * whether its first label or its first segment is the bucket.
+ * Object stores take a field that names another object. They read it and write it to where the
+ * request says, or read it later when somebody asks for what was written (a symbolic link, a
+ * manifest). For a rule about paths that is a second request: a GET of what the field names. A
+ * query parameter can say the same: of a presigned request, or for a registry, which takes a blob
+ * from another repository.
+ *
+ * The source is parsed if it names an object of the same bucket, at a host of which keyhole knows
+ * where the bucket's name is, or a blob of the same registry. Anything else counts as unreadable,
+ * and nothing allows it: another bucket, another host, an ARN, a link, or a host of which it is not
+ * known whether its first label or the first path segment is the bucket.
  */
 #include <keyhole/http/message.h>
 #include <keyhole/policy/policy.h>

@@ -1,9 +1,9 @@
 /*
  * h1_chunk.c - chunk-size lines and the trailer section (RFC 9112 §7.1)
  *
- * The size is 1 to 16 hex digits and nothing else; an extension is read by its grammar (quoted
- * strings too, so that a line end in one can't hide) and dropped, as an intermediary may. The "bad
- * whitespace" that §7.1.1 asks recipients to put up with is refused: parsers differ over it.
+ * The size is 1 to 16 hex digits and nothing else. An extension is parsed by its grammar (quoted
+ * strings too, so that a line end in one can't hide) and dropped, as an intermediary may do. The
+ * "bad whitespace" that §7.1.1 asks recipients to accept is refused, since parsers differ about it.
  */
 #include "h1_internal.h"
 

@@ -1,9 +1,9 @@
 /*
- * h1_framing.c - what the fields of a head say together: where the message ends (RFC 9112 §6), and
- * what Host, Connection, Expect and Upgrade mean
+ * h1_framing.c - where a message ends (RFC 9112 §6), and what Host, Connection, Expect and Upgrade
+ * mean
  *
- * One pass sorts the few fields that matter; then each question is answered once. Where two
- * parsers might answer differently the message is refused, also where RFC 9112 names a winner.
+ * One pass collects the few fields that matter; then each question is answered once. If two parsers
+ * might answer differently, the message is refused, even if RFC 9112 says which one is right.
  */
 #include "h1_internal.h"
 

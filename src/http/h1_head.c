@@ -1,4 +1,5 @@
-/* h1_head.c - one line of a head at a time (RFC 9112 §3, §4, §5). Control bytes are out already. */
+/* h1_head.c - parses one line of a head (RFC 9112 §3, §4, §5). Control bytes were refused before.
+ */
 #include "h1_internal.h"
 
 #include "chars.h"

@@ -1,4 +1,4 @@
-/* h1_internal.h - what the files of the HTTP/1.1 codec share */
+/* h1_internal.h - shared by the files of the HTTP/1.1 codec */
 #ifndef KEYHOLE_H1_INTERNAL_H
 #define KEYHOLE_H1_INTERNAL_H
 

@@ -1,4 +1,4 @@
-/* h1_line.c - lines of a head or a trailer section, gathered into memory of the codec's own */
+/* h1_line.c - collects the lines of a head or a trailer section in the codec's own memory */
 #include "h1_internal.h"
 
 #include <stdlib.h>

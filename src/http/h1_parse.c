@@ -1,19 +1,18 @@
 /*
- * h1_parse.c - the machine: bytes in, events out
+ * h1_parse.c - the parser's state machine: bytes in, events out
  *
- * IDLE ─▶ FIRST_LINE ─▶ FIELDS ─┬▶ END                      nothing follows (or an interim: IDLE)
- *                               ├▶ LENGTH ─▶ END
- *                               ├▶ CLOSE ─▶ END               at the end of the connection
- *                               └▶ CHUNK_LINE ─▶ CHUNK_DATA ─▶ CHUNK_CR ─▶ CHUNK_LF ─▶ CHUNK_LINE …
- *                                      └▶ TRAILERS ─▶ END
- * END ─▶ IDLE, or RAW behind a 101 or a CONNECT's 2xx. FAILED is for ever.
+ *   IDLE ─▶ FIRST_LINE ─▶ FIELDS ─┬▶ END                      nothing follows (or an interim: IDLE)
+ *                                 ├▶ LENGTH ─▶ END
+ *                                 ├▶ CLOSE ─▶ END               at the end of the connection
+ *                                 └▶ CHUNK_LINE ─▶ CHUNK_DATA ─▶ CHUNK_CR ─▶ CHUNK_LF ─▶ CHUNK_LINE
+ * … └▶ TRAILERS ─▶ END END ─▶ IDLE, or RAW after a 101 or a CONNECT's 2xx. FAILED is final.
  *
- * Each step takes bytes from the front and either gives an event or goes on. Nothing is decided on
- * what has not come yet, and no step looks at where the pieces were cut, so any split of the same
- * bytes gives the same events (content comes in other pieces, that is all). Head and trailers are
- * gathered line by line into memory of our own (h1_line.c) and each line is judged when it is
- * complete; content is never copied. The first byte of a message is judged at once, so that a TLS
- * hello on a plain port does not wait for a line's end that never comes.
+ * Each step takes bytes from the front and either gives an event or goes on. No step depends on
+ * bytes that have not come, or on where the input was split. So any split of the same bytes gives
+ * the same events (only content comes in other pieces). Head and trailers are collected line by
+ * line in the codec's own memory (h1_line.c), and each line is checked when it is complete; content
+ * is never copied. The first byte of a message is checked at once, so that a TLS ClientHello on a
+ * plain port is refused without waiting for the end of a line.
  */
 #include "h1_internal.h"
 

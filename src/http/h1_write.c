@@ -1,8 +1,8 @@
 /*
- * h1_write.c - heads and chunks, written from parts
+ * h1_write.c - writes heads and chunks from their parts
  *
  * The last check before the wire: a part that a reader could take for more than one (a line end in
- * a value, a blank in a target, a name that is no token) is never written, wherever it came from.
+ * a value, a blank in a target, a name that is no token) is never written, whatever its origin.
  */
 #include <keyhole/http/h1.h>
 

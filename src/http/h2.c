@@ -1,9 +1,9 @@
 /*
  * h2.c - one HTTP/2 connection: made, fed, drained, ended
  *
- * A connection error leaves by one way, kh_h2_fail: GOAWAY is put in line, each open stream hears
- * RESET with the cause, then comes KH_H2_ERROR; whatever is read after that is dropped. What
- * nghttp2 finds by itself is seen when it wants to read no more.
+ * Every connection error goes through kh_h2_fail: GOAWAY is queued, each open stream gets RESET
+ * with the cause, then KH_H2_ERROR comes; whatever is read after that is dropped. An error that
+ * nghttp2 finds by itself is noticed when nghttp2 no longer wants to read.
  */
 #include "h2_internal.h"
 

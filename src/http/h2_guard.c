@@ -1,10 +1,10 @@
 /*
- * h2_guard.c - what a peer may make us do for nothing
+ * h2_guard.c - bounds the work that a peer causes without sending a useful request
  *
- * Two budgets that come back with time. One is for streams that end before they are complete,
- * whoever says so: the peer by RST_STREAM, or we because of what it sent. The other is for frames
- * that carry nothing; it comes back with work as well, so that the WINDOW_UPDATEs and PINGs of a
- * busy connection never count.
+ * Two token buckets. One is for streams that end before they are complete, whether the peer resets
+ * them or we do because of what it sent. The other is for frames without useful content. Useful
+ * work also refills that one, so that the WINDOW_UPDATEs and PINGs of a busy connection never
+ * count.
  */
 #include "h2_internal.h"
 

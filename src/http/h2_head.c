@@ -1,8 +1,8 @@
 /*
- * h2_head.c - what a field section says: the message, or why it is none (RFC 9113 §8)
+ * h2_head.c - turns a field section into a message, or says why it is malformed (RFC 9113 §8)
  *
- * nghttp2 looks at much of this as well; which of it depends on its version. Here stands all of it,
- * so that nothing rests on that.
+ * nghttp2 checks much of this as well, but how much depends on its version. So everything is
+ * checked here.
  */
 #include "h2_internal.h"
 

@@ -1,4 +1,4 @@
-/* h2_internal.h - a connection and its streams, as the files of the HTTP/2 codec share them */
+/* h2_internal.h - a connection and its streams, shared by the files of the HTTP/2 codec */
 #ifndef KEYHOLE_HTTP_H2_INTERNAL_H
 #define KEYHOLE_HTTP_H2_INTERNAL_H
 

@@ -1,9 +1,10 @@
 /*
- * h2_line.c - what of a stream is in line and has not gone
+ * h2_line.c - counts what a stream has queued and not sent
  *
- * Windows hold data back, and nothing holds heads and trailers back: nghttp2 keeps them until the
- * peer reads, and those of a stream that closes until their turn comes. They are counted from when
- * they are put to when nghttp2 has sent them or says that it never will, by what it keeps of each.
+ * Windows hold data back, but nothing holds back heads and trailers: nghttp2 keeps them until the
+ * peer reads, and those of a closed stream until their turn comes. They are counted from when they
+ * are put until nghttp2 has sent them or says that it never will, by the bytes that it keeps for
+ * each.
  */
 #include "h2_internal.h"
 

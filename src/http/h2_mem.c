@@ -1,13 +1,14 @@
 /*
- * h2_mem.c - the memory that nghttp2 works with: what it gives back is overwritten
+ * h2_mem.c - nghttp2's allocator: memory that it frees is overwritten
  *
- * Copies of a credential lie in name/value arrays, in the deflater's buffers and in the frames made
- * of them. All of those come from here, and what is freed or moved is wiped first. The one buffer
- * that nghttp2 keeps from frame to frame is wiped where it is written (h2_send.c), and a client's
- * is hidden (hidden.h), as is what it fetches while it is handed a head with a credential.
+ * There are copies of a credential in arrays of names and values, in the HPACK deflater's buffers,
+ * and in the frames made from them. All of that memory comes from here, and is wiped before it is
+ * freed or moved. The one buffer that nghttp2 reuses from frame to frame is wiped where it is
+ * written (h2_send.c), and a client's buffer is hidden (hidden.h). So is memory that nghttp2
+ * allocates while it gets a head with a credential.
  *
- * Its line of streams that have content to send never fails to grow: where it does, nghttp2 (1.52)
- * gives the new item back and the stream keeps it, which is freed again with the session. So a
+ * nghttp2's queue of streams that have content to send must never fail to grow. If it does, nghttp2
+ * (1.52) frees the new item, but the stream keeps it, and it is freed again with the session. So a
  * small realloc falls back on a reserve.
  */
 #include "h2_internal.h"

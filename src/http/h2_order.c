@@ -1,12 +1,12 @@
 /*
- * h2_order.c - frames for streams that the client itself has ended, or passed over
+ * h2_order.c - frames on streams that the client has ended, or skipped
  *
  * RFC 9113 §5.1 and §5.1.1 make them connection errors: HEADERS and DATA after the client's own
- * END_STREAM or RST_STREAM, and on an identifier below one that it has used already. nghttp2
- * ignores them, since it forgets a stream that is closed, and an endpoint has to ignore what was
- * on its way when it reset a stream itself. To tell the two apart, the frames are looked at as
- * they begin: which streams the client opened and which of them it ended, for the newest
- * KH_H2_ORDER_STREAMS. Older ones are nghttp2's.
+ * END_STREAM or RST_STREAM, and on an identifier lower than one that it has used already. nghttp2
+ * ignores such frames: it forgets closed streams, and an endpoint must ignore frames that were on
+ * their way when it reset a stream itself. To tell the two cases apart, frames are checked as they
+ * begin: which streams the client opened and which of them it ended, for the newest
+ * KH_H2_ORDER_STREAMS. Older ones are left to nghttp2.
  */
 #include "h2_internal.h"
 

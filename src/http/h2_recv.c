@@ -1,8 +1,8 @@
 /*
- * h2_recv.c - what nghttp2 reports of the bytes that came
+ * h2_recv.c - nghttp2's callbacks for received frames
  *
- * nghttp2 holds frames against the stream's state and the windows, and decodes. Here sections
- * become messages, and every frame is counted before it does anything.
+ * nghttp2 checks frames against stream states and windows, and decodes them. Here field sections
+ * become messages, and every frame is counted before it has any effect.
  */
 #include "h2_internal.h"
 

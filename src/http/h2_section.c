@@ -1,4 +1,4 @@
-/* h2_section.c - a field section as nghttp2 decodes it, field by field, up to the caps */
+/* h2_section.c - collects a field section field by field as nghttp2 decodes it, up to the caps */
 #include "h2_internal.h"
 
 #include <keyhole/base/block.h>

@@ -1,9 +1,9 @@
 /*
  * h2_send.c - heads and data on their way out
  *
- * nghttp2 asks for data when windows allow it; what the caller has put waits in the stream until
+ * nghttp2 asks for data when windows allow it. What the caller has put waits in the stream until
  * then, and goes straight from there into the connection's buffer. Heads come out of a buffer that
- * nghttp2 keeps for the next frame: it is wiped once its bytes are taken.
+ * nghttp2 reuses for the next frame; it is wiped once its bytes are taken.
  */
 #include "h2_internal.h"
 

@@ -1,10 +1,10 @@
 /*
- * h2_state.c - what happens when a state of HTTP/2 is asked for a step that it does not have
+ * h2_state.c - what happens if a state machine of HTTP/2 is asked for a step that it does not have
  *
- * A step that a table does not have is a fault of keyhole's own: it is not made. The connection is
- * BROKEN then: its GOAWAY with INTERNAL_ERROR is put in line, nothing more is put or looked at, and
- * the next kh_h2_feed or kh_h2_drain gives each stream its RESET and the caller KH_H2_ERROR. Not
- * sooner, since a setter runs inside verbs, whose callers expect no event.
+ * Such a step is a bug in keyhole, and is not made. The connection becomes BROKEN: its GOAWAY with
+ * INTERNAL_ERROR is queued, nothing more is put or processed, and the next kh_h2_feed or
+ * kh_h2_drain gives each stream its RESET and the caller KH_H2_ERROR. It can't happen sooner, since
+ * a setter may run inside a call whose caller expects no event.
  */
 #include "h2_internal.h"
 

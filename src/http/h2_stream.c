@@ -1,8 +1,8 @@
 /*
- * h2_stream.c - a stream's life, and the events that it gives
+ * h2_stream.c - the life of a stream, and its events
  *
- * Three may hold a stream: nghttp2 (until the stream is closed), the caller (from HEAD, REFUSED or
- * kh_h2_put_request to kh_h2_release) and a callback that runs. The last one frees it.
+ * Three parties may hold a stream: nghttp2 (until the stream is closed), the caller (from HEAD,
+ * REFUSED or kh_h2_put_request to kh_h2_release), and a running callback. The last one frees it.
  */
 #include "h2_internal.h"
 

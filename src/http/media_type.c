@@ -1,4 +1,4 @@
-/* media_type.c - what a Content-Type says, in one reading */
+/* media_type.c - parses a Content-Type strictly */
 #include <keyhole/http/media_type.h>
 
 #include "chars.h"

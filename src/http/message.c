@@ -1,4 +1,4 @@
-/* message.c - questions about the fields of a message head */
+/* message.c - looks up and classifies the fields of a message head */
 #include <keyhole/base/spelling.h>
 
 #include "message_internal.h"

@@ -1,4 +1,4 @@
-/* message_internal.h - what the codecs ask about fields */
+/* message_internal.h - questions of the codecs about fields */
 #ifndef KEYHOLE_MESSAGE_INTERNAL_H
 #define KEYHOLE_MESSAGE_INTERNAL_H
 

@@ -1,11 +1,11 @@
 /*
- * override.c - what a request asks a server to take it for: another method, another host or path
+ * override.c - the other method, host or path that a request asks a server to use
  *
- * Frameworks let clients that can only GET and POST say what they mean in a field or a parameter.
- * Servers behind a proxy take the host and the path that the client asked for from a field. To a
- * rule that looks at methods, hosts or paths that is a second request in the first one's clothes,
- * so it is found in any spelling that one of them takes (override_name.h, spelling.h). A form's
- * `_method` stands in the content, which nobody reads here.
+ * Frameworks let clients that can only GET and POST put the real method into a field or a
+ * parameter. Servers behind a proxy take the client's original host and path from a field. For a
+ * rule about methods, hosts or paths that is a second request in disguise. So it is recognised in
+ * any spelling that some server accepts (override_name.h, spelling.h). A form's `_method` is in the
+ * content, which is not read here.
  */
 #include <keyhole/http/message.h>
 #include <keyhole/policy/policy.h>

@@ -1,4 +1,5 @@
-/* override_name.c - is this the name of something that speaks of another method, host or path? */
+/* override_name.c - is this the name of a field or parameter that asks for another method, host or
+ * path? */
 #include "override_name.h"
 
 #include <keyhole/base/spelling.h>

@@ -1,9 +1,9 @@
 /*
- * override_name.h - every name by which a request speaks of another method, host, path or source
+ * override_name.h - every name by which a request asks for another method, host, path or source
  *
- * One table for fields and for parameters of a query. Where a server takes a field from the query
- * as well, as object stores do with a presigned request, it is the same name, so most stand in
- * both. Filters in front of the table are made from it: no entry can be left out by one.
+ * One table for fields and for query parameters. Servers that read a field from the query as well
+ * (object stores do for a presigned request) use the same name, so most names are in both. The
+ * quick filters before the table are generated from it, so that they can't miss an entry.
  */
 #ifndef KEYHOLE_OVERRIDE_NAME_H
 #define KEYHOLE_OVERRIDE_NAME_H

@@ -1,8 +1,9 @@
 /*
- * target.c - what a request line names, taken apart once (RFC 9112 §3.2, RFC 3986)
+ * target.c - parses a request's target once (RFC 9112 §3.2, RFC 3986)
  *
- * The path is matched in its normal form (base/path.c) and sent as it came. The query is only
- * checked byte by byte: it decides nothing but which parameters carry authentication.
+ * The path is matched in its normal form (base/path.c) and sent as received. The query is checked
+ * byte by byte. It is only used for conditions and overrides, and to find parameters that carry
+ * authentication.
  */
 #include <keyhole/http/target.h>
 

@@ -1,14 +1,14 @@
 /*
- * ws.c - WebSocket frames read: bytes in, pieces of messages out
+ * ws.c - reads WebSocket frames: bytes in, pieces of messages out
  *
- * HEAD ─▶ PAYLOAD ─▶ HEAD …     a frame with an empty payload goes through PAYLOAD as well
- *             └─▶ CLOSED        behind a close frame; what comes then is thrown away (§1.4)
- * FAILED is for ever.
+ *   HEAD ─▶ PAYLOAD ─▶ HEAD …     a frame with an empty payload goes through PAYLOAD as well
+ *               └─▶ CLOSED        after a close frame; what comes then is thrown away (§1.4)
+ *   FAILED is final.
  *
- * A head is left where it lies until it is whole, and so is a piece: KH_WS_PIECE_BYTES of payload,
- * or what the frame has left. So a piece begins at a multiple of four bytes, where the mask begins
- * anew, and no piece depends on how the bytes were cut. What can be judged by a head's first two
- * bytes is judged before the others are there.
+ * A frame header is left in the input until it is complete, and so is a piece: KH_WS_PIECE_BYTES of
+ * payload, or what the frame has left. So a piece always begins at a multiple of four bytes, where
+ * the mask starts again, and no piece depends on how the input was split. What the first two bytes
+ * of a header show is checked before the others have come.
  */
 #include <keyhole/http/ws.h>
 

@@ -1,8 +1,8 @@
 /*
- * ws_handshake.c - the opening handshake of a WebSocket (RFC 6455 §4), both of its sides
+ * ws_handshake.c - the opening handshake of a WebSocket (RFC 6455 §4), towards both sides
  *
- * Nothing of it is passed on: the sandbox's key is answered by us, the upstream is asked with a key
- * of our own, and of subprotocols only tokens go through. Extensions are never offered.
+ * Nothing of it is forwarded: keyhole answers the sandbox's key, asks the upstream with a key of
+ * its own, and forwards only tokens of subprotocols. Extensions are never offered.
  */
 #include <keyhole/http/ws.h>
 

@@ -1,4 +1,4 @@
-/* ws_internal.h - what the files of the WebSocket codec share */
+/* ws_internal.h - shared by the files of the WebSocket codec */
 #ifndef KEYHOLE_WS_INTERNAL_H
 #define KEYHOLE_WS_INTERNAL_H
 

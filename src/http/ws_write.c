@@ -1,4 +1,4 @@
-/* ws_write.c - WebSocket frames written, close codes, and UTF-8 as it comes in pieces */
+/* ws_write.c - writes WebSocket frames; close codes; UTF-8 checks across pieces */
 #include "ws_internal.h"
 
 enum { FIN = 0x80, MASKED = 0x80, LENGTH_16 = 126, LENGTH_64 = 127 };
