@@ -15,8 +15,8 @@
  * later ones of the same name apart.
  *
  * The worker parses the narrowing, since a worker may be taken over; the keeper stores it as bytes
- * that it does not parse (kh_snapshot_encode_narrow). The keeper checks everything else again. Only
- * who asked for the sandbox it must believe the worker.
+ * that it does not parse (kh_snapshot_encode_narrow). The keeper checks everything else again. It
+ * must trust the worker only about who asked for the sandbox.
  */
 
 /* As the owner of the socket: the daemon's user. */

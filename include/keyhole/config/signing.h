@@ -48,7 +48,7 @@ struct kh_hmac_config {
 
 /* mtls: the value is the key. */
 struct kh_mtls_config {
-	char *certificate; /* a PEM file, the leaf first; NULL: it is in the key's file */
+	char *certificate; /* a PEM file, the leaf first; NULL: the value has it beside the key */
 };
 
 void kh_sigv4_config_free(struct kh_sigv4_config *config);

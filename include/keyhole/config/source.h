@@ -29,8 +29,9 @@ struct kh_exec {
 	size_t n_argv;
 	char **environment; /* "NAME": passed on; "NAME=value": set */
 	size_t n_environment;
-	char *json;	 /* the JSON member that is the value; NULL: known forms */
-	char *expires;	 /* the JSON member that says when it expires; NULL: known forms */
+	char *json;    /* the JSON member that is the value; NULL: known forms */
+	char *expires; /* the JSON member that says when it expires; NULL: only known forms have an
+			  expiry */
 	bool first_line; /* only the first line of the output is used */
 	enum kh_exec_format format;
 	uint32_t timeout_ms; /* then it is killed */
