@@ -1,9 +1,9 @@
 /*
  * ca.c - the certificate authority: made, opened, and signing leaves
  *
- * Lives in the keeper. What comes to kh_ca_sign is the worker's word: a host that the keeper has
- * parsed anew, and a public key that is decoded strictly here. Nothing of either is ever put into
- * a text that OpenSSL parses.
+ * It is in the keeper. The arguments of kh_ca_sign come from the worker: a host, which the keeper
+ * has parsed again, and a public key, which is decoded strictly here. Neither is ever put into a
+ * text that OpenSSL parses.
  */
 #include "tls_internal.h"
 

@@ -1,14 +1,12 @@
 /*
  * ca_files.c - where the CA is kept: two files, made together
  *
- * Each file is written under a random name, synced, and linked to its own name, which fails where
- * that name has come to exist: nothing is ever overwritten. The key's file has mode 0600 from its
- * first moment.
+ * Each file is written under a random name, synced, and linked to its own name, which fails if that
+ * name exists by then: nothing is ever overwritten. The key file is created with mode 0600.
  *
- * The lock is a file beside the key that nobody else can open: whoever may open a file, even to
- * read it, may lock it for as long as they like, and that goes for the folder too. The file is
- * taken away before the lock is given up, so whoever gets a lock looks whether its file still has
- * its name.
+ * The lock is a file beside the key that nobody else can open: whoever may open a file or folder,
+ * even only to read it, may lock it for as long as they like. The lock file is removed before the
+ * lock is released, so whoever gets the lock checks that the file still has its name.
  */
 #include "tls_internal.h"
 

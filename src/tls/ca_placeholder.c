@@ -1,10 +1,10 @@
 /*
  * ca_placeholder.c - what placeholders are drawn from: a digest of a CA's key
  *
- * A change of the CA destroys the old key. Sandboxes from before it hold placeholders that were
- * drawn from that key, and may go on: one that fetches the new bundle needs no new start. So the
- * digest is kept beside the key, as KEY.placeholders, until the old CA is retired. It signs
- * nothing and opens nothing: who has it can make placeholders, which are worth nothing.
+ * A change of the CA destroys the old key. Running sandboxes hold placeholders that were drawn from
+ * that key, and must go on working: a sandbox that fetches the new bundle needs no restart. So the
+ * digest is kept beside the key, as KEY.placeholders, until the old CA is retired. With it one can
+ * only make placeholders, which are worthless.
  */
 #include "tls_internal.h"
 

@@ -1,15 +1,16 @@
 /*
- * ca_rotate.c - changing the CA without a moment in which somebody does not trust it
+ * ca_rotate.c - changing the CA so that every client always trusts the one that signs
  *
  *   steady ──announce──▶ announced ──switch──▶ switched ──retire──▶ steady
  *
- * Beside certificate and key lie, for a while: CERTIFICATE.next and KEY.next, which is trusted by
- * whoever starts from now on and signs nothing yet; after the switch CERTIFICATE.old, which is
- * still trusted, and whose key is gone, and KEY.placeholders (ca_placeholder.c). All steps that one
- * command makes are under the lock of the CA's making, as is its look at how far the change is: two
- * who begin together would else announce and switch in one go. A daemon that runs takes a step with
- * its next reload. The switch exchanges key and certificate one after the other: an end in between
- * leaves a pair that does not fit, which the next try sees and finishes.
+ * For a while there are more files beside certificate and key. After announce: CERTIFICATE.next and
+ * KEY.next; sandboxes that start now trust this CA, which signs nothing yet. After switch:
+ * CERTIFICATE.old, which is still trusted and whose key is gone, and KEY.placeholders
+ * (ca_placeholder.c). A command reads the state and makes all of its steps under the CA's lock:
+ * otherwise two commands that begin together would announce and switch at once. A running daemon
+ * takes over a step at its next reload. The switch replaces key and certificate one after the
+ * other. A crash in between leaves a pair that does not match, which the next attempt detects and
+ * completes.
  */
 #include "tls_internal.h"
 

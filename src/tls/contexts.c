@@ -1,8 +1,8 @@
 /*
- * contexts.c - the two SSL_CTX of a thread, and what they call back
+ * contexts.c - the two SSL_CTX of a thread, and their callbacks
  *
- * Nothing in them is about one host: name, certificate and verification are set a connection. They
- * are each thread's own, and their session caches are off, so that threads never wait for each
+ * Nothing in them depends on a host: name, certificate and verification are set per connection.
+ * Each thread has its own, with OpenSSL's session cache off, so that threads never wait for each
  * other's locks.
  */
 #include "leaves_internal.h"

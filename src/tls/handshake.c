@@ -1,9 +1,9 @@
 /*
  * handshake.c - a stream becomes TLS, on either side
  *
- * What is particular to a connection is set on its SSL here; the rest is in the contexts. The
- * handshake is driven by readiness of the descriptor, by kicks (the prefix may hold all that is
- * needed; roots are looked for again every few milliseconds) and ended by its deadline.
+ * Settings of one connection are made on its SSL here; the rest is in the contexts. The handshake
+ * goes on when the descriptor is ready, or at a kick (the prefix may contain all that is needed;
+ * while the roots are not loaded, they are checked every few milliseconds). A deadline bounds it.
  */
 #include "leaves_internal.h"
 #include "roots_internal.h"

@@ -1,8 +1,8 @@
 /*
- * handshake_error.c - why a handshake failed, so that whoever reads it can mend it
+ * handshake_error.c - why a handshake failed, as a text that helps to fix it
  *
- * Three readers: the agent behind a refusal, the operator in the log, the auditor in the journal.
- * OpenSSL's words are kept where they are good and completed where they aren't.
+ * It is read by the agent in a refusal, by the operator in the log, and by the auditor in the
+ * journal. OpenSSL's text is kept if it is clear enough, and completed if it isn't.
  */
 #include "stream_internal.h"
 

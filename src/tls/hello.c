@@ -1,9 +1,9 @@
 /*
  * hello.c - what a ClientHello says before anybody answers it
  *
- * OpenSSL reads the hellos of connections that end here. This is for those that don't: the bytes
- * are only looked at, and go on as they came, so whoever gets them must not be able to read them in
- * another way. Hence no leniency at all.
+ * OpenSSL parses the ClientHello of connections that keyhole terminates. This is for the others
+ * (passthrough): the bytes are forwarded unchanged, so the upstream must not be able to read them
+ * differently. Hence this parser is never lenient.
  */
 
 #include <keyhole/tls/hello.h>

@@ -1,11 +1,10 @@
 /*
  * identity.c - a certificate of our own with its key, for an upstream that asks for one (mtls)
  *
- * The keeper looks whether the two belong together and sends them as one value, so that a
- * certificate that is replaced never meets the key of another. This is the one place where a
- * credential is in a library's memory beyond a window: from the beginning of a handshake to its
- * end. That memory is hidden: what the key is read into, since it is read in a window, and what
- * OpenSSL fetches while it signs (the factors of an RSA key stand in that too).
+ * The keeper checks that the two match and sends them as one value, so that a replaced certificate
+ * is never used with another key. Only here is a credential in a library's memory for longer than
+ * one callback: during the whole handshake. That memory is hidden: both what the key is decoded
+ * into, and what OpenSSL allocates while it signs (which also holds the factors of an RSA key).
  */
 #include <keyhole/tls/identity.h>
 

@@ -1,12 +1,12 @@
 /*
  * leaves.c - one key, and the certificates that the keeper signed for it
  *
- * All leaves share the worker's one P-256 key: making a key a host would cost more than the
- * handshake, and whoever could read one could read them all. The key of the session tickets that
- * the sandbox gets is here too, so that a client that comes back to another thread can resume.
+ * All leaves share the worker's one P-256 key: a key per host would cost more than the handshake,
+ * and would protect nothing, since whoever can read one key of the process can read all. The
+ * session ticket key is here too, so that a client that returns to another thread can resume.
  *
- * Where each tenant has a CA of its own, each has a branch: it has an issuer of its own, and finds
- * in the trunk's cache what was put under its number. So one bound holds for all of them.
+ * If each tenant has its own CA, each has a branch: a branch has its own issuer, and its leaves are
+ * in the trunk's cache under its number. So one bound holds for all of them.
  */
 #include "leaves_internal.h"
 

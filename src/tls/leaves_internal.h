@@ -9,10 +9,10 @@ enum { KH_TICKET_KEY_BYTES = 80 };
 
 EVP_PKEY *kh_leaves_key(const struct kh_leaves *leaves);
 const unsigned char *kh_leaves_ticket_keys(const struct kh_leaves *leaves);
-/* Unlike all others of this process. */
+/* Unique in this process. */
 uint64_t kh_leaves_number(const struct kh_leaves *leaves);
-/* References for the caller; `issuer` is NULL where none is known. *left_s: how long the leaf is
- * shown to anybody. Return: false: no leaf. */
+/* References for the caller; `issuer` is NULL where none is known. *left_s: for how many more
+ * seconds the leaf may be presented. Return: false: no leaf. */
 bool kh_leaves_get(struct kh_leaves *leaves, const struct kh_host *host, X509 **leaf, X509 **issuer,
 		   long *left_s);
 

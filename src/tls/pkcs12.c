@@ -1,10 +1,10 @@
 /*
  * pkcs12.c - the CA as a trust store for Java
  *
- * Java takes a certificate for a trusted one only where its bag carries an attribute of Oracle's
- * that says for which usages (here: any). The password is known to everybody, so it protects
- * nothing: the certificate lies in the clear, and the MAC is what Java has always been able to
- * check (SHA-1; releases before 2021 know no other).
+ * Java trusts a certificate only if its bag has an attribute of Oracle's that lists the trusted
+ * usages (here: any). The password is public and protects nothing. So the certificate is not
+ * encrypted, and the MAC is one that every Java can check (SHA-1; releases before 2021 know no
+ * other).
  */
 #include "tls_internal.h"
 

@@ -1,9 +1,9 @@
 /*
- * roots.c - whom upstreams are verified against
+ * roots.c - the trust roots that upstreams are verified against
  *
- * A store is built away from the event threads and put in place in one step; a handshake takes a
- * reference and keeps the store that it began with. Each load has a number of its own: a session
- * that was verified against other roots is not resumed.
+ * A store is built outside of the event threads and replaced in one step. A handshake holds a
+ * reference to the store that it began with. Each load has a number: a session that was verified
+ * against another load is not resumed.
  */
 #include "roots_internal.h"
 

@@ -11,12 +11,13 @@ X509_STORE *kh_roots_get(struct kh_roots *roots, unsigned long *generation);
 struct kh_roots_list;
 struct kh_roots_list *kh_roots_list_new(void);
 void kh_roots_list_free(struct kh_roots_list *list);
-/* Those of a PEM file; `store` is the one that they are for. At least one of a file is read wholly.
- * Return: how many were added; *broken grows by those that can't be read, which are left out: that
+/* Adds the certificates of a PEM file for `store`. At least one per file is decoded completely.
+ * Return: how many were added; *broken is increased by those that can't be read. Leaving them out
  * trusts less, not more. */
 unsigned kh_roots_list_add(struct kh_roots_list *list, struct kh_slice pem, X509_STORE *store,
 			   unsigned *broken);
-/* From here on `store` finds them. The list is the store's, also where this fails (no memory). */
+/* `store` finds them from now on. It takes ownership of the list, also if this fails (no
+ * memory). */
 bool kh_roots_list_serve(struct kh_roots_list *list, X509_STORE *store);
 
 #endif

@@ -6,8 +6,8 @@
  * asks for a subject that it does not have (an X509_LOOKUP); then that one is read, and the store
  * keeps it.
  *
- * What has its subject in common with another is read at the start: the store asks once for a
- * subject, and must find all that have it.
+ * Certificates that share a subject are decoded at the start, because the store asks for a subject
+ * only once and must find all of them.
  */
 #include "roots_internal.h"
 

@@ -1,9 +1,9 @@
 /*
- * sessions.c - sessions of upstreams, to be resumed
+ * sessions.c - upstream TLS sessions, for resumption
  *
- * A resumed session is not verified again, so the key under which it lies holds everything that
- * the verification rested on: the host, the load of the trust roots, and the pool's own key. A
- * TLS 1.3 ticket is handed out once (RFC 8446 §C.4); a TLS 1.2 session stays.
+ * A resumed session is not verified again. So its key contains everything that the verification
+ * depended on: the host, the load of the trust roots, and the pool's own key. A TLS 1.3 ticket is
+ * used once (RFC 8446 §C.4); a TLS 1.2 session stays.
  */
 #include "sessions_internal.h"
 

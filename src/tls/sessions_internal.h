@@ -4,9 +4,9 @@
 
 #include "tls_internal.h"
 
-/* The caller's own now; NULL: none that is fresh. */
+/* Ownership passes to the caller; NULL: no unexpired session. */
 SSL_SESSION *kh_sessions_take(struct kh_sessions *sessions, struct kh_slice key);
-/* Takes the session over. Return: false without memory: it stays the caller's. */
+/* Takes ownership of the session, unless it returns false (no memory). */
 bool kh_sessions_put(struct kh_sessions *sessions, struct kh_slice key, SSL_SESSION *session);
 
 #endif

@@ -1,14 +1,14 @@
 /*
  * stream.c - a byte stream over a descriptor, plain or TLS
  *
- * What is waited for is computed from the state by `interest` and `holds_now`; `kh_stream_update`
- * makes the loop agree with them and is called after every change. Events reach the callback from
- * three places, all of them the loop's: the descriptor is ready, or a kick, which is a timer of
- * zero: it runs in the next turn, so bytes that lie decrypted in OpenSSL while the descriptor is
- * silent are reported, and everybody else has a turn in between.
+ * `interest` and `holds_now` compute from the state what is waited for. `kh_stream_update`, called
+ * after every change, arms the loop's events accordingly. The callback is only called from the
+ * loop: when the descriptor is ready to read or to write, or at a kick. A kick is a timer of zero
+ * that runs in the next turn. It reports bytes that OpenSSL has already decrypted while the
+ * descriptor has none, and lets other connections run in between.
  *
- * Reading stops lazily: the descriptor stays armed until bytes come that nobody wants. A request is
- * usually followed by an answer and the next request, and this saves two system calls each time.
+ * Reading stops lazily: the read event stays armed until bytes come that the user does not want.
+ * Usually the next request follows the answer, and this saves two system calls each time.
  */
 #include "stream_internal.h"
 

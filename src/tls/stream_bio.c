@@ -1,9 +1,9 @@
 /*
  * stream_bio.c - how OpenSSL reads and writes a stream's descriptor, or pipe
  *
- * First the prefix, then the socket. A read that gave less than it had room for has emptied the
- * socket; the next one answers "again" without asking, until the loop says that bytes came. That
- * saves a system call a message.
+ * It reads the prefix first, then the socket. A read that returned fewer bytes than it had room for
+ * has emptied the socket: the next one returns EAGAIN without a system call, until the loop reports
+ * new bytes. That saves a system call per message.
  */
 #include "stream_internal.h"
 

@@ -25,7 +25,7 @@ struct handshake {
 	struct kh_roots *roots;
 	int verify_error; /* X509_V_OK: nothing was refused */
 	int verify_depth;
-	const char *verify_fault; /* ours, behind OpenSSL's checks; NULL: OpenSSL's error */
+	const char *verify_fault; /* our own check, after OpenSSL's; NULL: OpenSSL's error */
 	char *verify_subject;	  /* of the certificate that was refused; escaped */
 	char *verify_names;	  /* that the leaf is for; escaped */
 };
@@ -61,8 +61,8 @@ struct kh_stream {
 	char *session_key;
 };
 
-/* Each makes one step. Return: false: there is no such step: the state stays, and the stream is
- * BROKEN (stream_state.c). */
+/* Each makes one transition. Return: false: the table has no such transition; the field is
+ * unchanged and the stream is BROKEN (stream_state.c). */
 #define STREAM_SETTER(x) \
 	static inline bool kh_stream_set_##x(struct kh_stream *s, enum stream_##x to) \
 	{ \
@@ -111,7 +111,7 @@ static inline void stream_refill(struct kh_stream *s)
 /* stream.c */
 /* After a change of state or interest: arms what is waited for. */
 void kh_stream_update(struct kh_stream *s);
-/* Comes back to the loop; `delay_ms` 0: in its next turn. */
+/* Schedules a call from the loop; `delay_ms` 0: in its next turn. */
 void kh_stream_kick(struct kh_stream *s, uint32_t delay_ms);
 /* Calls the callback. Return: false: the stream is gone. */
 bool kh_stream_report(struct kh_stream *s, unsigned events);
@@ -122,7 +122,7 @@ struct kh_err *kh_stream_err(struct kh_stream *s);
 void kh_stream_rest(struct kh_stream *s);
 
 /* stream_io.c */
-/* Is there really something to say? A record may be half there, or hold nothing but a ticket. */
+/* Would a read return something? A record may be incomplete, or contain only a session ticket. */
 bool kh_stream_probe(struct kh_stream *s);
 void kh_stream_try_shutdown(struct kh_stream *s);
 

@@ -1,7 +1,7 @@
 /*
  * stream_io.c - reading and writing a stream, plain or TLS
  *
- * Every call is made once and tells how it went; stream.c waits for what it says.
+ * Each function makes its call once and returns the result; stream.c does the waiting.
  */
 #include "stream_internal.h"
 

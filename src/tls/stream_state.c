@@ -1,9 +1,9 @@
 /*
- * stream_state.c - what happens when a stream is asked for a step that its tables do not have
+ * stream_state.c - what happens at a state transition that the tables do not have
  *
- * Such a step is a fault of keyhole's own: it is not made. The stream is BROKEN then: nothing is
- * read or written any more, no close_notify is sent, and the loop's next turn reports what is
- * watched (or the handshake's failure), so that its user reads KH_IO_ERROR and lets go of it.
+ * Such a transition is a bug in keyhole, and is not made. The stream becomes BROKEN: it reads and
+ * writes nothing any more and sends no close_notify. The next turn reports the watched events (or
+ * the handshake's failure), so that the user gets KH_IO_ERROR and frees the stream.
  */
 #include "stream_internal.h"
 

@@ -19,7 +19,7 @@ enum { STREAM_STATES = 8 }; /* of any machine here, at most */
  *   (down, rests) ──▶    │ ╲
  *                       TLS  FAILED, NO_PROTOCOL
  *
- * A fault of ours (stream_state.c) leads from each but the last two to BROKEN.
+ * A bug of keyhole's own (stream_state.c) leads from each state except the last two to BROKEN.
  */
 enum stream_state {
 	STREAM_PLAIN = 0,
@@ -47,7 +47,7 @@ static const uint32_t stream_state_next[STREAM_STATES] = {
 	[STREAM_BROKEN] = KH_STATE(STREAM_FAILED), /* the handshake, if there was one */
 };
 
-/* May it be touched? */
+/* Whether the stream may still be used. */
 enum stream_life {
 	LIFE_IDLE = 0,
 	LIFE_REPORTS, /* the callback runs: it may free the stream */
@@ -59,12 +59,12 @@ static const uint32_t stream_life_next[STREAM_STATES] = {
 	[LIFE_FREED] = 0,
 };
 
-/* The receiving half: what the next read would do. Those from EOF on are ends. */
+/* The receiving half: what the next read would do. The states from EOF on are final. */
 enum stream_reading {
 	READ_OPEN = 0,
-	READ_BLOCKED,	       /* nothing can be decrypted before bytes come */
-	READ_BLOCKED_BY_WRITE, /* … before bytes have gone */
-	READ_RETRY,	       /* bytes can go now; nobody has read since */
+	READ_BLOCKED,	       /* waits for bytes to arrive */
+	READ_BLOCKED_BY_WRITE, /* TLS has to write before it can read */
+	READ_RETRY,	       /* that write is possible now; no read since */
 	READ_EOF,
 	READ_TRUNCATED,
 	READ_ERROR,
@@ -83,10 +83,10 @@ static const uint32_t stream_reading_next[STREAM_STATES] = {
 };
 #undef READ_ENDS
 
-/* What is known of the descriptor (or pipe) that is read from. */
+/* What is known about the descriptor (or pipe) that is read. */
 enum stream_socket {
 	SOCKET_MORE = 0, /* it may have bytes */
-	SOCKET_DRAINED,	 /* it gave less than there was room for: none until the loop says so */
+	SOCKET_DRAINED,	 /* the last read was short: empty until the loop reports bytes */
 	SOCKET_ENDED,
 };
 static const uint32_t stream_socket_next[STREAM_STATES] = {
@@ -115,11 +115,11 @@ static const uint32_t stream_writing_next[STREAM_STATES] = {
 	[WRITE_FAILED_CLOSED] = 0,
 };
 
-/* A certificate of our own with its key, until the handshake is over (identity.c). */
+/* Our client certificate and its key, until the end of the handshake (identity.c). */
 enum stream_identity {
 	IDENTITY_NONE = 0,
 	IDENTITY_HELD,
-	IDENTITY_SIGNS, /* … with its key, just now: memory is hidden */
+	IDENTITY_SIGNS, /* signing now: its memory is hidden */
 };
 static const uint32_t stream_identity_next[STREAM_STATES] = {
 	[IDENTITY_NONE] = KH_STATE(IDENTITY_HELD),
@@ -127,7 +127,7 @@ static const uint32_t stream_identity_next[STREAM_STATES] = {
 	[IDENTITY_SIGNS] = KH_STATE(IDENTITY_HELD),
 };
 
-/* For a setter. What is no state leads nowhere. */
+/* For the setters. A value that is no state has no transitions. */
 static inline bool stream_may(const uint32_t next[STREAM_STATES], unsigned from, unsigned to)
 {
 	return from < STREAM_STATES && to < STREAM_STATES && (next[from] & KH_STATE(to)) != 0;

@@ -28,19 +28,19 @@ bool kh_certificate_add_host(X509 *cert, const struct kh_host *host, bool critic
 bool kh_certificate_set_name(X509_NAME *name, const char *common_name, const char *organisation);
 /* DER into memory of malloc's; the caller frees. Return: NULL, with OpenSSL's queue filled. */
 uint8_t *kh_certificate_to_der(X509 *cert, size_t *len);
-/* One certificate and nothing behind it; settled. */
+/* Decodes one certificate with no trailing bytes, and settles it (below). NULL: malformed. */
 X509 *kh_certificate_from_der(struct kh_slice der);
-/* Has OpenSSL work out now what it would at first use, while one thread alone knows it. */
+/* Makes OpenSSL compute its cached fields now, while only one thread has the certificate. */
 void kh_certificate_settle(X509 *cert);
 
 /* ca.c: a fresh pair. */
 bool kh_ca_make(EVP_PKEY **key, X509 **certificate, struct kh_err *err);
-/* ca_rotate.c: the key of the one that comes next; *key NULL: there is none. */
+/* ca_rotate.c: the next CA's key; *key NULL: there is no next CA. */
 bool kh_ca_next_load(const char *certificate_path, const char *key_path, EVP_PKEY **key,
 		     struct kh_err *err);
 
-/* ca_placeholder.c: what placeholders are drawn from; of the CA before, as long as that is trusted.
- * `out` zeros: nothing was kept. */
+/* ca_placeholder.c: the digest that placeholders are drawn from; the old CA's is kept as long as
+ * that CA is trusted. `out` all zeros: none was kept. */
 bool kh_ca_derive_placeholder(EVP_PKEY *key, struct kh_placeholder_key *out, struct kh_err *err);
 bool kh_ca_old_placeholder_write(const char *key_path, EVP_PKEY *old, struct kh_err *err);
 bool kh_ca_old_placeholder_read(const char *certificate_path, const char *key_path,
@@ -57,8 +57,8 @@ bool kh_ca_files_store(const char *certificate_path, const char *key_path, EVP_P
 		       X509 *certificate, struct kh_err *err);
 /* Is what is there a CA that can be used? */
 bool kh_ca_files_check(const char *certificate_path, const char *key_path, struct kh_err *err);
-/* Another process that makes or changes a CA there is waited for. Return: a descriptor to close;
- * -1. */
+/* Waits for another process that makes or changes a CA there. Return: a descriptor for
+ * kh_ca_files_unlock; -1 with `err`. */
 int kh_ca_files_lock(const char *key_path, struct kh_err *err);
 void kh_ca_files_unlock(const char *key_path, int lock); /* -1 is fine */
 

@@ -1,13 +1,13 @@
 /*
- * verify.c - is this the upstream that was meant?
+ * verify.c - verifies an upstream's certificate chain
  *
- * OpenSSL builds the path and checks signatures, days, names and purposes. What it lets pass and a
- * careful client would not is looked for afterwards, in the chain that it built. The trust anchor
- * is the operator's or the system's choice and is taken as it is (RFC 5280 §6.1: its contents are
- * input, not subject), with one exception: what is no CA issues nothing.
+ * OpenSSL builds the path and checks signatures, days, names and purposes. Afterwards this file
+ * checks, in the chain that OpenSSL built, what OpenSSL accepts and a careful client would not. The
+ * trust anchor is the choice of the operator or the system and is not checked (RFC 5280 §6.1: it is
+ * an input), with one exception: a certificate that is not a CA issues nothing.
  *
- * Rules whose breach is a mere want of form, and common in private CAs made by hand (no key
- * identifiers, say), are not enforced; tests/unit/test_limbo.c names each.
+ * Rules of form that private CAs made by hand often break (missing key identifiers, for example)
+ * are not enforced; tests/unit/test_limbo.c names each.
  */
 #include "verify_internal.h"
 

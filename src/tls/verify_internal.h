@@ -4,12 +4,13 @@
 
 #include "tls_internal.h"
 
-/* Whom to expect, and how names are matched. Return: false: nothing was set. */
+/* Sets the expected name, and how names are matched. Return: false: nothing was set. */
 bool kh_verify_configure(X509_VERIFY_PARAM *param, const struct kh_host *host);
-/* All of the verification. Return: 1: it holds. 0: the context says why; or `fault`, a constant,
- * and `depth` do, with the context's error X509_V_ERR_APPLICATION_VERIFICATION. */
+/* The whole verification. Return: 1: valid. 0: the context's error says why; if that is
+ * X509_V_ERR_APPLICATION_VERIFICATION, `fault` (a constant) and `depth` do. */
 int kh_verify_chain(X509_STORE_CTX *ctx, const char **fault, int *depth);
-/* What is wrong with a chain that OpenSSL has verified (leaf first, anchor last), NULL: nothing. */
+/* Checks a chain that OpenSSL has verified (leaf first, trust anchor last). Return: what is wrong,
+ * a constant; NULL: nothing. */
 const char *kh_verify_chain_fault(STACK_OF(X509) * chain, int *depth);
 
 #endif

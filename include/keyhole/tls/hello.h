@@ -7,21 +7,21 @@
 enum kh_hello_status { KH_HELLO_NEED_MORE = 1, KH_HELLO_GOT, KH_HELLO_BAD };
 
 struct kh_hello {
-	struct kh_host sni; /* kind NONE: there is none */
-	bool encrypted;	    /* it holds an encrypted hello (ECH, ESNI), or GREASE in its place */
+	struct kh_host sni; /* kind NONE: no SNI */
+	bool encrypted;	    /* it has an encrypted ClientHello (ECH, ESNI) or a GREASE one */
 };
 
 /*
  * Reads the TLS records (RFC 8446 §5.1) that a connection begins with, up to the end of the
- * ClientHello (§4.1.2) in them, which may be spread over several; what comes behind in further
- * records is not looked at. Strict: every length must fit exactly, no extension stands there twice,
- * nothing else shares the last record, server_name (RFC 6066 §3) is one host_name in the form of
- * host.h and no address; all within KH_LIMIT_HELLO_BYTES. No memory of its own; said of the same
- * bytes again it says the same.
+ * ClientHello (§4.1.2) in them, which may be spread over several; later records are not looked at.
+ * It is strict: every length must match exactly, no extension may appear twice, nothing else may
+ * share the last record, and server_name (RFC 6066 §3) must be one host_name in the form of host.h
+ * and not an address; all within KH_LIMIT_HELLO_BYTES. It keeps no state: after NEED_MORE, call it
+ * again with all bytes from the first one on. BAD sets `err`.
  */
 enum kh_hello_status kh_hello_read(struct kh_hello *out, struct kh_slice bytes, struct kh_err *err);
 
-/* A fatal alert record (RFC 8446 §6) in plain, for a refusal before any key is agreed on. */
+/* A fatal alert record (RFC 8446 §6), unencrypted, for a refusal before keys are established. */
 enum { KH_ALERT_BYTES = 7 };
 enum kh_alert {
 	KH_ALERT_ACCESS_DENIED = 49,

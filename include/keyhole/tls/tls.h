@@ -13,62 +13,67 @@
 struct event_base;
 
 /*
- * Leaves. One P-256 key for all, made by the worker and never leaving it; a bounded cache of
- * certificates that the keeper signed, shared by the threads (locked inside). A leaf of whose life
- * less than a fifth is left is not found any more.
+ * Leaves. The worker makes one P-256 key for all leaves, and the key never leaves it. The
+ * certificates, which the keeper signed, are in a bounded cache that the threads share (locked
+ * inside). A lookup does not find a leaf that has less than a fifth of its lifetime left.
  */
 struct kh_leaves;
 struct kh_leaves *kh_leaves_new(struct kh_err *err);
-/* Of another issuer: the key is that of `of`, and the bounded cache too, but neither finds a leaf
- * of the other. `of` is one of kh_leaves_new, and lives longer. NULL: no memory. */
+/* Leaves of another issuer. They share the key and the bounded cache of `of`, but neither finds a
+ * leaf of the other. `of` must come from kh_leaves_new and outlive the result. Return: NULL without
+ * memory. */
 struct kh_leaves *kh_leaves_branch(struct kh_leaves *of);
 struct kh_leaves *kh_leaves_ref(struct kh_leaves *leaves);
-/* The last reference frees it; NULL is fine. */
+/* Drops a reference; the last one frees it. NULL is fine. */
 void kh_leaves_free(struct kh_leaves *leaves);
-/* A certificate that signs was told. */
+/* Has kh_leaves_set_issuer succeeded? */
 bool kh_leaves_has_issuer(struct kh_leaves *leaves);
 /* SubjectPublicKeyInfo, DER; lives as long as `leaves`. */
 struct kh_slice kh_leaves_spki(const struct kh_leaves *leaves);
-/* Where it is another one than before, no leaf of that one is found any more. */
+/* Sets the CA certificate that leaves are signed by. If it differs from the one before, leaves that
+ * the earlier one signed are no longer found. */
 bool kh_leaves_set_issuer(struct kh_leaves *leaves, struct kh_slice ca_der, struct kh_err *err);
 bool kh_leaves_put(struct kh_leaves *leaves, const struct kh_host *host, struct kh_slice der,
 		   struct kh_err *err);
 bool kh_leaves_has(struct kh_leaves *leaves, const struct kh_host *host);
-/* There was one, of an issuer of before: another is what nobody is to be charged for. */
+/* Is a leaf of an earlier issuer in the cache? Then the sandbox is not charged for its
+ * replacement. */
 bool kh_leaves_had(struct kh_leaves *leaves, const struct kh_host *host);
-/* The certificates that whoever trusts the leaves has to trust, as PEM: while the CA is changed
- * there are two. Return: false without memory. */
+/* The CA certificates that clients have to trust, as PEM; there are two while the CA is being
+ * changed. _set_ copies them, _put_ appends them. Return: false without memory, or if none were
+ * set. */
 struct kh_buf;
 bool kh_leaves_set_trusted(struct kh_leaves *leaves, struct kh_slice pem, struct kh_err *err);
 bool kh_leaves_put_trusted(struct kh_leaves *leaves, struct kh_buf *out);
 
-/* Trust roots. PEM files are read off the path to readiness (3 ms for the system's), each
- * certificate when a chain first leads to it; until then kh_roots_ready says false and upstream
- * handshakes wait. Safe from several threads. */
+/* Trust roots. PEM files are loaded on a separate thread, so that they don't delay readiness (the
+ * system's take 3 ms). Each certificate is decoded when a chain first leads to it. Until the files
+ * are loaded kh_roots_ready returns false and upstream handshakes wait. Safe from several
+ * threads. */
 struct kh_roots;
 struct kh_roots *kh_roots_new(void);
-/* Blocking, for a thread of its own; takes no descriptor over. A file without a certificate is an
- * error. */
+/* Blocks, so it runs on a thread of its own. The descriptors stay the caller's. A file without a
+ * certificate is an error. */
 bool kh_roots_load(struct kh_roots *roots, const int *fds, unsigned n_fds, struct kh_err *err);
 bool kh_roots_ready(const struct kh_roots *roots);
 void kh_roots_free(struct kh_roots *roots);
 
-/* Contexts, one of each a thread. */
+/* Contexts: one of each per thread. Return: NULL with `err`; freed with SSL_CTX_free. */
 SSL_CTX *kh_tls_down_ctx(struct kh_leaves *leaves, struct kh_err *err);
-/* TLS 1.2+, peer verified against `roots` (those of the moment of the handshake), partial chains
- * not accepted, SNI and host name (or address) checked. */
+/* TLS 1.2 or later. The peer is verified against the `roots` that are loaded when the handshake
+ * begins, without partial chains, and its certificate must be for the host name or address. */
 SSL_CTX *kh_tls_up_ctx(struct kh_roots *roots, struct kh_err *err);
 
-/* Sessions of upstreams for resumption: by key (the pool's), one thread's. A TLS 1.3 ticket is used
- * once. */
+/* Upstream sessions for resumption, by the pool's key; for one thread. `most` bounds how many are
+ * kept. A TLS 1.3 ticket is used once. */
 struct kh_sessions;
 struct kh_sessions *kh_sessions_new(size_t most);
 void kh_sessions_free(struct kh_sessions *sessions);
 
 /*
  * A byte stream over a descriptor (or a pipe, see below): plain at first, TLS after one of the two
- * calls below. It drives SSL_read and SSL_write itself on libevent events; no bytes are kept in it
- * but what TLS needs, and `prefix`.
+ * calls below. It calls SSL_read and SSL_write itself on libevent events. It buffers nothing except
+ * `prefix` and what TLS needs.
  *
  * Events come through one callback, always from the loop, never from inside a call on the stream.
  * The callback may free the stream.
@@ -84,51 +89,53 @@ enum kh_stream_event {
 };
 typedef void kh_stream_cb(struct kh_stream *stream, unsigned events, void *arg);
 
-/* Takes `fd` (non-blocking) over, unless NULL is returned (no memory). Nothing is watched until
- * kh_stream_watch. */
+/* Takes ownership of `fd` (non-blocking), unless it returns NULL (no memory). Nothing is watched
+ * until kh_stream_watch. */
 struct kh_stream *kh_stream_new(struct event_base *base, int fd, kh_stream_cb *cb, void *arg);
 /*
  * What a stream may run on instead of a descriptor: bytes that travel inside another connection.
- * Nothing here calls the stream; whoever makes something ready says so by kh_stream_pipe_changed.
+ * These functions must not call the stream. Whoever makes the pipe ready calls
+ * kh_stream_pipe_changed.
  */
 struct kh_pipe_ops {
-	/* As recv and send: 0: the end; -1 with errno, EAGAIN where nothing goes now. */
+	/* As recv and send: 0 is the end; -1 sets errno, EAGAIN if it would block. */
 	ssize_t (*read)(void *pipe, void *bytes, size_t room);
 	ssize_t (*write)(void *pipe, const void *bytes, size_t len);
 	/* Which of KH_STREAM_READABLE (bytes, end or error) and KH_STREAM_WRITABLE hold. */
 	unsigned (*ready)(const void *pipe);
-	void (*shutdown)(void *pipe); /* nothing more is written */
-	void (*close)(void *pipe);    /* the stream is gone */
+	void (*shutdown)(void *pipe); /* no more writes follow */
+	void (*close)(void *pipe);    /* the stream was freed: frees the pipe */
 };
-/* Takes `pipe` over, unless NULL is returned. */
+/* Takes ownership of `pipe`, unless it returns NULL (no memory). */
 struct kh_stream *kh_stream_new_over(struct event_base *base, const struct kh_pipe_ops *ops,
 				     void *pipe, kh_stream_cb *cb, void *arg);
-/* What `ready` says is another thing now: events follow from the loop. */
+/* The result of `ready` has changed. The loop reports the events later. */
 void kh_stream_pipe_changed(struct kh_stream *stream);
 void kh_stream_set_callback(struct kh_stream *stream, kh_stream_cb *cb, void *arg);
-/* Sends close_notify where TLS stands, closes, frees; also from inside the callback. No event
- * follows. */
+/* Sends close_notify if TLS is established, closes and frees. May be called from the callback. No
+ * event follows. */
 void kh_stream_free(struct kh_stream *stream);
-/* What was written is not all: from now on kh_stream_free says no goodbye (no close_notify), so
- * that nobody takes the end for a whole one. */
+/* The message that was written is incomplete: kh_stream_free will send no close_notify, so that the
+ * peer detects the truncation. */
 void kh_stream_spoil(struct kh_stream *stream);
 int kh_stream_fd(const struct kh_stream *stream);
 bool kh_stream_is_tls(const struct kh_stream *stream);
-/* Sets which of READABLE and WRITABLE are reported, from now on, as long as they hold
- * (level-triggered; bytes that TLS has already decrypted count). 0 stops. */
+/* Sets which of READABLE and WRITABLE are reported from now on (level-triggered; bytes that TLS has
+ * already decrypted count). 0 stops both. */
 void kh_stream_watch(struct kh_stream *stream, unsigned events);
 
 enum kh_io {
 	KH_IO_OK = 1,
 	KH_IO_AGAIN,
 	KH_IO_EOF,	 /* a clean end: FIN on a plain stream, close_notify on TLS */
-	KH_IO_TRUNCATED, /* FIN on TLS without close_notify: whoever relies on the end must not */
-	KH_IO_ERROR, /* kh_stream_error; a plain stream does not know its side and says UP_CLOSED */
+	KH_IO_TRUNCATED, /* FIN on TLS without close_notify: the message may be cut off */
+	KH_IO_ERROR,	 /* see kh_stream_error; a plain stream does not know its side and reports
+			    UP_CLOSED */
 };
 /* Up to `room` bytes. */
 enum kh_io kh_stream_read(struct kh_stream *stream, void *bytes, size_t room, size_t *got);
-/* As many as go now; fewer is OK too. After AGAIN the same bytes may be given from another address.
- */
+/* Writes what fits now; OK may have written fewer than `len`. After AGAIN the same bytes may be
+ * passed at another address. */
 enum kh_io kh_stream_write(struct kh_stream *stream, const void *bytes, size_t len, size_t *put);
 /* Half-close: FIN, or close_notify and FIN. Reading goes on. */
 void kh_stream_shutdown_write(struct kh_stream *stream);
@@ -136,49 +143,54 @@ const struct kh_err *kh_stream_error(const struct kh_stream *stream);
 
 /*
  * Server side towards a sandbox. `prefix` are bytes that were already read (copied; they come
- * before the descriptor's). `host` is the tunnel's authority: the leaf is always for it. SNI must
- * be absent or name exactly it; where it doesn't, the handshake is completed all the same, so that
- * the refusal (421) can be read, and kh_stream_sni_mismatch says so after HANDSHAKE_DONE: the
- * session then forwards nothing. Where no leaf for `host` is in the cache when it is needed:
- * KH_STREAM_WANTS_LEAF, and the handshake rests until kh_stream_leaf_ready (false: it fails with
- * LEAF_UNAVAILABLE). ALPN: h2 is chosen where offered, else http/1.1; offers without
- * either end in no_application_protocol. Tickets on.
+ * before the descriptor's). `host` is the host of the tunnel's authority, and the leaf is always
+ * for it. SNI must be absent or equal to it. If it differs, the handshake completes anyway, so that
+ * the client can read the refusal (421); kh_stream_sni_mismatch returns it after HANDSHAKE_DONE,
+ * and the session then forwards nothing. If the cache has no leaf for `host`, KH_STREAM_WANTS_LEAF
+ * is reported and the handshake waits for kh_stream_leaf_ready (`found` false: it fails with
+ * LEAF_UNAVAILABLE). ALPN selects h2 if offered, else http/1.1; an offer of neither ends in
+ * no_application_protocol. Session tickets are on. Return: false without memory; the stream can
+ * then only be freed.
  */
 bool kh_stream_accept_tls(struct kh_stream *stream, SSL_CTX *ctx, struct kh_slice prefix,
 			  const struct kh_host *host, uint32_t timeout_ms);
-/* Right behind it, or while it wants a leaf: another's leaves than those of the context are shown,
- * of whose tickets none of others is resumed. Return: false: no memory; the stream is good for
- * nothing but to be freed. */
+/* Right after kh_stream_accept_tls, or while the stream wants a leaf: use these leaves instead of
+ * the context's. A ticket that was issued with other leaves is not resumed. Return: false: no
+ * memory, or the handshake is in another state; the stream can then only be freed. */
 bool kh_stream_use_leaves(struct kh_stream *stream, struct kh_leaves *leaves);
-/* Right behind it: the sandbox gets no TLS 1.3 session ticket this time. */
+/* Right after kh_stream_accept_tls: send no TLS 1.3 session ticket in this handshake. */
 void kh_stream_send_no_ticket(struct kh_stream *stream);
 void kh_stream_leaf_ready(struct kh_stream *stream, bool found);
-/* The SNI that did not fit (escaped text, bounded), or NULL. */
+/* The SNI that differs from `host` (escaped, bounded), or NULL. Lives as long as the stream. */
 const char *kh_stream_sni_mismatch(const struct kh_stream *stream);
 
-/* Client side towards an upstream: SNI, verification and resumption under `session_key` (NULL:
- * none). `up_ctx` waits for its roots by itself (the timeout counts). */
+/* Client side towards an upstream: SNI, verification, and resumption under `session_key` (copied;
+ * NULL: no resumption). The handshake waits until the roots of `ctx` are loaded; the timeout
+ * includes this. Return: false without memory; the stream can then only be freed. */
 bool kh_stream_connect_tls(struct kh_stream *stream, SSL_CTX *ctx, const struct kh_host *host,
 			   struct kh_sessions *sessions, const char *session_key,
 			   uint32_t timeout_ms);
-/* Right behind it: h2 is offered, and http/1.1 behind that; else http/1.1 alone (ALPN). What was
- * not offered and is chosen all the same fails. */
+/* Right after kh_stream_connect_tls: offer h2, then http/1.1 (ALPN). Without this call only
+ * http/1.1 is offered. The handshake fails if the server selects a protocol that was not
+ * offered. */
 void kh_stream_offer_h2(struct kh_stream *stream);
-/* Was HTTP/2 agreed upon (ALPN)? */
+/* Was HTTP/2 negotiated (ALPN)? */
 bool kh_stream_is_h2(const struct kh_stream *stream);
-/* Up side: was none agreed upon? It was chosen none, or the handshake has failed for that. */
+/* Up side: was no ALPN protocol negotiated? The server selected none, or the handshake failed with
+ * no_application_protocol. */
 bool kh_stream_lacks_protocol(const struct kh_stream *stream);
 /* "TLSv1.3"; NULL on a plain stream. */
 const char *kh_stream_tls_version(const struct kh_stream *stream);
 /* Was a session resumed (no certificates were sent this time)? */
 bool kh_stream_is_resumed(const struct kh_stream *stream);
-/* Does an idle connection still live: nothing to read, no end, no error (one non-blocking peek). */
+/* Is an idle connection still usable: no data, no end, no error? TLS session tickets are not data.
+ * Does not block. */
 bool kh_stream_is_alive(struct kh_stream *stream);
-/* Has something come, bytes, an end or an error, that was not read (one non-blocking peek)? Where
- * it has, reading makes it go away. */
+/* Are bytes, an end or an error waiting to be read (one non-blocking peek)? True until they are
+ * read. */
 bool kh_stream_has_news(struct kh_stream *stream);
-/* Are there bytes that have come from the descriptor already and were not read? They are worth one
- * more read, which asks the kernel for nothing. */
+/* Does TLS hold bytes that it has read from the descriptor and the caller has not? Then one more
+ * read needs no system call. */
 bool kh_stream_has_more(const struct kh_stream *stream);
 
 #endif
