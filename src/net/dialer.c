@@ -2,14 +2,14 @@
  * dialer.c - a TCP connection to the first address that answers
  *
  * Happy Eyeballs (RFC 8305 §5): the addresses are tried in their order, the next one 250 ms after
- * the last, or at once when the last has failed; the first connection that stands wins and the
- * others are closed. At most KH_LIMIT_DIAL_ATTEMPTS are under way, and no more than are paid for:
- * the first by whoever began the dial, each further one by an account. Where no more may be, the
- * pace is slower, and the oldest gives way to the next once it has had the time of a SYN sent
- * twice.
+ * the last, or at once when the last has failed; the first established connection wins and the
+ * others are closed. At most KH_LIMIT_DIAL_ATTEMPTS are in progress, and no more than are charged
+ * for: the first is charged to whoever began the dial, each further one to an account. When no more
+ * are possible the pace is slower, and the next address replaces the oldest attempt after that has
+ * had the time for two SYNs.
  *
- * The guard is asked here, with the very bytes that go to connect(2), and again with what the
- * kernel says it is connected to.
+ * The guard checks the very bytes that go to connect(2), and again the peer address that the kernel
+ * reports.
  */
 #include <keyhole/net/dialer.h>
 

@@ -1,10 +1,10 @@
 /*
  * dns.c - questions to nameservers: c-ares on a libevent loop
  *
- * The channel is made with every option given, which is what keeps c-ares from reading resolv.conf,
- * hosts, nsswitch.conf and the environment for the missing ones; and it is never made again, since
- * making one reads the seed of its query numbers from /dev/urandom. Only ares_query is used: it
- * appends no search domain, reads no alias file, and sorts nothing by probing routes.
+ * The channel gets every option explicitly, so that c-ares does not read resolv.conf, hosts,
+ * nsswitch.conf and the environment for missing ones. It is made once, before the lock-in, since
+ * making one reads the seed of its query IDs from /dev/urandom. Only ares_query is used: it appends
+ * no search domain, reads no alias file, and sorts nothing by probing routes.
  */
 #include "net_internal.h"
 

@@ -1,4 +1,4 @@
-/* etc.c - the texts of resolv.conf and hosts, read by our own strict and small hand */
+/* etc.c - the texts of resolv.conf and hosts, parsed strictly */
 #include "net_internal.h"
 
 #include <stdlib.h>

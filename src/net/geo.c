@@ -1,14 +1,13 @@
 /*
- * geo.c - where an address lies, and whether it may be dialled there
+ * geo.c - the country and network of an address, and whether it may be dialled
  *
- * The databases are read by libmaxminddb, which maps them. They are somebody else's files: what is
- * mapped is always a sealed copy (a file that shrinks under a mapping is a SIGBUS), and what is
- * damaged in them shows when it is looked up. So a lookup has three ends: a place, no place, and
- * failed; where anything is asked of the place, only the first two can be allowed.
+ * The databases are read by libmaxminddb, which maps them. Others write these files. So only a
+ * sealed copy is mapped (a mapped file that shrinks causes SIGBUS), and a damaged record is found
+ * only when it is looked up. A lookup has three results: a place, no place, and failed. If a list
+ * is configured, only the first two can be allowed.
  *
- * A database is looked at before it is used: a bounded walk through its tree, up to the first
- * record that holds what it is for. That finds a file of another kind, which would make every
- * address unknown.
+ * Before a database is used, a bounded walk through its tree searches for the first record with the
+ * expected data. That detects a database of another kind, in which every address would be unknown.
  */
 #include <keyhole/net/geo.h>
 

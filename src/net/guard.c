@@ -1,17 +1,17 @@
 /*
  * guard.c - which addresses a sandbox may be connected to
  *
- * A table of ranges, searched from the top; the first range that holds the address names its class.
- * The narrow ones (metadata) stand above the wide ones that contain them. What the table says of
- * IPv6 is completed by one rule: outside 2000::/3 nothing is given out as global unicast
- * (RFC 4291 §2.4), so all of it is refused, whatever a later registry entry makes of it.
+ * A table of ranges is searched from the top; the first range that contains the address gives its
+ * class. Narrow ranges (metadata) come before the wide ones that contain them. One rule completes
+ * the table for IPv6: nothing outside of 2000::/3 is assigned as global unicast (RFC 4291 §2.4), so
+ * all of it is refused, whatever a registry may add later.
  *
- * Some IPv6 ranges carry an IPv4 address that a gateway or the kernel will connect to. That address
- * is judged first: its class says more than the carrier's. Where it is public, the carrier's own
- * class decides: v4-mapped and 64:ff9b::/96 (which DNS64 networks depend on) may then be dialled,
- * the deprecated and the site-local mechanisms may not.
+ * Some IPv6 ranges embed an IPv4 address that a gateway or the kernel will connect to. That address
+ * is checked first, since its class says more. If it is public, the class of the IPv6 range
+ * decides: v4-mapped and 64:ff9b::/96 (which DNS64 networks depend on) may be dialled, the
+ * deprecated and site-local mechanisms may not.
  *
- * An address that no table refuses may still be one of the host's own (own_address.c).
+ * An address that the table does not refuse may still be one of this host's own (own_address.c).
  *
  * Sources: IANA's IPv4 and IPv6 special-purpose address registries, the IPv4 and IPv6 address space
  * registries, and the clouds' own documentation of their metadata services.

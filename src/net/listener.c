@@ -1,18 +1,19 @@
 /*
  * listener.c - what sandboxes connect to: Unix sockets, ports of vsock and of TCP
  *
- * A name must never lead to a socket with the wrong mode or owner, nor be taken from a daemon that
- * is alive. So the socket is bound in a folder of a random name beside its own, gets mode and
- * owner, starts to listen, and takes the name by a rename that replaces nothing, or that changes
- * places with the dead socket which was found there. So of two starts one finds that the other was
- * first. (There is no lock: a sandbox can open its socket's folder, and could hold it.)
+ * A path must never lead to a socket with the wrong mode or owner, nor be taken from a daemon that
+ * runs. So the socket is bound in a folder with a random name beside its own, gets mode and owner,
+ * and starts to listen. Then a rename gives it its name: one that replaces nothing, or one that
+ * exchanges it with the dead socket found there. So if two daemons start at once, one of them sees
+ * that the other was first. (There is no lock: a sandbox can open its socket's folder, and could
+ * hold the lock.)
  *
- * Others may be allowed to write to the folder. Nobody else can make a name in the random one, so
- * what gets mode and owner is the socket; later it is known by its inode, which stays the socket's
- * for as long as that is open.
+ * Other users may be allowed to write to the folder. Nobody else can create a name in the random
+ * folder, so it is really the socket that gets mode and owner. Later the socket is identified by
+ * its inode, which is not reused while the socket is open.
  *
- * Names are handed to bind(2) and connect(2) as /proc/self/fd/N/name: sun_path holds 107 bytes, and
- * the folder of a socket may well be longer.
+ * bind(2) and connect(2) get the path as /proc/self/fd/N/name, since sun_path has room for 107
+ * bytes and the path of a folder may be longer.
  */
 #include <keyhole/net/listener.h>
 

@@ -1,4 +1,4 @@
-/* net_internal.h - what only src/net sees: the texts of /etc, and the questions to nameservers */
+/* net_internal.h - private to src/net: parsers of resolv.conf and hosts, and DNS queries */
 #ifndef KEYHOLE_NET_INTERNAL_H
 #define KEYHOLE_NET_INTERNAL_H
 
@@ -23,8 +23,8 @@ struct kh_resolv_conf {
 	bool rotate;
 };
 
-/* resolv.conf(5): nameserver and options; lines that are not understood are passed over. Search
- * lists are not read. Without a nameserver it is 127.0.0.1, as everywhere. */
+/* resolv.conf(5): nameserver and options; unknown lines are skipped. Search lists are not read.
+ * Without a nameserver line it is 127.0.0.1, as in libc. */
 void kh_resolv_conf_parse(struct kh_resolv_conf *out, struct kh_slice text);
 
 /* hosts(5), with an index. */
@@ -46,7 +46,7 @@ typedef void kh_dns_cb(void *arg, uint8_t family, int status, const struct kh_ip
 struct kh_dns *kh_dns_new(struct event_base *base, const struct kh_resolv_conf *conf,
 			  struct kh_err *err);
 void kh_dns_free(struct kh_dns *dns); /* open questions are answered with ARES_EDESTRUCTION */
-/* Asks for A and AAAA: the callback comes twice, once a family. */
+/* Asks for A and AAAA: the callback is called twice, once per family. */
 void kh_dns_ask(struct kh_dns *dns, const char *name, kh_dns_cb *cb, void *arg);
 /* Open questions are answered with ARES_ECANCELLED. */
 void kh_dns_set_servers(struct kh_dns *dns, const struct kh_sockaddr *servers, size_t n);

@@ -1,14 +1,14 @@
 /*
  * own_address.c - is an address one of this host's own?
  *
- * A service that listens on a public address of the host often trusts whoever comes from the host
- * itself. Addresses come and go (DHCP, IPv6 privacy addresses, floating ones), so no list is kept:
- * the kernel is asked each time. Nothing leaves the host for it.
+ * A service that listens on a public address of the host often trusts clients on the host itself.
+ * Addresses change (DHCP, IPv6 privacy addresses, floating addresses), so keyhole keeps no list and
+ * asks the kernel each time. This sends nothing.
  *
- * Two questions, because neither is complete. A socket can be bound to an address of the host only,
- * unless net.ipv4.ip_nonlocal_bind or its IPv6 sibling is set: then documentation addresses can be
- * bound too, and the answer is worth nothing. And a packet to an address of the host has that same
- * address as its source, except for an interface's secondary addresses.
+ * It makes two tests, because neither is complete. (1) A socket can be bound only to an address of
+ * the host, unless net.ipv4.ip_nonlocal_bind or its IPv6 counterpart is set; then documentation
+ * addresses can be bound too, and the test is ignored. (2) A packet to an address of the host has
+ * the same address as its source, except for secondary addresses of an interface.
  */
 #include <keyhole/net/guard.h>
 

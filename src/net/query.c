@@ -1,11 +1,11 @@
 /*
- * query.c - one name that nameservers are being asked for
+ * query.c - a query: one name that the nameservers are being asked for
  *
- * Whoever wants the name meanwhile joins. A query outlives the lookups that wait for it: what comes
- * late still fills the cache, and c-ares ends no single question early. So somebody is charged for
- * each query as long as it is open: those that wait for it, and then who was the last of them. When
- * one family has answered with addresses, the other has 50 ms more (RFC 8305 §3): many a nameserver
- * that is broken is broken for AAAA only.
+ * Lookups of the same name join its query. A query may outlive the lookups that wait for it: a late
+ * answer still fills the cache, and c-ares can't cancel a single question. So each open query is
+ * charged to somebody: to the lookups that wait for it, later to the last of them. When one address
+ * family has answered with addresses, the other gets 50 ms more (RFC 8305 §3), since many broken
+ * nameservers are broken only for AAAA.
  */
 #include "resolver_internal.h"
 

@@ -2,8 +2,8 @@
  * resolver.c - names to addresses, on one thread's event loop
  *
  * In this order: pins of the configuration, literals, the hosts file, localhost (RFC 6761 §6.3),
- * the cache, nameservers (query.c). Every answer goes through one list that is worked off by an
- * event of its own, so that a callback never runs inside a call, nor inside c-ares.
+ * the cache, nameservers (query.c). Every answer goes into one list that a separate event
+ * processes, so that a callback never runs inside a call to the resolver or inside c-ares.
  */
 #include "resolver_internal.h"
 

@@ -30,7 +30,7 @@ struct kh_resolver {
 	struct kh_lru *queries; /* name → query */
 	struct kh_node open;	/* the same queries */
 	struct kh_node ready;	/* lookups with an answer */
-	struct event *flush;	/* works `ready` off */
+	struct event *flush;	/* processes `ready` */
 	size_t n_lookups;
 	bool changing; /* its nameservers: what is cancelled is asked again */
 	bool *freed;   /* of the flush that is running */
@@ -55,25 +55,27 @@ struct kh_lookup {
 };
 
 /* resolver.c */
-/* The lookup's callback comes from the loop; takes a reference. NULL: as if nobody had answered. */
+/* Schedules the lookup's callback from the loop. Takes a reference to `answer`; NULL for a pinned
+ * lookup. */
 void kh_lookup_make_ready(struct kh_lookup *lookup, struct kh_resolver_answer *answer);
 void kh_lookup_free(struct kh_lookup *lookup);
 
 /* query.c */
 struct kh_resolver_answer *kh_answer_new(enum kh_err_code code, const char *why);
 void kh_answer_unref(struct kh_resolver_answer *answer);
-/* IPv6 first, then one of each in turn (RFC 8305 §4). */
+/* Interleaves the families, IPv6 first (RFC 8305 §4). */
 void kh_answer_fill(struct kh_resolver_answer *answer, const struct kh_ip *list, size_t n);
 struct kh_resolver_answer *kh_answer_find(struct kh_resolver *resolver, const struct kh_host *host);
 
-/* Joins the query for the lookup's name, or begins it. Return: false: no memory, or too many. */
+/* Joins the query for the lookup's name, or starts it. Return: false: no memory, or too many
+ * queries. */
 bool kh_query_join(struct kh_resolver *resolver, struct kh_lookup *lookup);
-/* It waits no more, whether it has its answer or not; the question may go on, and is charged for.
- * Where it waits for none: nothing. */
+/* The lookup stops waiting, with or without an answer. The query may go on, and stays charged. Does
+ * nothing if the lookup waits for no query. */
 void kh_query_leave(struct kh_lookup *lookup);
-/* All that are open, to nameservers that are new. */
+/* Repeats all open queries at new nameservers. */
 void kh_query_repeat_all(struct kh_resolver *resolver);
-/* For the table of queries. */
+/* The destructor of the table of queries. */
 void kh_query_drop(void *dropped);
 
 #endif

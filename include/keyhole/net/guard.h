@@ -6,37 +6,38 @@
 #include <keyhole/net/resolver.h>
 
 /*
- * The special-purpose registries of IANA (RFC 6890 and updates) and clouds' metadata addresses:
- * loopback, unspecified, private, CGNAT, link-local, ULA, site-local, multicast, broadcast,
- * documentation, benchmark, protocol assignments, reserved; and an IPv6 address that embeds an IPv4
- * one (v4-mapped, v4-compatible, NAT64 64:ff9b::/96 and 64:ff9b:1::/48, 6to4, Teredo) is judged by
- * both. An address that is public and this host's own is refused too ("local"; kh_guard_is_own).
- * `allow` opens exact ranges; a mapped address is held against v4 ranges too. Return: NULL
- * when it may be dialled, else the name of its class ("loopback", "metadata" …).
+ * Refuses the special-purpose addresses of IANA's registries (RFC 6890 and updates) and clouds'
+ * metadata addresses: loopback, unspecified, private, CGNAT, link-local, ULA, site-local,
+ * multicast, broadcast, documentation, benchmark, protocol assignments, reserved. Of an IPv6
+ * address that embeds an IPv4 one (v4-mapped, v4-compatible, NAT64 64:ff9b::/96 and 64:ff9b:1::/48,
+ * 6to4, Teredo), both are checked. A public address of this host itself is refused too ("local";
+ * kh_guard_is_own). An address in a range of `allow` is not refused; a mapped address is compared
+ * with v4 ranges too. Return: NULL if it may be dialled, else the name of its class ("loopback",
+ * "metadata" …).
  */
 const char *kh_guard_refuses(const struct kh_sockaddr *addr, const struct kh_cidr *allow,
 			     size_t n_allow);
 
-/* Is it an address of this host, in the network namespace that this process is in? Asks the kernel
- * at each call, and sends nothing. With ip_nonlocal_bind set, an interface's secondary addresses
- * are not recognised. Return: false where no socket can be made. */
+/* Is it an address of this host, in this process's network namespace? Asks the kernel at each call,
+ * and sends nothing. If ip_nonlocal_bind is set, it does not recognise secondary addresses of an
+ * interface. Return: false also if no socket can be made. */
 bool kh_guard_is_own(const struct kh_sockaddr *addr);
 
-/* The IPv4 addresses, two at most, that an IPv6 one stands for to a gateway or to the kernel: what
- * is reached by it. Return: how many. */
+/* The IPv4 addresses, at most two, that an IPv6 address embeds: a gateway or the kernel would
+ * connect to them. Return: how many. */
 unsigned kh_guard_carried(const struct kh_sockaddr *addr, uint8_t out[2][4]);
 
-/* Where a host lies as far as it is known without a look-up: a literal, or localhost, which is
- * loopback (RFC 6761 §6.3; behind a proxy it would be the proxy's). Return: false of other names.
- */
+/* The address of a host that is known without a lookup: a literal, or localhost, which is loopback
+ * (RFC 6761 §6.3; a proxy would take it for its own). Return: false for other names. */
 bool kh_guard_known(const struct kh_host *host, uint16_t port, struct kh_sockaddr *out);
 
-/* Return: false with `err` where nobody is to be connected there. */
+/* Return: false with `err` if this address must not be connected to. */
 typedef bool kh_guard_judge(void *arg, const struct kh_sockaddr *addr, struct kh_err *err);
 /*
- * The address that a CONNECT will name: the first that may be dialled, of version 4 where there is
- * one, since not every proxy speaks both. It is the last that was judged. Return: false with what
- * was said last of one, or UNREACHABLE where there is none.
+ * Chooses the address that a CONNECT to a proxy will name: the first that `judge` accepts, IPv4
+ * before IPv6, since not every proxy supports both. `judge` is not called after it accepted one.
+ * `err` must be given and empty. Return: false with the last error of `judge`, or UNREACHABLE if
+ * the list is empty.
  */
 bool kh_guard_choose(const struct kh_addresses *addresses, kh_guard_judge *judge, void *arg,
 		     struct kh_host *out, struct kh_err *err);
