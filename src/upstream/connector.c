@@ -1,9 +1,8 @@
 /*
- * connector.c - the way to a server (connector.h)
+ * connector.c - makes a connection to a server (connector.h)
  *
- * In CONNECT the request to the proxy is under way. After a 2xx with nothing behind it the
- * connection is what a straight one would be, and the owner goes on: TLS with the server, verified
- * as always.
+ * In state CONNECT it waits for the proxy's answer. After a 2xx with no bytes after it the
+ * connection is like a direct one, and the owner goes on: TLS with the server, verified as always.
  */
 
 #include <stdlib.h>

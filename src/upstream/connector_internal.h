@@ -1,4 +1,4 @@
-/* connector_internal.h - what is under way on the way to a server (connector.h) */
+/* connector_internal.h - the state of a connector (connector.h) */
 #ifndef KEYHOLE_UPSTREAM_CONNECTOR_INTERNAL_H
 #define KEYHOLE_UPSTREAM_CONNECTOR_INTERNAL_H
 
@@ -11,10 +11,10 @@
 enum kh_connector_state {
 	KH_CONNECTOR_NEW = 0,
 	KH_CONNECTOR_LOOKING_UP, /* a name: the target's, or the proxy's */
-	KH_CONNECTOR_PASSWORD,	 /* the proxy's is awaited */
+	KH_CONNECTOR_PASSWORD,	 /* waits for the proxy's password */
 	KH_CONNECTOR_DIALLING,
-	KH_CONNECTOR_CONNECT, /* the proxy was asked */
-	KH_CONNECTOR_OVER,    /* its owner was told how it ended */
+	KH_CONNECTOR_CONNECT, /* CONNECT was sent to the proxy */
+	KH_CONNECTOR_OVER,    /* the owner was told the result */
 };
 
 struct kh_connector {
@@ -27,11 +27,11 @@ struct kh_connector {
 };
 
 /* connector_state.c */
-/* The only one who assigns. Return: false with `err` (which may be NULL): that can't follow, which
- * is a fault of ours (machine.h); it must fail. */
+/* Only this function assigns the state. Return: false with `err` (which may be NULL): no such
+ * transition, which is a bug in keyhole (machine.h); the connector must fail. */
 bool kh_connector_set_state(struct kh_connector *c, enum kh_connector_state state,
 			    struct kh_err *err);
-/* How it ended, for its owner, who hears it once and may free it then. */
+/* Tell the owner the result, once; the owner may free the connector in the call. */
 void kh_connector_fail(struct kh_connector *c, const struct kh_err *err);
 void kh_connector_refuse(struct kh_connector *c, const struct kh_err *err);
 void kh_connector_succeed(struct kh_connector *c);

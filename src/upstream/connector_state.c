@@ -1,4 +1,4 @@
-/* connector_state.c - the states of a way to a server, and how it ends */
+/* connector_state.c - the states of a connector, and how it ends */
 
 #include <keyhole/base/machine.h>
 

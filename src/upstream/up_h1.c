@@ -1,8 +1,8 @@
 /*
- * up_h1.c - a user's stream towards an upstream on an HTTP/1 connection
+ * up_h1.c - a user's stream on an HTTP/1 connection to an upstream
  *
- * The connection belongs to the user from kh_up_acquire to release, and goes back into the pool
- * when both messages came to their ends.
+ * The connection belongs to the user from kh_up_acquire to release, and goes back to the pool if
+ * request and answer are complete.
  */
 
 #include "upstream_internal.h"

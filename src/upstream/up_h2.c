@@ -1,9 +1,9 @@
 /*
- * up_h2.c - a user's stream towards an upstream on an HTTP/2 connection
+ * up_h2.c - a user's stream on an HTTP/2 connection to an upstream
  *
- * What the user puts goes to the codec, which keeps it until windows take it; what the codec
- * reports becomes a call on the user. Nothing here writes to the connection or feeds the codec:
- * that is done once for all streams, by up_mux.c.
+ * What the user puts goes to the codec, which buffers it until the flow-control windows allow it.
+ * Events of the codec become calls on the user. Nothing here writes to the connection or feeds the
+ * codec: up_mux.c does that for all streams together.
  */
 
 #include <keyhole/base/block.h>

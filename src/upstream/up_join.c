@@ -1,9 +1,9 @@
 /*
  * up_join.c - which HTTP/2 connection a user goes on, or which one it waits for
  *
- * Those that wait hang on the connection: while it is made, until it has said what it takes, or
- * until it was looked at. A WebSocket goes onto one that offers them (RFC 8441), and asks for an
- * HTTP/1.1 connection where none does, as browsers do.
+ * Users that wait are in a list of the connection: while it is being made, until its SETTINGS have
+ * come, or until it was checked for unread bytes. A WebSocket uses a connection that supports them
+ * (RFC 8441); if none does, it asks for an HTTP/1.1 connection, as browsers do.
  */
 
 #include "upstream_internal.h"

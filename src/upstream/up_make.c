@@ -1,8 +1,8 @@
 /*
- * up_make.c - the making of a connection to an upstream: what its connector asks, and is told
+ * up_make.c - makes a connection to an upstream: the owner of its connector
  *
- * Where a host is pinned, no name is looked up. Where upstream.proxy stands in between, the
- * configuration is that of one generation from the beginning to the end (up_proxy.c).
+ * For a pinned host no name is looked up. With upstream.proxy, the configuration of one generation
+ * is used from the beginning to the end (up_proxy.c).
  */
 
 #include <keyhole/base/clock.h>

@@ -1,26 +1,27 @@
 /*
- * up_mux.c - connections to upstreams that speak HTTP/2: one carries the users of its key
+ * up_mux.c - HTTP/2 connections to upstreams: one carries all users with its key
  *
- * A connection that is being made is waited for by whatever else goes there, unless the upstream is
- * known to speak HTTP/1 only (then each makes its own). With the handshake it is known: all go onto
- * the connection, or all but the first make their own. The first goes ahead of the peer's settings,
- * the others wait for them. A connection takes as many as its peer allows; what is over goes to
- * another one.
+ * While a connection is being made, other users with its key wait for it, unless the upstream is
+ * known to speak only HTTP/1 (then each makes its own). The handshake decides: all use the
+ * connection, or all except the first make their own. The first sends its request before the peer's
+ * SETTINGS come, the others wait for them. A connection has at most as many streams as its peer
+ * allows; more users go to another one.
  *
- * What users put is written once a turn of the loop (KH_LOOP_UP), so that heads of many
- * leave together. A connection that ends gives each of its streams the reason; what the peer has
- * not looked at goes to another connection, a few times at most, and what is safe goes there once.
+ * What users put is written once per turn of the loop (KH_LOOP_UP), so that many heads leave
+ * together. When a connection ends, each of its streams gets the reason. A request that the peer
+ * has not processed moves to another connection, a few times at most; one that is safe to retry
+ * moves once.
  *
- * Its users are all of one sandbox (the key says which): whatever one has the upstream do to the
- * connection, it does to none of another's. What a user does not read of its answer counts against
- * its own stream alone, and windows grow by what is read, as far as the sandbox's share goes
+ * All users of a connection are of one sandbox (it is in the key): if one of them makes the
+ * upstream harm the connection, no other sandbox suffers. Unread bytes of an answer only count
+ * against the window of its own stream. Windows grow with what is read, within the sandbox's share
  * (up_h2.c).
  *
- * Before one that nothing runs on is used, what lies there unread is read: it may be a goodbye. One
- * that has been silent for a while is asked as well: by PING along with a request that could be
- * repeated, and before one that could not. Without an answer those two go to another connection.
- * What has run there since before the PING stays: its upstream may be slow, or wait for something
- * itself. Any byte shows that it lives; where none comes for much longer, all of it ends.
+ * Before an idle connection is used, its unread bytes are read: they may be a GOAWAY. A connection
+ * that has been silent for a while also gets a PING: together with a request that may be repeated,
+ * and before one that may not. Without an answer both requests move to another connection. Streams
+ * that began before the PING stay: their upstream may be slow, or wait for something itself. Any
+ * byte shows that the connection works; if none comes for much longer, all streams end.
  */
 
 #include <keyhole/base/clock.h>

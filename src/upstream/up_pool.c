@@ -1,9 +1,10 @@
 /*
  * up_pool.c - connections to upstreams that are kept for the next request
  *
- * A kept connection serves only requests of the same key: tenant, credential, scheme, host and port
- * (and the same sandbox where its own authentication rides along). The pool is one thread's. Before
- * a kept connection is used it is looked at: an end or a byte that nobody asked for takes it out.
+ * A kept connection serves only requests with the same key: tenant, credentials, scheme, host, port
+ * and more (kh_up_key); only the same sandbox, if the client's own authentication is passed on.
+ * Each thread has its own pool. Before a kept connection is used it is checked: if it has ended, or
+ * unexpected bytes have come, it is closed.
  */
 #include <sys/random.h>
 

@@ -1,8 +1,9 @@
 /*
- * up_proxy.c - an HTTP proxy of the site's on the way to upstreams (upstream.proxy): its password
+ * up_proxy.c - upstream.proxy, an HTTP proxy of the site: its password
  *
- * The way itself is the connector's. The configuration is that of one generation from the beginning
- * to the end: a password never goes to the proxy of another one.
+ * The connector uses the proxy; this file gets the password. The configuration of one generation is
+ * used from the beginning to the end, so that a password never goes to the proxy of another
+ * generation.
  */
 
 #include <keyhole/base/cleanup.h>

@@ -1,8 +1,8 @@
 /*
- * up_raw.c - the upstream side of what nobody reads: tcp:// rules, and TLS that passes undecrypted
+ * up_raw.c - the upstream side of raw tunnels: tcp:// rules and TLS passthrough
  *
  * There are no messages: what either side sends is content. Each direction ends by itself; the end
- * that the user puts leaves behind all that was put before it.
+ * that the user puts is sent after everything that was put before it.
  */
 
 #include "upstream_internal.h"

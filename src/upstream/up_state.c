@@ -1,5 +1,4 @@
-/* up_state.c - the states of a connection to an upstream: the tables, and the only ones who assign
- */
+/* up_state.c - the states of a connection to an upstream: the tables, and the setters */
 
 #include <keyhole/base/machine.h>
 

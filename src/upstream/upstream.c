@@ -3,9 +3,9 @@
  *
  * CONNECTING ─▶ HANDSHAKE ─▶ BUSY ─▶ IDLE ─▶ BUSY … ─▶ DEAD
  *
- * CONNECTING is the connector's affair (up_make.c). Those that are IDLE are up_pool.c's.
+ * In CONNECTING the connector works (up_make.c). IDLE connections are in the pool (up_pool.c).
  *
- * One that turns out to speak HTTP/2 goes from HANDSHAKE to SHARED (up_mux.c).
+ * A connection that negotiates HTTP/2 goes from HANDSHAKE to SHARED (up_mux.c).
  */
 
 #include <string.h>

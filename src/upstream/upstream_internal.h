@@ -17,14 +17,14 @@
 
 enum { KH_UP_PROTOCOLS = 512 };
 
-/* Those of one event thread. */
+/* All connections of one event thread. */
 struct kh_ups {
 	struct kh_node idle; /* struct kh_up.link, oldest first */
 	size_t n_idle;
-	struct kh_node made;   /* struct kh_up.link: from the first step to the last */
+	struct kh_node made;   /* struct kh_up.link: being made */
 	struct kh_node shared; /* HTTP/2 */
-	/* What upstreams speak, by tenant, host and port (up_join.c). A sandbox chooses the names:
-	 * it must not choose the places. */
+	/* Which protocols upstreams speak: a hash table by tenant, host and port (up_join.c). A
+	 * sandbox chooses the names, so the hash has a secret seed. */
 	uint64_t protocols[KH_UP_PROTOCOLS];
 	uint64_t seed;
 };
@@ -39,23 +39,24 @@ enum kh_up_state {
 	KH_UP_DEAD,
 };
 
-/* What the upstream has said to the request of the user that the connection is lent to. Not with
- * HTTP/2, whose streams have their own. */
+/* How much of the answer to the current user's request has come. Not used with HTTP/2, where each
+ * stream has its own. */
 enum kh_up_answer {
 	KH_UP_ANSWER_NONE = 0,
 	KH_UP_ANSWER_BEGUN,    /* a byte of it has come */
 	KH_UP_ANSWER_FINAL,    /* its final head has come */
 	KH_UP_ANSWER_SWITCHED, /* to WebSocket: HTTP is over on the connection */
-	KH_UP_ANSWER_ENDED,    /* of a raw one: the upstream's end has come */
+	KH_UP_ANSWER_ENDED,    /* on a raw connection: the upstream's FIN has come */
 };
 
-/* Our end, of a raw one. */
+/* Our FIN, on a raw connection. */
 enum kh_up_fin { KH_UP_FIN_NONE = 0, KH_UP_FIN_WANTED, KH_UP_FIN_SENT };
 
 /*
- * A connection to an upstream. It may go from one sandbox to another, in the making (it is
- * promoted, up_join.c) and between requests, so it points to no acceptor and no session: only the
- * user that it is lent to knows them, and the charge of whoever is first in line while it is made.
+ * A connection to an upstream. It may pass from one sandbox to another, while it is being made
+ * (promotion, up_join.c) and between requests. So it points to no acceptor and no session, except
+ * through the user that it is lent to and, while it is being made, the charge of the first user in
+ * line.
  */
 struct kh_up {
 	struct kh_deferred_free deferred_free;
@@ -65,59 +66,65 @@ struct kh_up {
 	struct kh_up_key key;
 	struct kh_up_stream only;	/* HTTP/1: the one stream of a connection */
 	struct kh_connector *connector; /* CONNECTING; else NULL */
-	bool looks_up;		   /* a name, or is about to: whoever waits is charged for it too */
-	struct kh_charge making;   /* a lookup, until it is dialled, or a question goes on alone */
-	struct kh_up_proxy *proxy; /* on the way through upstream.proxy; NULL: direct, or there */
+	bool looks_up; /* a lookup is in progress or about to begin: each user that waits is charged
+			  too */
+	struct kh_charge
+		making; /* for the lookup, until the dial begins or the charge moves to the query */
+	struct kh_up_proxy *proxy; /* being made through upstream.proxy; NULL: direct, or made */
 	struct kh_leg leg;
 	struct kh_buf in;
 	struct kh_h1 *h1;
 	char peer[KH_SOCKADDR_TEXT_BYTES];
-	struct kh_generation *geo_gen; /* a reference: whose lists and databases judge */
-	/* What was judged: the address that was dialled, or that upstream.proxy was told; len 0:
-	 * nobody here knows it. And where it lies. */
+	struct kh_generation *geo_gen; /* a reference: owns the geo lists and databases */
+	/* The judged address: the one that was dialled, or that was named to upstream.proxy; len 0:
+	 * unknown here. And its place. */
 	struct kh_sockaddr judged;
 	struct kh_place place;
 	enum kh_up_answer answer_state;
 	enum kh_up_fin fin_state;
-	/* Facts that go with any state: */
+	/* Flags that are valid in any state: */
 	bool reused;	/* others have used it before */
 	bool reusable;	/* the response said that the connection stays open */
-	bool awaited;	/* the upstream said 100: it waits for this request's content */
-	bool chunked;	/* so the content goes up */
+	bool awaited;	/* the upstream sent 100 (Continue): it waits for this request's content */
+	bool chunked;	/* the content is sent chunked */
 	uint64_t whose; /* the number of the sandbox that used it last (fair_share.h) */
 	uint64_t idle_since_ms;
-	uint64_t kept_ms;	/* for so long the server keeps it without use, by its own word */
-	struct kh_node waiting; /* struct kh_up_h2.link: until it is made, or has shown life */
+	uint64_t kept_ms;	/* how long the server keeps it idle, by its Keep-Alive field */
+	struct kh_node waiting; /* struct kh_up_h2.link: users that wait until it is made, or has
+				   answered a PING */
 	struct kh_up_mux *mux;	/* HTTP/2; else NULL */
 };
 
-/* up_state.c: the only ones who assign. Return: false with `err` (which may be NULL), and nothing
- * has changed: that can't follow, which is a fault of ours (machine.h). The connection must end. */
+/* up_state.c: only these assign the states. Return: false with `err` (which may be NULL), and
+ * nothing has changed: no such transition, which is a bug in keyhole (machine.h). The connection
+ * must end. */
 bool kh_up_set_state(struct kh_up *up, enum kh_up_state state, struct kh_err *err);
 bool kh_up_set_answer(struct kh_up *up, enum kh_up_answer answer, struct kh_err *err);
 bool kh_up_set_fin(struct kh_up *up, enum kh_up_fin fin);
 
 /* upstream.c: making of connections */
 void kh_up_close(struct kh_up *up);
-/* The making of it has failed: the user does. Last thing that a callback does. */
+/* The connection could not be made: its user fails. Must be the last call of a callback. */
 void kh_up_failed(struct kh_up *up, const struct kh_err *err);
-/* The rules refuse the one that it is made for; who waits beside it may be let there. Likewise. */
+/* The rules refuse the user that it is made for; another user that waits may be allowed. Must be
+ * the last call, too. */
 void kh_up_refused(struct kh_up *up, const struct kh_err *err);
 void kh_up_on_stream(struct kh_stream *stream, unsigned events, void *arg);
-/* The bytes of `leg` reach the upstream: TLS where that is due, then the user. */
+/* `leg` is connected to the upstream: starts TLS if needed, then the user goes on. */
 void kh_up_connected(struct kh_up *up);
 
 /* up_pool.c: those that are kept */
-/* Gives the connection back: kept idle when `keep`, else closed. */
+/* Gives the connection back: `keep` puts it into the pool, else it is closed. */
 void kh_up_release(struct kh_up *up, bool keep);
-/* The latest that lives and serves such requests: it is in the pool no more. Return: NULL. */
+/* Takes the most recently used live connection with this key out of the pool. Return: NULL: there
+ * is none. */
 struct kh_up *kh_up_take_idle(struct kh_loop *loop, const struct kh_up_key *key);
 
-/* A WebSocket was asked for by HTTP/1.1, which is not spoken there: by HTTP/2, then. Return: false:
- * it was already, or nothing says so. */
+/* A WebSocket was asked for by HTTP/1.1, which the server does not speak: asks by HTTP/2 instead.
+ * Return: false: that was done already, or the server did not refuse HTTP/1.1. */
 bool kh_up_turn_to_h2(struct kh_up *up);
 /* up_pool.c */
-/* How many that nothing runs on are kept, of each version of HTTP. */
+/* How many idle connections are kept, per version of HTTP. */
 size_t kh_up_most_idle(const struct kh_loop *loop);
 bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b);
 /* Not yet lent to anybody. */
@@ -135,65 +142,69 @@ struct kh_up_h2 {
 	struct kh_h2_stream *h2;    /* NULL: it waits */
 	struct kh_charge making;    /* a lookup, while it waits for a connection's address */
 	struct kh_charge window;    /* what its window has been widened by */
-	size_t read_bytes;	    /* since then */
+	size_t read_bytes;	    /* bytes read since then */
 	bool paused;
 	bool whole;	  /* the request ended with its head */
 	bool answered;	  /* a head has come */
-	uint64_t ping_ms; /* of the mux, when it went there: along with a PING; 0: without one */
+	uint64_t ping_ms; /* the mux's ping_ms when the request was sent: it went with a PING; 0:
+			     without one */
 };
 
-/* What a connection has when it speaks HTTP/2. */
+/* The HTTP/2 part of a connection. */
 struct kh_up_mux {
 	struct kh_up *up;
 	struct kh_h2 *h2;
 	struct kh_node streams;	  /* struct kh_up_h2.link */
-	struct kh_node resumes;	  /* struct kh_up_h2.resume_link: there is room again */
+	struct kh_node resumes;	  /* struct kh_up_h2.resume_link: streams that can send again */
 	struct kh_loop_call turn; /* something is to be written */
 	struct kh_loop_call next; /* heads are left in the connection's input */
 	bool lost;		  /* takes no new stream */
 	bool ended;		  /* the connection is gone; what was read is still taken */
-	bool look;		  /* something lies there unread */
+	bool look;		  /* it has unread bytes */
 	uint64_t begun_ms;
 	uint64_t read_ms; /* the last byte */
 	uint64_t ping_ms; /* when one was sent and nothing came since; 0: none */
 };
 
-/* What was seen of an upstream's protocols: a hint. */
+/* What is known of an upstream's protocols; only a hint. */
 enum kh_up_speaks {
 	KH_UP_SPEAKS_UNKNOWN = 0,
 	KH_UP_SPEAKS_ONLY_H1,
 	KH_UP_SPEAKS_H2,
-	KH_UP_SPEAKS_ONLY_H2, /* HTTP/1.1 was asked for in vain */
+	KH_UP_SPEAKS_ONLY_H2, /* it refused HTTP/1.1 */
 };
 
 /* up_join.c: which of those connections a user goes on */
-/* One that has room for it, which it is then on, or waits for. */
+/* Puts the user onto a connection that has room for it, or lets it wait for that. Return: false:
+ * there is none. */
 bool kh_up_mux_join(struct kh_up_user *user, const struct kh_up_key *key);
-/* One that is being made and may turn out to be HTTP/2: the user waits for it. */
+/* Lets the user wait for a connection that is being made and may turn out to speak HTTP/2. Return:
+ * false: there is none. */
 bool kh_up_mux_wait(struct kh_up_user *user, const struct kh_up_key *key);
-/* No name is waited for any more: nobody is charged for a lookup. */
+/* The lookup has ended: releases its charges. */
 void kh_up_mux_is_resolved(struct kh_up *up);
-/* The one that it was made for has gone; another one takes it, with its own charge. Return: false:
- * nobody does. */
+/* The user that the connection is made for has gone: another user that waits takes its place, with
+ * its own charge. Return: false: nobody waits. */
 bool kh_up_mux_promote(struct kh_up *up);
-/* Those that wait: look anew; go elsewhere, if they have not done so too often; fail. */
+/* Users that wait: acquire again; move to another connection, unless they have moved too often;
+ * fail. */
 void kh_up_mux_acquire_anew(struct kh_node *waiting);
 void kh_up_mux_move_waiting(struct kh_node *waiting);
 void kh_up_mux_fail_waiting(struct kh_node *waiting, const struct kh_err *err);
 /* Nothing has come on it for a while. */
 bool kh_up_mux_is_silent(const struct kh_up_mux *mux);
-/* Is there a connection that has said that it takes WebSockets, or that it does not? */
+/* Is there a connection whose SETTINGS allow (or do not allow) extended CONNECT (RFC 8441)? */
 bool kh_up_mux_has(const struct kh_loop *loop, const struct kh_up_key *key, bool extended_connect);
 void kh_up_mux_note(struct kh_loop *loop, const struct kh_up_key *key, enum kh_up_speaks what);
 enum kh_up_speaks kh_up_mux_known(struct kh_loop *loop, const struct kh_up_key *key);
 
 /* up_mux.c: connections that speak HTTP/2 */
-/* Its handshake is done, and HTTP/2 was agreed upon (or not): who waits goes on. */
+/* The handshake is done and has negotiated HTTP/2 (or not): users that wait go on. */
 void kh_up_mux_begin(struct kh_up *up);
 void kh_up_mux_not(struct kh_up *up);
 void kh_up_mux_event(struct kh_up *up, unsigned events);
 void kh_up_mux_free(struct kh_up_mux *mux);
-/* Every second: an answer to PING or the peer's settings that do not come, idle ones. */
+/* Every second: checks for overdue answers to PING, overdue SETTINGS, and idle connections. */
 void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms);
 /* No new streams on any; those without streams end. */
 void kh_up_mux_close_idle(struct kh_loop *loop);
@@ -201,10 +212,10 @@ void kh_up_mux_close_of_acceptor(struct kh_loop *loop, int64_t acceptor);
 
 /* up_h2.c: streams of such a connection */
 struct kh_up_h2 *kh_up_h2_new(struct kh_up_user *user, struct kh_up *up, struct kh_node *list);
-/* What of it is in line towards the upstream: its head, content, trailers. */
+/* How many bytes of its head, content and trailers are buffered for the upstream. */
 size_t kh_up_h2_line_bytes(const struct kh_up_stream *up);
 void kh_up_h2_on_event(const struct kh_h2_event *event, void *arg);
-/* Its connection, and how much is on it, have changed. */
+/* Schedules the connection's turn: something is to be written, or a stream came or went. */
 void kh_up_mux_touch(struct kh_up_mux *mux);
 void kh_up_mux_stream_over(struct kh_up_mux *mux);
 
@@ -215,27 +226,27 @@ void kh_up_is_ready(struct kh_up_user *user, const struct kh_up *up);
 extern const struct kh_up_ops kh_up_h1_ops;
 void kh_up_h1_readable(struct kh_up *up);
 
-/* up_raw.c: what nobody reads */
+/* up_raw.c: raw tunnels */
 extern const struct kh_up_ops kh_up_raw_ops;
 void kh_up_raw_readable(struct kh_up *up);
 
-/* up_make.c: the way there */
-/* Return: false: it can't; err says why, where it is not for want of memory. */
+/* up_make.c: making the connection */
+/* Starts making the connection. Return: false with `err`, which is empty if there was no memory. */
 bool kh_up_set_out(struct kh_up *up, const struct kh_up_wish *wish, struct kh_err *err);
-/* It is there, or will not be: what the way there took is freed. */
+/* It is made, or has failed: frees the connector and what belongs to it. */
 void kh_up_made(struct kh_up *up);
 
 /* up_proxy.c: upstream.proxy and its password */
 /* Return: false without memory. */
 bool kh_up_proxy_begin(struct kh_up *up);
 const struct kh_proxy_config *kh_up_proxy_config(const struct kh_up *up);
-/* The special addresses that its tenant may be connected to. */
+/* The tenant's `allow` of the address guard. */
 const struct kh_cidr *kh_up_proxy_allowed(const struct kh_up *up, size_t *n);
-/* As kh_connector_ops has them. */
+/* See kh_connector_ops. */
 enum kh_connector_password kh_up_proxy_password(struct kh_up *up, struct kh_err *err);
 bool kh_up_proxy_put_authorization(struct kh_up *up, struct kh_buf *out, struct kh_err *err);
 bool kh_up_proxy_reflects(const struct kh_up *up, struct kh_slice text);
-/* Is it the one that it waits for? */
+/* Does it wait for this credential's value? */
 bool kh_up_proxy_is_password(const struct kh_up *up, uint32_t generation, uint16_t index);
 void kh_up_proxy_end(struct kh_up *up);
 

@@ -4,10 +4,10 @@
  *   user ─▶ kh_up_acquire ─▶ lookup, guard, dial, proxy, TLS, or one that is there ─▶ ready
  *   user ⇄ kh_up_stream ⇄ codec ⇄ connection
  *
- * A user has one request. It says through its table of functions what the connection has to be,
- * what the head of the request is and where the answer goes; upstream/ knows nothing else of it. It
- * has at most one stream at a time: from kh_up_acquire on, to `release`. Whoever releases a stream
- * sets user->stream to NULL.
+ * A user has one request. Its table of functions says which connection it needs, what the head of
+ * the request is and where the answer goes; upstream/ knows nothing else about it. It has at most
+ * one stream at a time, from kh_up_acquire to `release`. Whoever releases a stream sets
+ * user->stream to NULL.
  */
 #ifndef KEYHOLE_UPSTREAM_UPSTREAM_H
 #define KEYHOLE_UPSTREAM_UPSTREAM_H
@@ -25,71 +25,74 @@ struct kh_up;
 struct kh_up_stream;
 struct kh_up_user;
 
-/* Connections are shared by requests that agree in all of this. */
+/* A connection serves only requests with an equal key. */
 struct kh_up_key {
 	struct kh_host host;
 	uint16_t port;
 	enum kh_scheme scheme;
-	uint32_t generation; /* that the next two belong to */
+	uint32_t generation; /* of `tenant` and `credentials` */
 	uint16_t tenant;
-	/* All that go in, in the rule's order; what is behind them is 0. */
+	/* Indexes of all credentials that go in, in the rule's order; the rest of the array is
+	 * 0. */
 	uint16_t credentials[KH_RULE_CREDENTIALS];
 	uint16_t n_credentials;
-	struct kh_secret *identity; /* the client certificate; NULL: none. The connection's own */
-	/* -1, or the one listener that it is for: where HTTP/2 may be spoken, and where the
-	 * client's own authentication rides along. */
+	struct kh_secret *identity; /* the client certificate; NULL: none. A reference in a
+				       connection's key */
+	/* The number of the only acceptor that may use the connection, if HTTP/2 may be spoken or
+	 * the client's own authentication is passed on; -1: any. */
 	int64_t acceptor;
-	int64_t session_acceptor; /* likewise, for TLS sessions: with client_auth alone */
-	/* The lists that its address was held against (kh_up.geo_gen has them): what was dialled
-	 * under none, or others, is not lent to who has to keep to these. */
+	int64_t session_acceptor; /* likewise, for TLS sessions; set only for the client's own
+				     authentication */
+	/* The geo lists that its address has passed (kh_up.geo_gen owns them). A connection with
+	 * other lists, or none, is not lent to a request that has these. */
 	struct kh_geo_levels geo;
-	bool only_h1; /* HTTP/2 is not offered; one that is there in HTTP/1 will do for anybody */
+	bool only_h1; /* HTTP/2 must not be offered; a connection that speaks HTTP/1 serves any
+			 request */
 };
 
 /* What a user asks for. */
 struct kh_up_wish {
-	struct kh_up_key key;	   /* but for `acceptor` and `only_h1` */
-	int64_t acceptor;	   /* the number of the one that it came through */
+	struct kh_up_key key;	   /* except `acceptor` and `only_h1` */
+	int64_t acceptor;	   /* the number of the acceptor that the request came through */
 	uint64_t whose;		   /* the number of its sandbox (fair_share.h) */
 	bool may_be_h2;		   /* HTTP/2 may be offered there */
-	struct kh_generation *gen; /* whose configuration says where the host is; not a reference */
-	struct kh_generation *geo_gen; /* that has the lists of key.geo; likewise */
+	struct kh_generation *gen; /* the generation with the pins and the proxy; not a reference */
+	struct kh_generation *geo_gen; /* the generation that owns the lists of key.geo; likewise */
 };
 
-/* The request, as far as a codec has to know. */
+/* What a codec has to know of the request. */
 struct kh_up_request {
 	enum kh_scheme scheme;
 	struct kh_slice target;	  /* without a credential; with `is_secret` put_target makes it */
-	enum kh_framing framing;  /* of the content as it goes up, behind `ready` */
+	enum kh_framing framing;  /* of the content as it is sent upstream */
 	uint64_t length;	  /* with LENGTH */
-	bool is_secret;		  /* a credential goes in, somewhere */
-	bool target_is_secret;	  /* … into the target */
-	bool content_is_secret;	  /* … into the content */
+	bool is_secret;		  /* a credential is put anywhere in the request */
+	bool target_is_secret;	  /* a credential is put into the target */
+	bool content_is_secret;	  /* a credential is put into the content */
 	bool close_after_content; /* where there is content, this server may not read it */
-	bool continued;		  /* the sandbox was told 100 from here */
-	bool has_more;		  /* content, or its end, is still to come */
+	bool continued;		  /* keyhole has already sent 100 (Continue) to the sandbox */
+	bool has_more;		  /* more content, or its end, will follow */
 };
 
 /* What `ready` is told of the connection. */
 struct kh_up_facts {
 	const char *peer;		   /* its address, as text */
-	const struct kh_sockaddr *address; /* that was judged; NULL: nobody here knows it */
+	const struct kh_sockaddr *address; /* the address that was judged; NULL: unknown here */
 	const struct kh_place *place;
-	const char *tls; /* OpenSSL's name for it, or NULL */
+	const char *tls; /* OpenSSL's name of the TLS version, or NULL */
 	bool reused;	 /* others have used it before */
 };
 
 enum { KH_UP_UPGRADE_FIELDS = 5 };
 
 /*
- * The user's side. Events: it may be gone after each of them, but for those that say otherwise, and
- * `side` is there until the end of the turn. `false` says that it is.
+ * The user's side. The user may be freed in any event (from `ready` on); `side` lives until the end
+ * of the turn. `head` and `body` return false if they freed it.
  */
 struct kh_up_user_ops {
 	/* Asked before a connection is chosen or made. */
 	void (*wish)(const struct kh_up_user *user, struct kh_up_wish *out);
-	/* May it be connected to that address (NULL: nobody here knows it)? Return: false with
-	 * `err`. */
+	/* May it connect to that address (NULL: unknown here)? Return: false with `err`. */
 	bool (*may_go_to)(struct kh_up_user *user, const struct kh_sockaddr *addr,
 			  struct kh_err *err);
 
@@ -98,109 +101,113 @@ struct kh_up_user_ops {
 	/* `out` is a wiping buffer. */
 	bool (*put_target)(const struct kh_up_user *user, struct kh_buf *out, struct kh_err *err);
 	bool (*put_authority)(const struct kh_up_user *user, struct kh_buf *out);
-	/* Does a field of the message go along? */
+	/* Is this field of the message forwarded? */
 	bool (*forwards)(const struct kh_up_user *user, const struct kh_field *field);
-	/* The credentials' fields, as lines of HTTP/1; `out` is a wiping buffer. */
+	/* Writes the credentials' fields as HTTP/1 field lines; `out` is a wiping buffer. */
 	bool (*put_credentials)(const struct kh_up_user *user, struct kh_buf *out,
 				struct kh_err *err);
-	/* With `upgrades`: what the handshake adds; views that last until the head is put. Return:
-	 * how many. */
+	/* With `upgrades`: the fields that the WebSocket handshake adds; views that last until the
+	 * head is put. Return: how many. */
 	size_t (*upgrade_fields)(const struct kh_up_user *user, bool h2,
 				 struct kh_field fields[KH_UP_UPGRADE_FIELDS]);
 
-	/* The stream is there: the head is put now (stream->ops->put_head). */
+	/* The connection is ready: the user puts the head now (stream->ops->put_head). */
 	void (*ready)(struct kh_up_user *user, const struct kh_up_facts *facts);
-	/* There will be none. It releases the stream, if it has one. */
+	/* There will be no connection. The user releases the stream, if it has one. */
 	void (*failed)(struct kh_up_user *user, const struct kh_err *err);
-	/* Of the answer. Interim heads too. Behind one that sets user->switched, bytes come as they
-	 * are, as its body. */
+	/* The answer: heads (interim ones too), pieces of content, the end with the trailers. After
+	 * a head for which the user sets user->switched, raw bytes come as `body`. */
 	bool (*head)(struct kh_up_user *user, const struct kh_message *response);
 	bool (*body)(struct kh_up_user *user, struct kh_slice piece);
 	void (*end)(struct kh_up_user *user, const struct kh_field *trailers, size_t n);
-	/* Of what nobody reads (KH_SCHEME_TCP): its connection stands, and that was said on it
-	 * before. Return: false with `err`. */
+	/* Of a raw connection (KH_SCHEME_TCP): it is established; `said` are bytes that already
+	 * came. Return: false with `err`. */
 	bool (*connected)(struct kh_up_user *user, struct kh_slice said, struct kh_err *err);
-	/* The connection ended behind a switch; `err` NULL: cleanly. */
+	/* The connection ended after a switch; `err` NULL: cleanly. */
 	void (*lost)(struct kh_up_user *user, const struct kh_err *err);
-	/* Whatever else went wrong. */
+	/* Any other failure. */
 	void (*broken)(struct kh_up_user *user, const struct kh_err *err);
 
-	/* RFC 9110 §9.2.2, once, and only while nothing of the request's content has gone. */
+	/* May the request be retried (RFC 9110 §9.2.2)? Once, and only if no content was sent. */
 	bool (*may_retry)(const struct kh_up_user *user);
-	/* RFC 9113 §8.7: what the upstream has not looked at, whatever the method, as long as the
-	 * content that went is held. */
+	/* May a request that the upstream has not processed be sent again (RFC 9113 §8.7)? Any
+	 * method, if keyhole still holds the content that was sent. */
 	bool (*may_repeat)(const struct kh_up_user *user);
-	/* It goes to another connection. */
+	/* The user moves to another connection. */
 	void (*retry)(struct kh_up_user *user);
 
-	/* Is there no room for more of the answer? */
+	/* Is the buffer for the answer full? */
 	bool (*is_full)(void *side);
-	/* The last thing that an event does: now, or at the end of the loop's turn. */
+	/* Called last in an event: handle what has changed, now (turn) or at the end of the loop's
+	 * turn (touch). */
 	void (*turn)(void *side);
 	void (*touch)(void *side);
 };
 
 struct kh_up_user {
 	const struct kh_up_user_ops *ops;
-	void *side; /* where the answer goes on to; it outlives the user until the turn's end */
+	void *side; /* the downstream side, which gets the answer; after the user ended it lives
+		       until the end of the turn */
 	struct kh_loop *loop;
-	struct kh_account *account;	  /* of its sandbox, or NULL */
-	const struct kh_message *message; /* as it came; it lasts */
-	uint64_t *progress_ms;		  /* set whenever the upstream takes or says something */
-	struct kh_up_stream *stream;	  /* NULL: none */
-	uint64_t whose;			  /* as it was wished */
-	unsigned moves;			  /* to other connections */
-	bool reused;			  /* the connection was, when it was ready */
-	/* It asks for a WebSocket; by an HTTP/2 stream, since HTTP/1.1 is not spoken there; so many
-	 * connections were made for that. */
+	struct kh_account *account; /* of its sandbox, or NULL */
+	const struct kh_message
+		*message;	     /* the request as it was received; must outlive the user */
+	uint64_t *progress_ms;	     /* set when the upstream takes or sends bytes */
+	struct kh_up_stream *stream; /* NULL: none */
+	uint64_t whose;		     /* whose of the wish */
+	unsigned moves;		     /* how often it moved to another connection */
+	bool reused;		     /* the connection had been used before, at `ready` */
+	/* `upgrades`: it asks for a WebSocket; `by_h2`: by an HTTP/2 stream, since the server does
+	 * not speak HTTP/1.1; `connections`: how many were made for that. */
 	bool upgrades, by_h2;
 	unsigned connections;
-	bool switched; /* and has got it */
+	bool switched; /* the WebSocket is open */
 };
 
-/* Towards the upstream, once it is ready. */
+/* What the user calls on its stream, after `ready`. */
 struct kh_up_ops {
-	/* The request's head with the credential in it. A message with KH_FRAMING_NONE is whole
-	 * with its head; for any other `put_end` follows. */
+	/* Writes the request's head with the credential. With KH_FRAMING_NONE that is the whole
+	 * message; otherwise `put_end` must follow. */
 	bool (*put_head)(struct kh_up_stream *up, struct kh_err *err);
-	/* What can't be sent any more is dropped: the answer is still read, it may say why. */
+	/* Content that can't be sent any more is dropped. The answer is still read, since it may
+	 * say why. */
 	void (*put_content)(struct kh_up_stream *up, struct kh_slice piece);
 	void (*put_end)(struct kh_up_stream *up, const struct kh_field *trailers, size_t n);
 	bool (*is_full)(const struct kh_up_stream *up);
 	void (*flush)(struct kh_up_stream *up);
-	/* Is more of the response wanted now? */
+	/* Tells whether the user wants more of the response now. */
 	void (*update)(struct kh_up_stream *up, bool wanted);
-	/* In any state of the user: it is over. `clean`: both messages came to their end, so the
+	/* Ends the stream; allowed in any state. `clean`: request and answer are complete, so the
 	 * connection may be used again; else the request is cancelled. */
 	void (*release)(struct kh_up_stream *up, bool clean);
-	/* Of what nobody reads: the end that was put has left. */
+	/* Of a raw connection: has the end that was put been sent? */
 	bool (*is_out)(const struct kh_up_stream *up);
-	bool says_unread; /* the upstream can say that it has not looked at a request */
+	bool says_unread; /* the protocol can tell that a request was not processed (HTTP/2) */
 };
 
 struct kh_up_stream {
 	const struct kh_up_ops *ops;
 	struct kh_up *conn;
-	struct kh_up_user *user; /* NULL: nobody's */
+	struct kh_up_user *user; /* NULL: not in use */
 };
 
 /* upstream.c */
-/* Sets user->stream, in the end calls `ready` or `failed`; at once, perhaps. `fresh`: on a
- * connection of HTTP/1 that nobody used before. */
+/* Sets user->stream, and calls `ready` or `failed` later, or before it returns. `fresh`: do not use
+ * an idle HTTP/1 connection. */
 void kh_up_acquire(struct kh_up_user *user, bool fresh);
-/* Has it a connection that is made? Then *address is the one that it leads to; NULL: not known. */
+/* Is its connection established? Then *address is the judged address; NULL: unknown here. */
 bool kh_up_is_connected(const struct kh_up_user *user, const struct kh_sockaddr **address);
-/* There is something new about that credential. */
+/* The state of a value of that credential has changed (kh_worker_secret). */
 void kh_up_value_came(struct kh_up_user *user, uint32_t generation, uint16_t index);
-/* Of memory, for the user alone. */
+/* How many bytes of memory are held for this user. */
 size_t kh_up_kept_bytes(const struct kh_up_user *user);
 
-/* up_pool.c: those that are kept; for kh_loop_ops */
+/* up_pool.c: kept connections; for kh_loop_ops */
 struct kh_ups *kh_ups_new(void);
 void kh_ups_free(struct kh_ups *ups);
 void kh_up_tick(struct kh_loop *loop);
 void kh_up_close_idle(struct kh_loop *loop);
-/* Those that are kept for what came through that acceptor alone. */
+/* Closes those that are kept only for connections of that acceptor. */
 void kh_up_close_of_acceptor(struct kh_loop *loop, int64_t acceptor);
 
 #endif
