@@ -1,6 +1,5 @@
-/* acceptor.h - a listener as one event thread sees it: who comes in, at which rates, and what it
- * costs
- */
+/* acceptor.h - a listener in one event thread: accepting, rates, and what the sandbox is charged
+ * for */
 #ifndef KEYHOLE_LOOP_ACCEPTOR_H
 #define KEYHOLE_LOOP_ACCEPTOR_H
 
@@ -11,37 +10,37 @@ struct kh_acceptor {
 	struct kh_loop *loop;
 	struct kh_listener_stats *listener_stats;
 	struct kh_account *account; /* a reference; NULL: without bounds */
-	/* The generation whose numbers and pointers the next two hold: the loop's, and behind a
-	 * reload that takes the acceptor away the one before. Outside of the loop,
-	 * kh_acceptor_standing says them together. */
+	/* The generation that the next two members belong to: the loop's, or the one before if a
+	 * reload removed the listener. Code outside of the loop reads the three together, by
+	 * kh_acceptor_standing. */
 	struct kh_generation *gen;
 	const struct kh_listener_config *config;
 	const struct kh_narrowing *narrowing; /* NULL: none */
-	struct kh_node sessions;	      /* who came through it */
-	int64_t number; /* no other acceptor of this worker has it: of two that were there, no two
-			 */
+	struct kh_node sessions;	      /* of connections that it accepted */
+	int64_t number; /* unique among all acceptors that this worker ever had */
 	struct event *event;
-	struct event *resume;	  /* after running out of descriptors */
-	struct kh_secret *secret; /* the token of TCP; nobody is let in before it is there */
-	double tries;		  /* wrong tokens that are still looked at */
+	struct event *resume; /* after running out of descriptors */
+	struct kh_secret
+		*secret; /* the token of a TCP listener; until it has come nobody is let in */
+	double tries;	 /* budget of wrong tokens, refilled with time */
 	uint64_t tries_ms;
-	double leaf_tokens; /* this thread's share of the sandbox's leaves */
+	double leaf_tokens; /* budget: this thread's share of the sandbox's rate of leaves */
 	uint64_t leaf_tokens_ms;
-	double log_tokens; /* and of its lines in the log */
+	double log_tokens; /* likewise, of its log lines */
 	uint64_t log_tokens_ms;
-	uint64_t unsaid, unsaid_since_ms;	/* lines that were left out */
-	struct kh_refusals *refusals;		/* NULL: each has had its record */
-	struct kh_owner_tag tags[KH_MARK_KEYS]; /* of this sandbox's placeholders, for … */
-	uint64_t tags_of;			/* … this generation's number, and one */
-	unsigned handshakes; /* with this sandbox, since it last resumed a session */
+	uint64_t unsaid, unsaid_since_ms;	/* log lines that were suppressed, and since when */
+	struct kh_refusals *refusals;		/* NULL: every refusal has a record of its own */
+	struct kh_owner_tag tags[KH_MARK_KEYS]; /* of this sandbox's placeholders */
+	uint64_t tags_of;    /* the generation's number + 1 that `tags` is for; 0: not computed */
+	unsigned handshakes; /* TLS handshakes since this sandbox last resumed a session */
 };
 
-/* What a sandbox is to a generation: its tenant's number there, and what else is its own. Each of
- * them means something in `gen` alone, so they go together. Views, until the loop's next reload;
- * who keeps them longer holds a reference to `gen`. */
+/* A sandbox's data in one generation. The members are only valid together with `gen`. They are
+ * views until the loop's next reload; to keep them longer, hold a reference to `gen`. */
 struct kh_standing {
 	struct kh_generation *gen;
-	uint16_t tenant; /* into its config->tenants; that of `listener` may be a later one */
+	uint16_t tenant; /* index into gen->config->tenants; listener->tenant may belong to a later
+			    generation */
 	const struct kh_listener_config *listener;
 	const struct kh_narrowing *narrowing; /* NULL: none */
 };
@@ -55,55 +54,56 @@ static inline struct kh_standing kh_acceptor_standing(const struct kh_acceptor *
 }
 
 /* acceptors.c */
-/* From those of the generation before, which at first is the same. Return: false without memory. */
+/* Makes the acceptors of the generation in force, and keeps those of `before` that it still has. At
+ * the start, `before` is the generation in force itself. Return: false without memory. */
 bool kh_acceptors_reload(struct kh_loop *loop, const struct kh_generation *before);
 void kh_acceptors_shut(struct kh_loop *loop);
-/* The parts of which the acceptors are made, also those of dynamic sandboxes (dynamic_sandboxes.h).
- */
+/* Building blocks of all acceptors, also those of dynamic sandboxes (dynamic_sandboxes.h). */
 void kh_acceptor_init(struct kh_acceptor *acceptor, struct kh_loop *loop);
 /* Accepts from that descriptor, which stays the caller's. Return: false without memory. */
 bool kh_acceptor_open(struct kh_acceptor *acceptor, int listener);
 void kh_acceptor_close(struct kh_acceptor *acceptor);
-/* Accepts no more, and whoever came through it goes. The caller buries it. */
+/* Stops accepting, and ends the connections that it accepted. The caller frees it. */
 void kh_acceptor_end(struct kh_acceptor *acceptor, const char *why);
 void kh_acceptor_tick(struct kh_acceptor *acceptor);
 void kh_acceptors_free(struct kh_loop *loop);
-void kh_acceptors_say_counts(struct kh_loop *loop);  /* the last thing before that */
+void kh_acceptors_say_counts(struct kh_loop *loop);  /* the last call before kh_acceptors_free */
 void kh_acceptor_left(struct kh_acceptor *acceptor); /* one of its connections ended */
 /* One more connection of this sandbox within `max_connections`? kh_acceptor_left gives it back. */
 bool kh_acceptor_take_place(struct kh_acceptor *acceptor);
-/* An HTTP/2 connection keeps `now` bytes, and kept `before` when it was asked last. Return: false:
- * that is too much, with all that the sandbox's others keep. */
+/* An HTTP/2 connection now holds `now` bytes; at the last call it held `before`. Updates the
+ * sandbox's total in any case. Return: false: that total is too large, and this connection has to
+ * hold less. */
 bool kh_acceptor_may_keep(struct kh_acceptor *acceptor, size_t before, size_t now);
-/* One more of its streams? */
+/* May the sandbox open one more HTTP/2 stream? */
 bool kh_acceptor_takes_streams(const struct kh_acceptor *acceptor);
-/* A token may have come, for those that wait for one. */
+/* Looks for the tokens that TCP acceptors wait for. */
 void kh_acceptors_look_for_tokens(struct kh_loop *loop);
-/* May one more token be looked at? Not after too many wrong ones. */
+/* May one more token be checked? False after too many wrong ones: bounds guessing. */
 bool kh_acceptor_may_try(struct kh_acceptor *acceptor);
 void kh_acceptor_was_wrong(struct kh_acceptor *acceptor);
-/* One more leaf for this sandbox within its rate? */
+/* Takes one leaf of this sandbox's rate. Return: false: none is left. */
 bool kh_acceptor_may_mint(struct kh_acceptor *acceptor);
-/* One more line in the operator's log for what this sandbox does, within its rate? What is left out
- * is counted, and the count is said. */
+/* Takes one line of this sandbox's rate in the operator's log, so that a sandbox can't flood it.
+ * Return: false: don't log. Suppressed lines are counted, and the count is logged. */
 bool kh_acceptor_may_log(struct kh_acceptor *acceptor);
 void kh_acceptors_tick(struct kh_loop *loop);
-/* A session ticket for the handshake that begins? Making one takes a twentieth of a handshake, and
- * a sandbox whose clients never come back with it gets few. */
+/* Should this handshake send a session ticket? A ticket costs a twentieth of a handshake, so a
+ * sandbox whose clients never resume gets only a few. */
 bool kh_acceptor_spends_ticket(struct kh_acceptor *acceptor);
 
-/* refusals.c: what is refused has a record of its own within a budget, and is counted beyond it.
- * The answer may leave when the batch is in the journal. Nothing of what was refused went anywhere.
- */
+/* refusals.c: a refusal gets a record of its own within a budget, and is only counted beyond it.
+ * The answer may be sent when the batch is in the journal. Nothing of a refused request was
+ * forwarded. */
 void kh_refusal_record(struct kh_acceptor *acceptor, const struct kh_audit_open *what,
 		       const struct kh_audit_close *how);
-/* Is there room in the budget for a record of what goes nowhere, but is not refused? It is taken.
- */
+/* Takes a record of the same budget, for something that is neither forwarded nor refused. Return:
+ * false: none is left. */
 bool kh_refusals_take_place(struct kh_acceptor *acceptor);
-/* Writes the count: every few seconds; and now, since the acceptor ends or becomes another's. */
+/* Write the count: every few seconds, and at once when the acceptor ends or changes its tenant. */
 void kh_refusals_tick(struct kh_acceptor *acceptor);
 void kh_refusals_end(struct kh_acceptor *acceptor);
-/* Every second: how much room the journal has. */
+/* Every second: checks the free space for the journal. */
 void kh_refusals_look_at_space(struct kh_loop *loop);
 
 #endif

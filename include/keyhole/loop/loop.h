@@ -1,4 +1,4 @@
-/* loop.h - one event thread: its turns, who lives on it, and what it calls of them */
+/* loop.h - one event thread: its turns, its members, and their callbacks */
 #ifndef KEYHOLE_LOOP_LOOP_H
 #define KEYHOLE_LOOP_LOOP_H
 
@@ -17,56 +17,57 @@ struct kh_acceptor;
 struct kh_loop;
 struct kh_ups;
 
-/* What wants to be called later in this turn; its owner sets `fn` once. It is in one list at most,
- * and whoever dies takes it out (kh_list_remove). */
+/* A call to be made later in this turn. The owner sets `fn` once. It is in at most one list; an
+ * owner that is freed removes it (kh_list_remove). */
 struct kh_loop_call {
 	struct kh_node link;
 	void (*fn)(struct kh_loop_call *call);
 };
 
-/* When; in this order. What is put into a list that is being called, is called in the next round.
- */
+/* When a call is made, in this order. A call added to the list that is running is made in the next
+ * round. */
 enum kh_loop_when {
-	KH_LOOP_DOWN = 0, /* at the turn's end, first: towards the sandboxes */
-	KH_LOOP_UP,	  /* … and then: towards the upstreams */
-	KH_LOOP_RECORDED, /* the journal has the batch, or can't take it (`journal_failed`) */
-	KH_LOOP_ANSWER,	  /* behind all those: what could not be said before */
-	KH_LOOP_NEXT,	  /* when the next turn ends, before the others: work that goes on */
+	KH_LOOP_DOWN = 0, /* at the end of the turn, first: writes to sandboxes */
+	KH_LOOP_UP,	  /* … then writes to upstreams */
+	KH_LOOP_RECORDED, /* the batch is in the journal, or could not be written (`journal_failed`)
+			   */
+	KH_LOOP_ANSWER,	  /* after those: answers that had to wait for the journal */
+	KH_LOOP_NEXT,	  /* at the end of the next turn, before the others: work that was split */
 	KH_LOOP_WHENS,
 };
 
-/* What lives on a loop, and hears of what concerns all: a connection from a sandbox, an exchange.
- * Each call may end the member that it is made on, and others. NULL: it does not care. */
+/* An object that is notified of events of the whole loop: a connection from a sandbox, or an
+ * exchange. Each callback may end its own member and others. A callback may be NULL. */
 struct kh_loop_member {
 	struct kh_node link;
 	const struct kh_loop_member_ops *ops;
 };
 struct kh_loop_member_ops {
-	void (*reload)(struct kh_loop_member *member); /* other rules are in force */
-	void (*drain)(struct kh_loop_member *member);  /* the daemon ends */
-	void (*retire)(struct kh_loop_member *member); /* another process accepts from here on */
+	void (*reload)(struct kh_loop_member *member); /* another generation is in force */
+	void (*drain)(struct kh_loop_member *member);  /* the daemon shuts down */
+	void (*retire)(struct kh_loop_member *member); /* another process accepts connections from
+							  now on (handover) */
 	void (*tick)(struct kh_loop_member *member);   /* every second */
-	/* The keeper has answered for a leaf, that is for all who wait for one. `signer` as of
+	/* The keeper has answered a request for the leaf of `host`. `signer`: see
 	 * kh_generation_signer. */
 	void (*leaf_came)(struct kh_loop_member *member, const struct kh_host *host,
 			  const char *signer, bool found);
-	/* There is something new about that credential of that generation. */
+	/* The state of a value of this credential has changed (kh_worker_secret). */
 	void (*value_came)(struct kh_loop_member *member, uint32_t generation, uint16_t index);
 };
 
-/* What the loop calls of those who stand on it; its worker wires them. */
+/* What the loop calls in the folders below it; the worker sets it. */
 struct kh_loop_ops {
-	/* A connection, with a place at the acceptor and a descriptor of its account that were
-	 * taken.
-	 */
+	/* A new connection; the callee owns `fd`. A place of the acceptor and a descriptor of its
+	 * account have been taken for it. */
 	void (*accepted)(struct kh_acceptor *acceptor, int fd, const struct kh_peer *peer);
-	/* The acceptor ends: whoever came through it (`sessions`) goes. */
+	/* The acceptor ends: end the connections that it accepted (`sessions`). */
 	void (*acceptor_ended)(struct kh_acceptor *acceptor, const char *why);
-	/* Of connections to upstreams (loop->ups). At first and last: NULL without memory. */
+	/* Make and free the connections to upstreams (loop->ups). NULL: no memory. */
 	struct kh_ups *(*ups_new)(void);
 	void (*ups_free)(struct kh_ups *ups);
-	/* Every second; all that nothing runs on are closed; so are
-	 * those that are kept for what came through that acceptor alone. */
+	/* Called every second; close all idle ones; close those that are kept only for connections
+	 * of that acceptor. */
 	void (*up_tick)(struct kh_loop *loop);
 	void (*up_close_idle)(struct kh_loop *loop);
 	void (*up_close_of_acceptor)(struct kh_loop *loop, int64_t acceptor);
@@ -80,7 +81,8 @@ struct kh_loop_ops {
 struct kh_loop {
 	struct kh_worker *worker;
 	struct kh_generation *gen; /* in force */
-	_Atomic(uint32_t) taken;   /* its number, for the main thread; 0: it does not run yet */
+	_Atomic(uint32_t)
+		taken; /* the number of `gen`, for the main thread; 0: the loop does not run yet */
 	unsigned index;
 	struct event_base *base;
 	struct kh_resolver *resolver;
@@ -94,23 +96,24 @@ struct kh_loop {
 	struct kh_node exchanges;      /* struct kh_loop_member */
 	struct kh_node deferred_frees; /* struct kh_deferred_free: freed at the end of the turn */
 	struct kh_node calls[KH_LOOP_WHENS]; /* struct kh_loop_call */
-	struct kh_ups *ups;		/* connections to upstreams; nobody else looks into it */
-	struct kh_acceptor **acceptors; /* one a listener */
+	struct kh_ups *ups;		     /* connections to upstreams; opaque here */
+	struct kh_acceptor **acceptors;	     /* one per listener */
 	size_t n_acceptors;
 	struct kh_node dynamic_sandboxes; /* struct kh_dynamic_sandbox_acceptor.link
 					     (dynamic_acceptors.c) */
-	size_t n_unsaid;		  /* acceptors of which lines were left out */
-	size_t n_counted; /* acceptors with refusals that are counted and in no record yet */
+	size_t n_unsaid;		  /* acceptors with suppressed log lines */
+	size_t n_counted;		  /* acceptors with refusals that no record contains yet */
 	struct event *wake;
 	struct event *tick; /* every second: idle upstreams, a journal that failed */
 	int wake_fd;
 	pthread_mutex_t mail_lock;
 	struct kh_mail *mail;
 	bool draining;
-	bool retiring;	       /* takes nothing new; connections end with the answers that say so */
-	bool journal_failed;   /* said once in the log */
+	bool retiring; /* takes nothing new; connections are closed after their answers, which say
+			  so */
+	bool journal_failed;   /* a commit failed; logged once */
 	uint64_t now_ms;       /* of this turn */
-	uint64_t skew_said_ms; /* when the log was told last that a clock is off */
+	uint64_t skew_said_ms; /* when a clock skew was last logged */
 	uint8_t masks[1024];   /* random bytes for the masks of WebSocket frames */
 	size_t masks_left;
 	struct kh_counts counts;
@@ -118,7 +121,7 @@ struct kh_loop {
 		events; /* made by the admin thread; NULL: nobody ever watched */
 };
 
-/* For those who watch: what was decided last, whose record is the last of the batch. */
+/* Shows the last record of the batch to watchers (events.h). */
 static inline void kh_loop_show(struct kh_loop *loop, const char *tenant, const char *sandbox,
 				const struct kh_batch *batch)
 {
@@ -147,19 +150,19 @@ struct kh_deferred_free {
 
 void kh_loop_free_later(struct kh_loop *loop, struct kh_deferred_free *deferred_free,
 			void (*free_fn)(struct kh_deferred_free *));
-/* Unless it is called already: when that comes, once. */
+/* Schedules the call once; does nothing if it is scheduled already, whenever that is. */
 static inline void kh_loop_call(struct kh_loop *loop, enum kh_loop_when when,
 				struct kh_loop_call *call)
 {
 	if (!kh_list_has_node(&call->link))
 		kh_list_append(&loop->calls[when], &call->link);
 }
-/* What a turn ends with: all that was touched has its turn, the journal is written, exchanges whose
- * records stand there go on, what ended is freed. (kh_loop_run does it; so does a fuzzer.) */
+/* The end of a turn: makes the calls, writes the journal, lets exchanges go on whose records are
+ * written, and frees what ended. (Called by kh_loop_run, and by fuzz targets.) */
 void kh_loop_turn_end(struct kh_loop *loop);
-/* Before a record is made: a batch that is half full is written at once. The other half is for the
- * ends of what was begun, while the journal can't be written. Return: false: nothing new is
- * recorded, so nothing new is begun. */
+/* Call it before a record is made that begins something: a batch that is half full is written at
+ * once. The other half is for the `close` records of what has begun, while the journal can't be
+ * written. Return: false: there is no room, so nothing new may begin. */
 bool kh_loop_make_room(struct kh_loop *loop);
 
 #endif

@@ -1,4 +1,4 @@
-/* metrics.h - what event threads count, for whoever looks at the daemon (admin_metrics.c) */
+/* metrics.h - counters of the event threads (admin_metrics.c shows them) */
 #ifndef KEYHOLE_LOOP_METRICS_H
 #define KEYHOLE_LOOP_METRICS_H
 
@@ -9,10 +9,10 @@
 #include <keyhole/base/err.h>
 
 /*
- * Each thread has numbers of its own, which it alone changes: a plain addition, without a lock and
- * without a line of cache that another thread writes to. Who looks adds them up, and finds each
- * number as it was at some moment of the look. Gauges are numbers that go down again; a sum of them
- * is right modulo 2^64.
+ * Each thread has its own counters, and only that thread changes them: a plain addition, without a
+ * lock and on a cache line that no other thread writes. A reader adds up the threads' values; they
+ * are not a snapshot of one moment. A gauge is a counter that also goes down: one thread's may wrap
+ * below 0, and the sum is right modulo 2^64.
  */
 #define KH_COUNT_TABLE(X) \
 	X(CONNECTIONS) \
@@ -55,7 +55,8 @@ static inline uint64_t kh_counter_get(const kh_counter *counter)
 	return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* How many were at most so long; the last of them: any. Not cumulative. */
+/* Not cumulative. Bucket i counts the durations up to us[i] of its struct kh_bounds that are in no
+ * bucket before it; bucket n counts the longer ones. */
 enum { KH_HISTOGRAM_BUCKETS = 20 };
 struct kh_histogram {
 	kh_counter buckets[KH_HISTOGRAM_BUCKETS];
@@ -70,34 +71,34 @@ struct kh_bounds {
 extern const struct kh_bounds kh_bounds_total, kh_bounds_own;
 void kh_histogram_add(struct kh_histogram *histogram, const struct kh_bounds *bounds, uint64_t us);
 
-/* What became of a request, as the journal has it. */
+/* The outcome of a request, as in the journal. */
 enum kh_fate { KH_FATE_ALLOW = 0, KH_FATE_DENY, KH_FATE_WOULD_DENY, KH_FATES };
 
-/* Of one thread. */
+/* The counters of one thread. */
 struct kh_counts {
 	_Alignas(64) kh_counter n[KH_COUNTS];
 	kh_counter denials[KH_ERR_COUNT];  /* by reason */
-	kh_counter failures[KH_ERR_COUNT]; /* of what was allowed */
+	kh_counter failures[KH_ERR_COUNT]; /* by reason, of allowed requests */
 	kh_counter limits[KH_QUOTA_KINDS];
 	struct kh_histogram total, own;
 };
 
-/* Of one tenant and thread. */
+/* The counters of one tenant in one thread. */
 struct kh_tally_row {
 	_Alignas(64) kh_counter requests[KH_FATES];
 	kh_counter up_bytes, down_bytes;
 };
 
-/* Of one tenant: as it goes from generation to generation, like a listener's stats. */
+/* The counters of one tenant. A generation takes them over from the one before. */
 struct kh_tally {
 	atomic_uint refs;
 	unsigned n_rows;
-	_Atomic(struct kh_tally_row *) rows[]; /* by thread; made when one has something to count */
+	_Atomic(struct kh_tally_row *) rows[]; /* by thread; made at the first count */
 };
 
 struct kh_tally *kh_tally_new(unsigned threads);
 void kh_tally_unref(struct kh_tally *tally);
-/* This thread's; NULL without memory, and then nothing is counted. */
+/* This thread's row; NULL without memory: then nothing is counted. */
 struct kh_tally_row *kh_tally_row(struct kh_tally *tally, unsigned thread);
 
 #endif

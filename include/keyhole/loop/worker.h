@@ -25,104 +25,110 @@ struct kh_dynamic_sandboxes;
 struct kh_loop;
 struct kh_loop_ops;
 
-/* One a credential of the configuration, under its generation's lock (values.c). */
+/* One per credential of the configuration, protected by its generation's lock (values.c). */
 struct kh_credential_slot {
-	struct kh_credential_value *values; /* one a tenant and scope that was asked for */
+	struct kh_credential_value *values; /* one per tenant and scope that was asked for */
 	size_t n_values;
 };
 
-/* What a listener's connections are counted by, over all threads and generations. */
+/* The counters of a listener's connections, over all threads and generations. */
 struct kh_listener_stats {
 	atomic_uint refs;
-	uint64_t number; /* of this process, from 1: who asks for a value's scope (fair_share.h) */
+	uint64_t
+		number; /* unique in this process, from 1: identifies the sandbox in fair_share.h */
 	atomic_uint connections;
 	atomic_uint_fast64_t held_bytes;      /* of requests' content (body_buffer.c) */
 	atomic_size_t kept_bytes;	      /* by their HTTP/2 streams */
-	atomic_uint_fast64_t fates[KH_FATES]; /* what became of its requests */
-	/* Monotonic: until when its questions for a scope have taken up their places (values.c). */
+	atomic_uint_fast64_t fates[KH_FATES]; /* outcomes of its requests */
+	/* Rate limits (GCRA), as the monotonic time up to which they are used up: questions to the
+	 * keeper for values with a scope (values.c), in milliseconds. */
 	atomic_uint_fast64_t scope_questions_ms;
-	/* Likewise, in microseconds: until when its refusals have used up their records. */
+	/* Records of refusals, in microseconds. */
 	atomic_uint_fast64_t refusals_us;
-	/* Likewise, in milliseconds: its requests that only a real value in them kept from leaving
-	 * (recognise.c). */
+	/* Requests that were refused only because they held a real value (recognise.c), in
+	 * milliseconds. */
 	atomic_uint_fast64_t recognitions_ms;
 };
-/* With one reference. NULL without memory. Dynamic sandboxes have theirs to themselves, and free
+/* Made with one reference. Return: NULL without memory. A dynamic sandbox has its own, and frees
  * it. */
 struct kh_listener_stats *kh_listener_stats_new(void);
 
-/* How placeholders are known under one configuration (generation.c); nothing of it changes. */
+/* What placeholders are recognised by in one generation (generation.c). Immutable. */
 struct kh_recogniser {
 	struct kh_marks *marks; /* NULL: there are no credentials, and no placeholders */
 	size_t n_keys;
 	struct kh_name_tag *names; /* of each credential, under each key */
 };
 
-/* A configuration in force (generation.c): what a reload replaces, all at once. Counted; but for
- * the slots, and what is counted in the ledger, nothing in it changes. */
+/* One loaded configuration with what is made of it (generation.c): a reload replaces it as a whole.
+ * Reference-counted. Immutable except for the slots and the counts in the ledger. */
 struct kh_generation {
 	atomic_uint refs;
-	uint32_t number; /* the keeper's; messages about credentials carry it, so that an index is
-			    never taken for one of another configuration */
+	uint32_t number; /* given by the keeper; messages about credentials contain it, so that an
+			    index is never used with another configuration */
 	struct kh_config *config;
 	struct kh_policy *policy;
-	struct kh_quota_ledger quota_ledger; /* its own mapping of what all generations count in */
-	int *listeners;			     /* in the order of config->listeners; owned */
+	struct kh_quota_ledger
+		quota_ledger; /* its own mapping of the ledger that all generations share */
+	int *listeners;	      /* in the order of config->listeners; owned */
 	size_t n_listeners;
-	size_t n_down; /* of them: nobody can connect, the keeper tries again to open them */
-	atomic_uint at_acceptors;			/* threads that accept from them, or will */
+	size_t n_down;		  /* listeners that are down; the keeper tries to open them again */
+	atomic_uint at_acceptors; /* threads that accept on `listeners`, or will */
 	struct kh_listener_stats **listener_stats_list; /* likewise */
-	/* Of the tenants, whose CAs are their own; references. NULL: one CA signs for all. */
+	/* Per tenant, references; NULL: one CA signs for all tenants. */
 	struct kh_leaves **leaves;
-	struct kh_tally **tallies; /* in the order of config->tenants; NULL: nothing is counted */
-	/* Of the worker, of each tenant and of each listener's sandbox; references. What is the
-	   same in the generation before has the same account. NULL: without bounds. */
+	struct kh_tally **tallies; /* in the order of config->tenants; NULL: no tenant counters */
+	/* The accounts of the worker, of each tenant and of each listener's sandbox; references. A
+	 * tenant or sandbox that the generation before has too keeps its account. NULL: no
+	 * bounds. */
 	struct kh_account *whole;
 	struct kh_account **tenant_accounts;
 	struct kh_account **accounts;
 	struct kh_recogniser recogniser;
-	struct kh_geo *geo;   /* NULL: there are no databases */
-	bool has_geo;	      /* the keeper has said so */
-	pthread_mutex_t lock; /* slots, uses */
+	struct kh_geo *geo;   /* NULL: no databases */
+	bool has_geo;	      /* the keeper has sent GEO, even if there are no databases */
+	pthread_mutex_t lock; /* protects slots and uses */
 	struct kh_credential_slot *slots;
-	uint64_t uses; /* of values */
+	uint64_t uses; /* counts uses of values: the clock of their `used` */
 };
 
-/* The main thread owns the channel's receiving end; all else is set before the event threads start,
- * or locked. */
+/* The main thread owns the channel's receiving end. Everything else is set before the event threads
+ * start, atomic, or protected by a lock. */
 struct kh_worker {
 	struct kh_channel channel;
 	struct kh_generation *current; /* the main thread's reference; loops have their own */
 	struct kh_generation *next;    /* a reload that has begun */
-	struct kh_leaves *leaves;      /* of the one CA; the trunk of those of tenants */
+	struct kh_leaves *leaves;      /* of the shared CA; the tenants' are branches of it */
 	struct kh_roots *roots;
 	struct kh_journal *journal;
-	int journal_fd;		      /* that appends */
-	atomic_bool journal_is_short; /* of space: refusals are only counted */
+	int journal_fd;		      /* append-only */
+	atomic_bool journal_is_short; /* little disk space: refusals are only counted */
 	struct kh_loop **loops;
 	unsigned n_loops;
-	int taken_fd;	    /* eventfd: a thread has taken a generation; -1: nobody waits for it */
-	uint32_t confirmed; /* READY's last */
+	int taken_fd;	    /* eventfd: an event thread has taken a generation; -1: nobody waits */
+	uint32_t confirmed; /* the generation in the last READY */
 	atomic_bool draining;
 	unsigned fd_limit;    /* RLIMIT_NOFILE */
-	unsigned fd_acceptor; /* above it no sandbox's connection is taken: upstreams need some too
-			       */
-	unsigned fd_begun;    /* those that it began with */
-	uint64_t memory_most; /* half of the machine's; 0: not known */
-	pthread_mutex_t lock; /* wanted leaves */
-	struct kh_admin *admin;				/* NULL: nobody looks */
+	unsigned fd_acceptor; /* connections from sandboxes get only descriptors below this number,
+				 so that some are left for upstreams */
+	unsigned fd_begun;    /* how many were open at the start */
+	uint64_t memory_most; /* in bytes, half of the machine's; 0: unknown */
+	pthread_mutex_t lock; /* protects `wanted` */
+	struct kh_admin *admin;				/* NULL: no admin socket */
 	struct kh_dynamic_sandboxes *dynamic_sandboxes; /* dynamic_sandboxes.h */
 	pthread_mutex_t fingerprints_lock;
-	struct kh_fingerprints *fingerprints; /* what no sandbox may send */
-	struct kh_wanted_leaf *wanted; /* hosts asked for and not yet answered (leaf_requests.c) */
+	struct kh_fingerprints *fingerprints; /* real values that no request may contain */
+	struct kh_wanted_leaf *wanted;	      /* unanswered requests for leaves (leaf_requests.c) */
 };
 
 /* generation.c */
 struct kh_generation *kh_generation_ref(struct kh_generation *g);
 void kh_generation_unref(struct kh_generation *g);
-/* One of the threads accepts from its listeners no more; behind the last they are closed. */
+/* This thread no longer accepts on the generation's listeners. The last thread's call closes
+ * them. */
 void kh_generation_leave_acceptors(struct kh_generation *g);
-/* From SNAPSHOT; `before` is the one in force, or NULL. */
+/* Makes a generation from a SNAPSHOT message; `before` is the one in force, or NULL. Return: with
+ * one reference; NULL with `err`. */
 struct kh_generation *kh_generation_take_snapshot(struct kh_channel_message *message,
 						  const struct kh_generation *before,
 						  struct kh_err *err);
@@ -131,52 +137,55 @@ bool kh_generation_take_geo(struct kh_generation *g, const struct kh_channel_mes
 bool kh_generation_take_listeners(struct kh_generation *g, struct kh_channel_message *message,
 				  struct kh_err *err);
 bool kh_generation_is_whole(const struct kh_generation *g);
-/* Wakes the main thread: the one that calls works by another generation from now on. */
+/* Tells the main thread that the calling event thread has changed to another generation. */
 void kh_worker_note_taken(const struct kh_worker *worker);
-/* How many event threads there are under it. */
+/* How many event threads this configuration has; at most KH_WORKER_THREADS_MOST. */
 enum { KH_WORKER_THREADS_MOST = 64 };
 unsigned kh_generation_threads(const struct kh_config *config);
 
-/* fingerprints.c: the message FINGERPRINTS; and the list in force, a reference, for any thread. */
+/* fingerprints.c: takes a FINGERPRINTS message; and returns a reference to the list in force, on
+ * any thread. */
 bool kh_worker_take_fingerprints(struct kh_worker *worker, struct kh_channel_message *message,
 				 struct kh_err *err);
 struct kh_fingerprints *kh_worker_fingerprints(struct kh_worker *worker);
 
 /* worker.c, for the event threads; safe from any of them. */
-/* Asks the keeper unless it was asked already; the answer comes to every loop by
+/* Requests a leaf from the keeper, unless that was done already. Every loop gets the answer by
  * kh_loop_post_leaf. */
 enum kh_leaf_ask {
-	KH_LEAF_ASKED = 1, /* by now or before: an answer comes */
-	KH_LEAF_LATER,	   /* `account` waits for as many as it may: again when one has come */
+	KH_LEAF_ASKED = 1, /* requested, now or earlier: an answer will come */
+	KH_LEAF_LATER,	   /* `account` has as many open requests as it may: try again at the next
+			      answer */
 	KH_LEAF_FAILED,
 };
 enum kh_leaf_ask kh_worker_want_leaf(struct kh_worker *worker, const struct kh_generation *g,
 				     uint16_t tenant, const struct kh_authority *authority,
 				     struct kh_account *account);
-/* What a tenant's sandboxes are shown. */
+/* The leaves that a tenant's sandboxes are shown. A view; not a reference. */
 struct kh_leaves *kh_worker_leaves(const struct kh_worker *worker, const struct kh_generation *g,
 				   uint16_t tenant);
-/* Whose CA signs for that tenant: its name, or "": the one CA does. */
+/* The name of the CA that signs for that tenant: the tenant's own name, or "" for the shared CA. */
 const char *kh_generation_signer(const struct kh_generation *g, uint16_t tenant);
 
 /* loop.c: one event thread. */
-/* Before the lock-in: event base, resolver, TLS contexts; opens nothing afterwards. `ops` lasts. */
+/* Called before the lock-in: makes event base, resolver and TLS contexts; later nothing is opened.
+ * `ops` must outlive the loop. Return: NULL with `err`. */
 struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, const struct kh_loop_ops *ops,
 			    struct kh_slice resolv_conf, struct kh_slice hosts, struct kh_err *err);
 /* The thread's body; returns when it has drained. */
 void kh_loop_run(struct kh_loop *loop);
 void kh_loop_free(struct kh_loop *loop);
-/* The number of the newest generation that all loops have taken: none decides by one before it. 0:
- * not all of them run yet. */
+/* The number of the newest generation that all loops have taken: no loop uses an older one. 0: not
+ * all loops run yet. */
 uint32_t kh_loops_taken(const struct kh_worker *worker);
-/* From the main thread: wake the loop and tell it. */
-/* `signer` as of kh_generation_signer. */
+/* From the main thread: post mail to the loop and wake it. */
+/* `signer`: see kh_generation_signer. */
 void kh_loop_post_leaf(struct kh_loop *loop, const struct kh_host *host, const char *signer,
 		       bool found);
 void kh_loop_post_credential(struct kh_loop *loop, uint32_t generation, uint16_t index);
 /* Takes a reference of its own. */
 void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g);
-/* A dynamic sandbox came, or goes; each takes a reference of its own. */
+/* A dynamic sandbox was added, or is removed; each takes a reference of its own. */
 void kh_loop_post_dynamic_sandbox(struct kh_loop *loop, struct kh_dynamic_sandbox *dynamic_sandbox,
 				  uint16_t tenant);
 void kh_loop_post_dynamic_sandbox_gone(struct kh_loop *loop,
