@@ -1,9 +1,8 @@
 /*
  * arena.c - memory of an index: taken in large pieces, written once, freed as a whole
  *
- * What belongs to one list lies together, and large pieces ask for huge pages: a decision among a
- * million rules looks at a few places that no cache holds, and should not pay for finding their
- * pages as well.
+ * Data of one list is contiguous, and large pieces use huge pages: a decision among a million rules
+ * reads a few places that are in no cache, and should not have TLB misses as well.
  */
 #include "arena.h"
 

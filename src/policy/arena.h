@@ -11,7 +11,7 @@ struct kh_arena {
 	size_t bytes; /* taken so far */
 };
 
-/* `expected_bytes`: about how much will be asked for in all. */
+/* `expected_bytes`: about how much will be allocated in total. */
 void kh_arena_init(struct kh_arena *arena, size_t expected_bytes);
 void kh_arena_fini(struct kh_arena *arena);
 /* Zeroed, aligned for a cache line. Return: NULL without memory. */

@@ -1,9 +1,8 @@
 /* bucket.c - one number of a ledger: a bucket that fills by itself, or places that are taken
  *
- * A bucket's number is a place on a line. The clock stands at now * amount / period on it, which is
- * computed anew each time, so nothing is ever lost to rounding; all up to the number was taken.
- * What lies behind the clock is over and done with.
- */
+ * A bucket's number is a position on a line: everything up to it has been taken. The clock is at
+ * now * amount / period; this is computed from the start each time, so rounding errors don't add
+ * up. What is behind the clock no longer counts. */
 #include <keyhole/policy/quota.h>
 
 __extension__ typedef unsigned __int128 wide;

@@ -1,9 +1,9 @@
 /*
  * build.c - a list of rules becomes a table of patterns and runs of matchers (index.c)
  *
- * Three steps: every pattern gets an entry and a count; runs get their places; matchers are filled
- * in. The table is built in memory that is used for all lists, and moves into the arena when its
- * size is known.
+ * Three steps: count the rules of each pattern; assign the places of the runs; fill in the
+ * matchers. The table is built in scratch memory that all lists use in turn, and copied into the
+ * arena when its size is known.
  */
 #include "index_internal.h"
 

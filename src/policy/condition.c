@@ -1,10 +1,10 @@
 /*
- * condition.c - what a rule asks of a request beside its text: query, fields, content type, size
+ * condition.c - a rule's conditions on a request: query, fields, content type, size
  *
- * A rule that allows reads strictly: what it names must be there, each occurrence must match, and
- * what two servers may read differently (a ';' in the query, an encoded control byte) matches
- * nothing. A rule that denies reads widely: one occurrence that matches in one reading is enough,
- * and names and values are what some server takes them for (spelling.h).
+ * An allow rule matches strictly: what it names must be present, each occurrence must match, and
+ * what two servers may read differently (a ';' in the query, an encoded control byte) never
+ * matches. A deny rule matches widely: one occurrence in one reading is enough, in any spelling of
+ * names and values that some server takes for the same (spelling.h).
  */
 #include "policy_internal.h"
 

@@ -1,12 +1,12 @@
 /*
- * decide.c - the rules of one request's lists, asked one after the other
+ * decide.c - decides a request by the lists of rules
  *
  * Each list is walked from top to bottom in each reading of the request, and the first rule that
- * matches decides. What comes out is the rule itself; a decision that nothing filled in denies.
+ * matches decides. The result is the rule itself; a zeroed decision denies.
  *
- * What depends on neither method nor host is remembered from one reading to the next, and all steps
- * are counted: a request that names many methods and hosts, in a long path of escapes, costs what a
- * few plain ones do, or is denied.
+ * Results that depend on neither method nor host are remembered between readings, and all steps are
+ * counted. So a request that names many methods and hosts, with a long path of escapes, costs no
+ * more than a few plain ones, or is denied.
  */
 #include "inquiry_internal.h"
 

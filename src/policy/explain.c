@@ -1,8 +1,8 @@
 /*
- * explain.c - which rules are looked at, why each does or does not match, and what comes of it
+ * explain.c - decides a request without the index, and shows why each rule matches or not
  *
- * This looks at every rule of a list in its order and at every part of it, without the index: what
- * a reader of the file would do. That both come to the same is tested.
+ * It compares every rule of a list in order, as a reader of the configuration would. A test checks
+ * that the result is always the same as in decide.c.
  */
 #include "policy_internal.h"
 

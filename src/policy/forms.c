@@ -1,17 +1,17 @@
 /*
- * forms.c - the texts that a rule which denies takes a path for
+ * forms.c - the forms of a path that a deny rule is compared with
  *
- * A rule that denies reads leniently: what some server takes for the same is the same to it. Case
- * does not count, an escape is what it stands for, however often it is escaped and in whatever form
- * (spelling.h), several '/' are one, and one at the end may be there or not. What follows a ';' in
- * a segment (its parameters) may not be there at all, nor dots and blanks at a segment's end, nor
- * the name of a file's stream ("::$DATA", "::$INDEX_ALLOCATION", NTFS). What begins with two
- * slashes is an authority and a path to servers that read the target as a reference (RFC 3986
- * §4.2). So no spelling slips past a denial, while a rule that allows stays with the exact normal
- * form. An escaped slash parts no segments here: the request's other readings have it as '/'.
+ * A deny rule matches leniently: it treats as equal what some server treats as equal. Case is
+ * ignored. Escapes are decoded, however often and in whatever form they are escaped (spelling.h).
+ * Several '/' count as one, and one at the end is optional. Optional at the end of a segment are
+ * also parameters (after a ';'), dots and blanks, and the name of an NTFS stream ("::$DATA",
+ * "::$INDEX_ALLOCATION"). A path that begins with two slashes is also read as authority and path,
+ * since some servers read the target as a reference (RFC 3986 §4.2). So no spelling bypasses a deny
+ * rule, while an allow rule matches only the exact normal form. An escaped slash does not separate
+ * segments here: another reading of the request has it as '/'.
  *
- * Each of these texts is written once for a path, and a pattern's when the policy is compiled, so
- * that they are compared byte by byte.
+ * The forms of a path are computed once, those of a pattern when the policy is compiled, so that
+ * they are compared byte by byte.
  */
 #include "policy_internal.h"
 

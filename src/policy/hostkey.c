@@ -1,4 +1,4 @@
-/* hostkey.c - the keys under which the patterns that match a host are found */
+/* hostkey.c - hash keys by which an index finds the patterns that match a host */
 #include "hostkey.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* hostkey.h - the keys under which the patterns that match a host are found */
+/* hostkey.h - hash keys by which an index finds the patterns that match a host */
 #ifndef KEYHOLE_POLICY_HOSTKEY_H
 #define KEYHOLE_POLICY_HOSTKEY_H
 
@@ -9,8 +9,8 @@ enum { KH_HOST_LABELS = 127 };
 
 /*
  * A name's own key, and those of the nodes on its way through the trie of labels from the right:
- * for a.example.com that is com, example.com, a.example.com. A key is never 0. Equal keys say
- * "perhaps": whoever finds one compares the text.
+ * for a.example.com that is com, example.com, a.example.com. A key is never 0. Keys may collide:
+ * whoever finds one compares the text.
  */
 struct kh_host_keys {
 	const struct kh_host *host;
@@ -22,8 +22,8 @@ struct kh_host_keys {
 	} nodes[KH_HOST_LABELS];
 };
 
-/* Drawn once a process, so that a host's keys are the same in every index, and that who writes
- * rules or asks for names can't choose collisions. */
+/* The seed is drawn once per process: a host has the same keys in every index, and nobody who
+ * chooses rules or names can construct collisions. Return: false: no random bytes. */
 bool kh_hostkey_seed(uint64_t *seed);
 void kh_hostkey_find(struct kh_host_keys *out, const struct kh_host *host, uint64_t seed);
 uint32_t kh_hostkey_range(const struct kh_cidr *range, uint64_t seed);

@@ -2,15 +2,15 @@
  * index.c - which rules of a list can concern a host
  *
  * The rules of a list that share a host pattern are a run of matchers, in the order of the list. A
- * list's table says where the run of a pattern is: exact names and ranges stand in it under their
- * keys, and so do the nodes of the list's trie of labels, which is walked from the right until
- * there is no node. A host has a handful of patterns that match it, so a list has a handful of runs
- * for it, and they are merged by the rules' places: what comes out is the list without the rules of
- * other hosts. Nothing in it depends on how many rules, lists or tenants there are.
+ * list has a hash table from patterns to runs. Its keys are exact names, ranges of addresses, and
+ * the nodes of a trie of labels, which is walked from the rightmost label until there is no node.
+ * Only a handful of patterns match a host, so a list has a handful of runs for it. They are merged
+ * in the order of the rules: the result is the list without the rules for other hosts. The cost
+ * does not depend on the number of rules, lists or tenants.
  *
- * A key is the hash of a whole path through the trie (hostkey.c), so that no step waits for the one
- * before; and all that belongs to a list lies together. A step too far does no harm: before a run
- * is taken, its pattern's text is compared.
+ * A key is the hash of a whole path through the trie (hostkey.c), so that the steps of a walk don't
+ * depend on each other, and the data of a list is contiguous. A hash collision does no harm: before
+ * a run is used, its pattern's text is compared.
  */
 #include "index_internal.h"
 

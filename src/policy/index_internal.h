@@ -7,7 +7,7 @@
 #include "arena.h"
 #include "policy_internal.h"
 
-/* key 0: free. count 0: a node of the trie on the way to others. */
+/* key 0: free. count 0: an inner node of the trie, without rules. */
 struct kh_index_entry {
 	uint32_t key;
 	uint32_t name; /* in the list's names: kind, length, text */
@@ -30,7 +30,7 @@ struct kh_list_index {
 	struct kh_prefixes *prefixes; /* NULL: no ranges */
 };
 
-/* Keys may be equal where patterns are not: the text is what counts. */
+/* Keys may collide, so the pattern's text is compared. */
 static inline bool kh_entry_is(const char *name, enum kh_host_match kind, struct kh_slice text)
 {
 	return name[0] == (char)kind && (unsigned char)name[1] == text.len &&
@@ -50,7 +50,7 @@ struct kh_index_paths {
 void kh_index_paths_freeze(struct kh_index_paths *paths);
 void kh_index_paths_fini(struct kh_index_paths *paths);
 
-/* Builds one list after the other; what it needs meanwhile is kept from one to the next. */
+/* Builds one list after the other, and reuses its scratch memory. */
 struct kh_list_builder {
 	uint64_t seed;
 	struct kh_arena *arena;

@@ -1,8 +1,8 @@
 /*
- * lint.c - rules that are sound and still not what their writer meant
+ * lint.c - warns about rules that are valid but probably a mistake
  *
- * A rule that an earlier one covers never decides; one that the site's rules leave nothing of never
- * lets anything out; one for any host is often a preset that nobody looked up.
+ * A rule that an earlier one covers never decides. An allow rule of which the site's rules leave
+ * nothing allows nothing. A rule for any host is often written because nobody looked for a preset.
  */
 #include <keyhole/base/escape.h>
 

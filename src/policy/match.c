@@ -1,15 +1,14 @@
 /* match.c - does a rule's path pattern match a path?
  *
- * '*' stands for any bytes of one segment, '**' for any bytes at all, every other byte for itself.
- * The search remembers the last '*' and the last '**' and goes back to them, the inner one first:
- * an earlier star never needs to be tried again, since what stands between two stars was found at
- * its first place. When a '*' has used up its segment, no start of the '**' in the same segment can
- * do better, so the search goes on in the next. What a '**' stands in front of is looked for with
- * memchr, and a pattern whose longest literal text is not in the path is not searched for at all.
- * Each step is counted, and a decision has so many of them (KH_LIMIT_DECISION_STEPS).
+ * '*' matches any bytes within a segment, '**' any bytes, every other byte itself. The search
+ * remembers the last '*' and the last '**' and backtracks to them, the inner one first. An earlier
+ * star never needs to be tried again, since the text between two stars was found at its first
+ * position. When a '*' has used up its segment, no other start of the '**' in the same segment can
+ * succeed, so the search goes on in the next segment. memchr finds the byte that follows a '**',
+ * and a pattern whose longest literal text is not in the path is not searched for at all. Each step
+ * is counted, and KH_LIMIT_DECISION_STEPS bounds the steps of a decision.
  *
- * Which texts a rule that denies is held against is said in forms.c.
- */
+ * forms.c says which forms of a path a deny rule is compared with. */
 #include "policy_internal.h"
 
 #include <string.h>

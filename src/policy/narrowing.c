@@ -1,4 +1,4 @@
-/* narrowing.c - a sandbox's own list: rules that only take away, and an index over them */
+/* narrowing.c - a sandbox's own list of rules, which can only deny more, with its index */
 #include <stdlib.h>
 
 #include "policy_internal.h"

@@ -1,4 +1,4 @@
-/* nearby.c - what is allowed near a request that was refused, for the text that says so */
+/* nearby.c - suggests allowed rules for the text of a refusal */
 #include "policy_internal.h"
 
 #include <string.h>

@@ -1,10 +1,9 @@
-/* policy.c - may this request leave, and with which credential
+/* policy.c - the policy: all lists of rules, and the index over them
  *
- * A policy is the configuration's lists of rules and an index over all of them: the site's is list
- * 0, a tenant's its number and one; a sandbox's narrowing has an index of its own. A list is walked
- * from top to bottom, without the rules of other hosts: the first rule that matches decides. What
- * comes out is the rule itself; a decision that nothing filled in denies.
- */
+ * A policy is the configuration's lists of rules with one index over all of them. The site's list
+ * is number 0, the list of tenant N is number N + 1; a dynamic sandbox's narrowing has an index of
+ * its own. A list is walked from top to bottom, without the rules for other hosts, and the first
+ * rule that matches decides. The result is the rule itself; a zeroed decision denies. */
 #include <keyhole/policy/policy.h>
 
 #include <stdatomic.h>

@@ -9,7 +9,7 @@
 
 #include "hostkey.h"
 
-/* A rule as a decision looks at it: small, and beside the others of its list and host. */
+/* A rule as a decision uses it: small, and contiguous with the others of its list and host. */
 struct kh_matcher {
 	const struct kh_rule *rule;
 	uint32_t index;	  /* of the rule in its list */
@@ -26,8 +26,8 @@ struct kh_matcher {
 enum {
 	KH_ALLOWS = 1,
 	KH_ON_PATH = 2,	   /* it looks at the path */
-	KH_PLAIN_PATH = 4, /* whose pattern has one spelling only, but for case */
-	KH_ASKS_MORE = 8,  /* conditions beside the text */
+	KH_PLAIN_PATH = 4, /* the path's pattern has only one spelling, except for case */
+	KH_ASKS_MORE = 8,  /* it has conditions (condition.c) */
 	KH_OBSERVES = 16,  /* a denial that is only noted */
 	KH_NO_WEBSOCKET = 32,
 	KH_PASSTHROUGH = 64,
@@ -50,9 +50,9 @@ const char *kh_index_decoded(const struct kh_index *index, const struct kh_match
 void kh_index_find(const struct kh_index *index, const struct kh_host *host,
 		   struct kh_host_keys *out);
 
-/* Has the list itself fetched, which tells where all that belongs to it is. */
+/* Prefetches the list itself, which has the pointers to its data. */
 void kh_index_prefetch_list(const struct kh_index *index, size_t list);
-/* Has what a walk through that list will look at fetched, while something else is done. */
+/* Prefetches what a walk through that list will read, while something else is done. */
 void kh_index_prefetch(const struct kh_index *index, size_t list, const struct kh_host_keys *keys);
 
 /* A list's patterns that match a host: one a label of the longest name, its exact pattern, "**"; an
@@ -77,7 +77,7 @@ uint32_t kh_policy_method_bit(struct kh_slice method);
 /* Of the method in capitals. */
 uint32_t kh_policy_method_bit_folded(struct kh_slice method);
 
-/* Nothing is decided before the content was looked into. */
+/* Not decided: the content has to be read first. */
 static inline void kh_decision_ask_model(struct kh_decision *out)
 {
 	*out = (struct kh_decision){ .reason = KH_ERR_MODEL_UNREADABLE, .asks_model = true };
@@ -88,12 +88,12 @@ static inline const struct kh_geo_rules *kh_rule_geo(const struct kh_rule *rule)
 }
 
 struct kh_reading_of;
-/* condition.c: does what the rule asks beside its text hold, in that reading? Return: what does
- * not. */
+/* condition.c: checks the rule's conditions in that reading. Return: the first that does not
+ * hold. */
 enum kh_mismatch kh_rule_conditions_miss(const struct kh_rule *rule,
 					 const struct kh_request_view *request,
 					 const struct kh_reading_of *reading);
-/* The same of a rule that denies, with nothing but what is written exactly so. */
+/* The same for a deny rule with `spelling: exact`. */
 enum kh_mismatch kh_rule_conditions_miss_exactly(const struct kh_rule *rule,
 						 const struct kh_request_view *request,
 						 const struct kh_reading_of *reading);
@@ -107,7 +107,8 @@ struct kh_narrowing {
 	struct kh_index *own_index;
 	atomic_uint refs;
 };
-/* narrowing.c: what the configuration's reader refuses must not come in another way. */
+/* narrowing.c: refuses the same rules that the configuration's parser refuses, since they may come
+ * another way. */
 bool kh_narrowing_check(const struct kh_rules *rules, struct kh_err *err);
 /* What else is asked when all other lists allow: `own` is what the narrowing says of it, and
  * whether of a WebSocket too. */
@@ -182,7 +183,7 @@ static inline size_t kh_tenant_list(size_t tenant)
 	return tenant + 1;
 }
 
-/* The work of one decision, in steps of about a nanosecond: bytes that are compared, mostly. */
+/* The work of one decision, in steps of about a nanosecond, mostly compared bytes. */
 struct kh_steps {
 	uint64_t done, most;
 };
@@ -197,13 +198,14 @@ enum kh_path_end { KH_END_EXACTLY = 0, KH_END_LOOSELY };
 bool kh_path_search(struct kh_slice pattern, struct kh_slice path, enum kh_path_end end,
 		    struct kh_steps *steps);
 
-/* forms.c: what a lenient reading would read in another way: nothing; nothing but case; more. */
+/* forms.c: does a lenient comparison of a path differ from an exact one? More than in case
+ * (NOT_PLAIN), only in case, or not at all. */
 enum kh_plainness { KH_NOT_PLAIN = 0, KH_PLAIN_BUT_CASE, KH_PLAIN };
 enum kh_plainness kh_path_plainness(struct kh_slice path);
 
-/* The texts that a denial takes one path for. */
+/* The forms of one path that deny rules are compared with. */
 struct kh_path_forms {
-	const char *of;		 /* the path; NULL: not looked at yet */
+	const char *of;		 /* the path; NULL: not set yet */
 	enum kh_plainness plain; /* of it */
 	unsigned n;		 /* 0: not written yet */
 	bool same;		 /* the first two are */
@@ -222,7 +224,7 @@ static inline void kh_forms_end(struct kh_path_forms *forms)
 	if (forms->heap)
 		free(forms->heap);
 }
-/* Writes them, unless they are. Return: false without memory. */
+/* Computes them, unless that is done. Return: false without memory. */
 bool kh_forms_fill(struct kh_path_forms *forms, struct kh_slice path, struct kh_steps *steps);
 /* Does a pattern match one of them? It is given in the forms that follow. */
 bool kh_forms_match(const struct kh_path_forms *forms, struct kh_slice folded,

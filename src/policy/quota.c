@@ -1,4 +1,4 @@
-/* quota.c - all limits that an exchange or a connection is under, taken together or not at all */
+/* quota.c - takes all limits of an exchange or a connection together, or none */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>

@@ -1,10 +1,9 @@
 /* quota_slots.c - which limit has which slot of the ledger, from one configuration to the next
  *
- * A slot is one limit's for as long as the limit stands in the configuration with the same amount.
- * One that is left (its limit went, or has another amount now) is not given out again at once:
- * what runs under the configuration before may still count on it for a moment. When it is, what was
- * used of the limit is parked as a number, should the limit come back.
- */
+ * A limit keeps its slot as long as it is in the configuration with the same amount. When the limit
+ * is removed or its amount changes, the slot is not reused at once, since exchanges of the earlier
+ * configuration may still count in it for a moment. When it is reused, the used amount is saved
+ * ("parked"), in case the limit comes back. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

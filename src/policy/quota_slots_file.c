@@ -1,7 +1,6 @@
-/* quota_slots_file.c - what is in use of limits, as bytes: for a file, and for another process
+/* quota_slots_file.c - encodes what is used of limits, for a file and for a handover
  *
- * The reader trusts nothing. What it can't understand is refused as a whole.
- */
+ * The decoder trusts nothing: an input with any error is refused as a whole. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,12 +12,13 @@ struct kh_quota_slots_entry {
 	uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES]; /* of owner, kind and period: its identity */
 	struct kh_rate rate; /* of places: kind and burst, how many; `slot` 0: parked */
 	bool live;	     /* in the configuration that was assigned last */
-	uint32_t died;	     /* not live: since which assignment, and when */
+	uint32_t died;	     /* not live: the assignment that removed it, and when */
 	uint64_t died_ms;
 	uint64_t used, used_ms; /* parked: so many were in use at that time */
 };
 
-/* A slot that a limit has left, but exchanges of the configuration before may not. */
+/* A slot that no limit has any more, but that exchanges of an earlier configuration may still
+ * use. */
 struct kh_quota_slots_left {
 	uint32_t slot;
 	uint32_t since; /* assignment */
@@ -35,9 +36,9 @@ struct kh_quota_slots {
 	size_t n_left;
 	uint32_t *free_slots;
 	size_t n_free;
-	uint32_t next_slot; /* above all that were ever given out */
+	uint32_t next_slot; /* above every slot that was ever given out */
 	uint32_t assignments;
-	bool spent; /* what was to be read is damaged: buckets begin empty */
+	bool spent; /* the stored state was damaged: buckets begin empty */
 };
 
 static inline bool kh_quota_slots_is_bucket(const struct kh_quota_slots_entry *entry)
@@ -51,7 +52,7 @@ struct kh_quota_slots_entry *kh_quota_slots_add(struct kh_quota_slots *quota_slo
 						const uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES]);
 struct kh_quota_slots_entry *kh_quota_slots_find(const struct kh_quota_slots *quota_slots,
 						 const uint8_t key[KH_QUOTA_SLOTS_KEY_BYTES]);
-/* How many are in use now. Of buckets. */
+/* How much of a bucket is in use now. */
 uint64_t kh_quota_slots_used(const struct kh_quota_slots *quota_slots,
 			     const struct kh_quota_slots_entry *entry, uint64_t now_ms);
 /* Maps at least so many slots; `fd` grows where it is smaller. */

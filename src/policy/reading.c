@@ -1,11 +1,11 @@
 /*
  * reading.c - the ways in which a server may read a request
  *
- * Its path with %2F as it is and as '/', and decoded further, each of them also up to an escaped
- * '?' or '#'; the method of its line and those that it asks to be taken for; its path, or one that
- * a field names; its host, the address that this one carries, or one that a field names; and a GET
- * of what a field or parameter has it read. Nobody here knows which of them the server takes, so
- * all must be allowed, and alike.
+ * A reading is a combination of: the path with %2F as it is, with %2F as '/', or decoded further,
+ * each also cut at an escaped '?' or '#', or a path that a field names; the method of the request
+ * line, or an override; the host, the address that it embeds, or a host that a field names. One
+ * more reading is a GET of the copy source. keyhole can't know which reading the server takes, so
+ * all must be allowed, and with the same effect.
  */
 #include "policy_internal.h"
 

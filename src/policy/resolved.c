@@ -1,12 +1,13 @@
 /*
- * resolved.c - rules that deny by address, asked of the addresses that a name resolves into
+ * resolved.c - applies deny rules for addresses to the addresses that a name resolves to
  *
- * A request is decided by the name of its host, before anybody knows an address. Then each address
- * that may be dialled for it is held against the rules by address that stand above the one that
- * allows: as if they named every host with such an address. For each reading of the request, the
- * first of them that matches decides, so that a range may be taken out of a wider one that is
- * denied. Which rule allows is asked in each reading anew: the one that allows the plain reading
- * may hold for no other, as where its path has no place for %2F read as '/'.
+ * A request is decided by its host name, before its addresses are known. Later each address that
+ * may be dialled is compared with the rules for addresses that come before the rule that allowed
+ * the request, as if they named every host with such an address. In each reading of the request the
+ * first of them that matches decides, so that a range can be exempted from a wider one that is
+ * denied. Which rule allows the request is determined again in each reading, since the rule that
+ * allows the plain reading may not match another one (for example, its path may not match with %2F
+ * as '/').
  */
 #include "inquiry_internal.h"
 

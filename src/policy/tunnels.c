@@ -1,8 +1,8 @@
 /*
- * tunnels.c - what becomes of a tunnel, and what may be reached at an authority
+ * tunnels.c - decides about tunnels, and whether an authority is allowed at all
  *
- * A tunnel is asked for by host and port alone. Rules in mode observe have no say in how it is
- * treated: what they would deny is noted.
+ * A tunnel request has only host and port. Rules in mode observe do not decide how it is treated;
+ * what they would deny is noted.
  */
 #include "policy_internal.h"
 
