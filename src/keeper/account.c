@@ -1,9 +1,9 @@
 /*
- * account.c - keys of an AWS account that stand in variables of their own
+ * account.c - the keys of an AWS account, from several variables
  *
- * Where the value is a variable with a secret access key alone, the key's id and the session's
- * token are variables too (AWS_ACCESS_KEY_ID, AWS_SESSION_TOKEN unless aws_sigv4 says otherwise).
- * The three become one value: a line each.
+ * If the source is a variable with only the secret access key, the key's id and the session token
+ * are variables too (AWS_ACCESS_KEY_ID, AWS_SESSION_TOKEN unless aws_sigv4 names others). The three
+ * become one value with one line each.
  */
 #include "keeper_internal.h"
 

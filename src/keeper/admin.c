@@ -1,9 +1,9 @@
 /*
- * admin.c - what the keeper tells of itself, and what is asked of it by way of the worker
+ * admin.c - the keeper's side of the admin socket: facts for it, and requests from it
  *
- * Who asks was looked at by the worker, which may have been taken over: so nothing can be asked for
- * that would harm more than such a worker can do by itself. It can end its own service, and a drain
- * is that; a reload reads the file that is there, at most ten times a second.
+ * The worker authenticates who asks, and may have been taken over. So only requests are possible
+ * that do no more harm than such a worker can do by itself: a drain (it could stop serving anyway),
+ * and a reload of the configuration file, at most ten times a second.
  */
 
 #include "daemon_internal.h"

@@ -1,18 +1,18 @@
 /*
- * between.c - what is put right between two workers: the first may have been taken over
+ * between.c - repairs between two workers, since the first may have been taken over
  *
- * While it serves, the worker says from time to time which line it has written, and where that ends
- * (CHECKPOINT). Before the next worker starts, the keeper looks whether that line ends there. If it
- * does not, if what follows it can't be continued, or if numbers are higher than they can be, the
- * file is set aside under a name of its own and a new segment goes on from the line of the
- * checkpoint: `keyhole audit verify` then says of the one that was set aside that this line is not
- * in it, or what is wrong behind it.
+ * While a worker serves, it reports from time to time its last line of the journal and where that
+ * ends (CHECKPOINT). Before the next worker starts, the keeper checks that this line ends there. If
+ * it does not, if what follows can't be continued, or if line numbers are impossibly high, the file
+ * is set aside under another name, and a new segment continues from the line of the checkpoint.
+ * `keyhole audit verify` then reports that the line is missing in the file that was set aside, or
+ * what is wrong after it.
  *
- * A socket that listens is shared with the worker. One that it has shut down would stay dead, so it
- * is listened on anew. Where it was a file in a folder, that file is another one now.
+ * A listening socket is shared with the worker. If the worker has shut it down, the keeper listens
+ * again; a Unix socket is then a new file.
  *
- * The worker wrote into the ledger of limits, too, whatever it liked. It has used up no more of a
- * limit than there was.
+ * The worker can write anything into the ledger of limits, too. Afterwards no limit counts as used
+ * by more than its amount.
  */
 
 #include <signal.h>

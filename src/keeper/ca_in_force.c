@@ -1,13 +1,12 @@
 /*
- * ca_in_force.c - the CA in force: opened at the start, taken anew at a reload
+ * ca_in_force.c - the CA in force: opened at the start, replaced at a reload
  *
- * A reload reads the CA's files again, before anything is changed. From the moment in which the
- * worker is told of the other issuer (ISSUER) everything that is signed here is signed by it; both
- * happen in one go on one channel, so no leaf of the one before comes behind that. What stands
- * goes on: a connection has its keys, and needs no certificate any more.
+ * A reload reads the CA's files again, before anything is changed. When the keeper tells the worker
+ * the new issuer (ISSUER), it also begins to sign with it. All messages use one channel, so no leaf
+ * of the old issuer comes after that. Open connections go on: they need no certificate any more.
  *
- * Placeholders that were drawn from the keys before stay known as far as there is room
- * (KH_MARK_KEYS): sandboxes that run go on holding them.
+ * Placeholders of earlier keys stay valid as far as there is room (KH_MARK_KEYS), since running
+ * sandboxes still hold them.
  */
 #include "daemon_internal.h"
 

@@ -1,20 +1,21 @@
 /*
- * child_log.c - standard error of the processes that hear strangers
+ * child_log.c - standard error of the processes that read hostile bytes
  *
- * Worker and fetcher may be taken over. With the keeper's standard error they could read what is
- * typed into a terminal and make it answer, overwrite the earlier lines of a file, or make writing
- * to it fail for everybody who shares it. So they get another one, that can be written to and no
- * more:
+ * An attacker may take worker or fetcher over. With the keeper's standard error it could read what
+ * is typed into a terminal and make the terminal answer, overwrite earlier lines of a file, or make
+ * writing fail for everybody who shares it. So they get a different one, which can only be written
+ * to:
  *
- * - Where it is a regular file, that file opened anew, to append. A line is in the file at once,
- * and also if the keeper has died. The keeper appends from then on, too: it would write over them.
- * - Where it is anything else, a pipe that the keeper reads. It writes each line on, without
- * control characters, cut at a length, and no more of them than a bound. A pipe that is full takes
- *   nothing: a line is lost, and nobody waits.
- * - Where neither can be had, /dev/null.
+ * - If it is a regular file: that file, opened again for appending. A line is in the file at once,
+ *   even if the keeper has died. The keeper appends from then on, too; otherwise it would write
+ *   over their lines.
+ * - If it is anything else: a pipe that the keeper reads. The keeper copies each line, without
+ *   control characters, up to a length and a rate. If the pipe is full, a line is lost, and nobody
+ *   waits.
+ * - If neither is possible: /dev/null.
  *
- * What the keeper itself logs because a worker asked for something, as often as it likes, has the
- * same bound.
+ * The same bound holds for what the keeper itself logs on a worker's behalf, which a worker could
+ * cause as often as it likes.
  */
 
 #include "keeper_internal.h"

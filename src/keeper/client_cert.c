@@ -1,11 +1,10 @@
 /*
- * client_cert.c - a client certificate and its key (mtls): one value of two files
+ * client_cert.c - a client certificate and its key (mtls): one value from two files
  *
- * The pair is made as soon as there is a key, and anew whenever one of the two is another one. They
- * are seldom replaced in one moment: while they do not belong together, the pair before serves on,
- * which is whole in itself, and the log says what is waited for. The worker is told of another pair
- * and of nothing in between. An upstream connection belongs to the pair that it was made with
- * (upstream/up_pool.c).
+ * The pair is made as soon as there is a key, and again whenever one of the two changes. The two
+ * files are seldom replaced at the same moment: while they do not match, the previous pair stays in
+ * use, and the log says what is missing. So the worker only ever gets matching pairs. An upstream
+ * connection is only used with the pair that it was made with (upstream/up_pool.c).
  */
 #include "keeper_internal.h"
 

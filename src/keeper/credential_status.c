@@ -1,6 +1,6 @@
 /*
- * credential_status.c - what the operator is told of credentials: where each comes from, how old,
- * until when, and why the last try failed
+ * credential_status.c - the status of credentials for the operator: source, age, expiry, and why
+ * the last try failed
  */
 
 #include "daemon_internal.h"

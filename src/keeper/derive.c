@@ -1,10 +1,10 @@
 /*
- * derive.c - what is computed of a raw value at once, for the part that is asked for
+ * derive.c - keys that the keeper derives from a raw value, for one scope
  *
- * aws_sigv4: the worker gets the key of one day, region and service. What it asks for comes from a
- * sandbox's request, so it is held against the configuration once more: a worker that was taken
- * over gets no key for a service that none of the credential's hosts serves, and none of another
- * day.
+ * aws_sigv4: the worker gets the key of one day, region and service. The scope comes from a
+ * sandbox's request, so the keeper checks it against the configuration again: a worker that was
+ * taken over gets no key for a service that none of the credential's hosts has, and none for
+ * another day.
  */
 #include "keeper_internal.h"
 

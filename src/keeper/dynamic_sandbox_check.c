@@ -1,11 +1,11 @@
 /*
- * dynamic_sandbox_check.c - may this sandbox be added? And what the log says of those that come and
- * go
+ * dynamic_sandbox_check.c - checks whether a dynamic sandbox may be added; logs additions and
+ * removals
  *
- * A worker that was taken over names any asker. So what follows holds for any: the tenant is one of
- * the configuration, the asker may use it and give the socket to that owner with that mode, names
- * are those of folders, and there is a bound on how many there are and on what they make the keeper
- * remember.
+ * A worker that was taken over can claim to act for any user. So this is checked for every request:
+ * the tenant is in the configuration; the user may use it, and may give the socket that owner and
+ * mode; the names are valid names of folders. The number of sandboxes, and the memory that the
+ * keeper needs for them, are bounded.
  */
 
 #include "dynamic_sandboxes.h"

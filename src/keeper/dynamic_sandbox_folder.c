@@ -1,10 +1,10 @@
 /*
- * dynamic_sandbox_folder.c - where a dynamic sandbox's socket stands: BASE/TENANT/ID/s
+ * dynamic_sandbox_folder.c - the folder of a dynamic sandbox's socket: BASE/TENANT/ID/s
  *
- * BASE and the tenants' folders are the daemon's and open to be passed through, not to be read: who
- * may not use a tenant does not learn who its sandboxes are. A sandbox's own folder can be read, so
- * that whoever starts it may show it inside; the socket alone is its user's. Nobody but the daemon
- * can make or take away anything in these folders.
+ * The daemon owns BASE and the tenants' folders. Others may search but not list them, so that users
+ * of other tenants don't learn the names of sandboxes. A sandbox's own folder can be listed, so
+ * that whoever starts the sandbox can mount it inside; only the socket belongs to the sandbox's
+ * user. Only the daemon can create or remove anything in these folders.
  */
 
 #include "dynamic_sandboxes.h"

@@ -1,11 +1,10 @@
 /*
- * dynamic_sandbox_hold.c - dynamic sandboxes that end with a process, which the keeper waits for by
- * its pidfd
+ * dynamic_sandbox_hold.c - dynamic sandboxes that end with a process: the keeper watches its pidfd
  *
- * A descriptor that is closed is still watched while another process has the same open file: the
- * other keeper of a handover, or a child between its fork and its exec. So the watching is ended
- * first, always. And the kernel is given a number, never an address: should it tell of what is gone
- * all the same, nothing is found, and the epoll is made anew.
+ * epoll goes on watching a closed descriptor while another process has the same open file: the
+ * other keeper in a handover, or a child between fork and exec. So the descriptor is always removed
+ * from the epoll set before it is closed. And the event data is a number, never a pointer: an event
+ * for an entry that is gone finds nothing, and then the epoll set is made again.
  */
 
 #include "dynamic_sandboxes.h"

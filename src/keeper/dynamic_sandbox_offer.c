@@ -1,4 +1,4 @@
-/* dynamic_sandbox_offer.c - dynamic sandboxes on their way from one keeper to the next */
+/* dynamic_sandbox_offer.c - passes dynamic sandboxes from one keeper to the next, at a handover */
 
 #include "dynamic_sandboxes.h"
 

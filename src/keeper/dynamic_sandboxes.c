@@ -1,13 +1,13 @@
 /*
- * dynamic_sandboxes.c - the registry of dynamic sandboxes: who is there, for how long, and telling
- * the worker
+ * dynamic_sandboxes.c - the keeper's registry of dynamic sandboxes; it tells the worker about
+ * changes
  *
- * Who asks is seen by the worker alone, which may have been taken over: it can name any user that
- * the configuration allows. The keeper holds what is asked for to what that user may have
- * (dynamic_sandbox_check.c), logs it, and remembers which dynamic sandboxes the running worker had
- * added. When that worker ends and nobody asked it to, they go on, since a crash must not cut off
- * sandboxes that run, but they are marked as suspect: a worker that was taken over may have added
- * them for later.
+ * Only the worker sees who asks, and it may have been taken over: it can claim any user that the
+ * configuration allows. The keeper checks that this user may have what is asked for
+ * (dynamic_sandbox_check.c), logs it, and remembers which dynamic sandboxes the running worker
+ * asked for. If that worker ends unexpectedly, they go on, since a crash must not cut off running
+ * sandboxes. But they are marked as suspect, since a worker that was taken over may have added them
+ * for later use.
  */
 
 #include "dynamic_sandboxes.h"

@@ -1,13 +1,13 @@
 /*
- * exec.c - a command that prints a value: started without a shell, with nothing of the keeper
+ * exec.c - runs a command that prints a value: without a shell, without descriptors of the keeper
  *
- * It runs as the user that the keeper is, since what such commands read (a login, an agent's
- * socket) is that user's. It gets the variables of `common`, where the keeper has them, and those
- * that the configuration names; a variable that was a credential's source has been overwritten.
+ * It runs as the keeper's user, since what such commands read (a login, an agent's socket) belongs
+ * to that user. It gets the variables of `common`, if the keeper has them, and those that the
+ * configuration names. Variables that were sources of credentials have been overwritten.
  *
- * Those that the configuration names are likely to be secrets (a token of the store that is asked),
- * so they are kept as such (variables.c). For the command they are written into hidden memory,
- * which the child shares until it is the command: so they stay there until the job is over.
+ * Those that the configuration names are probably secrets (a token for a secret store), so they are
+ * kept as secrets (variables.c). For the command they are written into hidden memory, which the
+ * child shares with the keeper until exec; it is wiped when the job is over.
  */
 
 #include "keeper_internal.h"

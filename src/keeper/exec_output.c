@@ -1,9 +1,9 @@
 /*
- * exec_output.c - what a command printed, as a value and its end
+ * exec_output.c - parses what a command printed: the value and its expiry
  *
- * Text is the value as it is. What begins with a brace or a bracket is JSON: one that was cut off,
- * or an error in its place, is no value, unless the configuration says that it is text. The value
- * is the member that the configuration names, or that of a shape that is widely known:
+ * Plain text is the value itself. Output that begins with a brace or bracket is JSON, so that
+ * truncated JSON or an error document is not used as a value, unless the configuration says that it
+ * is text. The value is the member that the configuration names, or that of a known format:
  *
  *   aws configure export-credentials   Version, AccessKeyId, SecretAccessKey, Expiration: the whole
  *                                      document is the value (for what signs with it)
@@ -15,8 +15,8 @@
  *   op item get --fields               value
  *   others                             token, expires_at
  *
- * The command is the operator's own, and trusted; that what it prints is what was meant is not. No
- * message shows any of it.
+ * The operator chose the command, so it is trusted; but its output may not be what was expected. No
+ * message contains any of it.
  */
 
 #include "vault_internal.h"

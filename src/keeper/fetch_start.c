@@ -1,4 +1,4 @@
-/* fetch_start.c - the fetcher's process: this binary anew, and one order */
+/* fetch_start.c - starts the fetcher: the same binary, with one order */
 
 #include "mint_internal.h"
 

@@ -1,4 +1,4 @@
-/* fingerprints.c - tells the worker how to know any real value again in what leaves */
+/* fingerprints.c - sends the worker the fingerprints of all real values */
 
 #include "keeper_internal.h"
 

@@ -1,9 +1,9 @@
 /*
- * geo.c - the databases of upstream.geo: copied, checked, and taken anew when the files change
+ * geo.c - the databases of upstream.geo: copied, checked, and copied again when the files change
  *
  * The worker gets sealed copies, so that nobody can shrink or change what it has mapped. A file
- * that is being written over changes for a while: it is taken when two looks have found the same.
- * One that turns out bad is said once and not looked into again; the copy that is in force stays.
+ * that is being overwritten keeps changing, so it is copied only when two checks have found the
+ * same. An invalid file is logged once and not read again; the copy in force stays.
  */
 
 #include "keeper_internal.h"

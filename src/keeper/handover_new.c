@@ -1,4 +1,4 @@
-/* handover_new.c - SIGUSR2: the new keeper's side (handover_internal.h has the whole) */
+/* handover_new.c - SIGUSR2: the new keeper's side (handover_internal.h explains both) */
 
 #include <stdlib.h>
 #include <string.h>

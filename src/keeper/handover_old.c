@@ -1,8 +1,8 @@
 /*
- * handover_old.c - SIGUSR2: the old keeper's side (handover_internal.h has the whole)
+ * handover_old.c - SIGUSR2: the old keeper's side (handover_internal.h explains both)
  *
- * One state, one step for each message that is due in it; anything else, a silence that lasts too
- * long, and the other process's end are failures, and a failure is undone before it is told.
+ * Each state expects certain messages. Any other message, a timeout, and the end of the other
+ * process are failures. A failure is undone before it is reported.
  */
 
 #include <errno.h>

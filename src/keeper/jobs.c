@@ -1,10 +1,9 @@
-/* jobs.c - children of the keeper that bring values: started in turn, read, waited for, killed
+/* jobs.c - the keeper's children that fetch values: queued, started, read, reaped, killed
  *
- * The keeper's loop waits on one descriptor for all of them (epoll) and for SIGCHLD; each turn
- * looks at every job. Which of those that wait may start is said by may_start: commands and
- * fetchers do not wait for each other, a sandbox not for another's scopes, and a credential not for
- * another's endpoint that hangs.
- */
+ * The keeper's loop waits for one descriptor for all jobs (epoll) and for SIGCHLD; each turn checks
+ * every job. may_start decides which waiting job may start: commands and fetchers do not wait for
+ * each other, a sandbox does not wait for another's scopes, and a credential not for another's
+ * endpoint that hangs. */
 
 #include "keeper_internal.h"
 

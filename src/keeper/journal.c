@@ -1,8 +1,8 @@
 /*
- * journal.c - what a worker gets of the journal
+ * journal.c - opens the journal for a worker
  *
- * A worker appends by a file that is opened for it alone, and reads by another one: flags and
- * offsets of a description are shared by all who hold it, so the keeper's own is lent to nobody.
+ * A worker gets two open file descriptions of its own, one to append and one to read. Flags and
+ * offset of an open file description are shared by all holders, so the keeper never passes its own.
  */
 
 #include <errno.h>

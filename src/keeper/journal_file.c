@@ -1,9 +1,9 @@
 /*
- * journal_file.c - the file that is to be the journal
+ * journal_file.c - opens the journal's file, and checks that only this user can change it
  *
- * Whoever runs the daemon may be led to another file by a link that somebody else put there, and
- * whoever owns or shares the file can change what was recorded. So it has to be a regular file of
- * this user, or of root, with one name, that nobody else can write to.
+ * A link that another user made could redirect the daemon to another file, and whoever owns or may
+ * write to the file can change records. So it must be a regular file with one link, owned by this
+ * user or root, that nobody else can write to.
  */
 
 #include <dirent.h>

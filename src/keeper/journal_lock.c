@@ -1,18 +1,18 @@
 /*
- * journal_lock.c - a journal has one writer
+ * journal_lock.c - the lock by which a journal has one writer
  *
- * Whoever may read the journal may lock it: flock() asks for no more than a descriptor, and a read
- * lock keeps every write lock away. So what decides is a lock on a file that nobody else can open,
- * PATH.lock. The journal goes on in other files while two daemons write (a handover), so a daemon
- * locks one byte of PATH.lock: that of its own file's inode number. Where PATH.lock can't be made,
- * flock() of the journal decides. The last one to end takes PATH.lock away, so whoever gets a lock
- * looks whether its file still has its name.
+ * Whoever may read the journal could lock it: flock() needs only a descriptor, and a read lock
+ * blocks every write lock. So the lock that decides is on another file, PATH.lock, which nobody
+ * else can open. In a handover two daemons write to two files, so each daemon locks one byte of
+ * PATH.lock: the byte at its own file's inode number. If PATH.lock can't be created, flock() of the
+ * journal decides. The last daemon to end removes PATH.lock, so whoever gets a lock checks that the
+ * file still has its name.
  *
- * Two record locks on the journal itself say who has it, and they are only asked about: as write
- * locks, which take the right to write. The keeper's is for messages, and for daemons that reach
- * the journal by another name. The other one is its worker's (kh_journal_lend), which may outlive
- * the keeper for a moment: the journal is nobody's until that is gone. flock() is taken as well, if
- * nobody has it: earlier versions look at nothing else.
+ * Two record locks on the journal itself tell who has it. Others only query them (F_GETLK), and
+ * they are write locks, which need write permission. The keeper's lock is for messages, and for
+ * daemons that reach the journal by another name. The worker's lock (kh_journal_lend) may outlive
+ * the keeper for a moment: until it is gone nobody else gets the journal. flock() is taken as well,
+ * if it is free, since earlier versions check nothing else.
  */
 
 #include <errno.h>

@@ -1,13 +1,14 @@
 /*
  * journal_place.c - does the journal's name still lead to the file that is written?
  *
- * A descriptor goes on taking records after its file was deleted or moved, and then nobody finds
- * them. A worker can't look, since it opens nothing by name. So the keeper looks, twice a second,
- * and the worker forwards nothing until the file is back in its place.
+ * Writes to a deleted or moved file still succeed, but nobody would find the records. A worker
+ * can't check this, since it opens nothing by name. So the keeper checks twice a second, and the
+ * worker forwards nothing until the file is back in its place.
  *
- * The keeper looks for as long as its worker may write: in a drain, and after a handover, too. From
- * a handover on the file has its second name, PATH.N (segment.c): the new process gives it that
- * name first, and then PATH to its own file. So the file has one of the two names at every moment.
+ * The keeper checks as long as its worker may write, also in a drain and after a handover. In a
+ * handover the file gets a second name, PATH.N (segment.c): the new process first links it to that
+ * name, and then renames its own file to PATH. So the old file has at least one of the two names at
+ * every moment.
  */
 #include <sys/stat.h>
 

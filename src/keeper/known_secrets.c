@@ -1,12 +1,12 @@
 /*
- * known_secrets.c - every secret that the keeper holds or held lately: what is looked for in what
- * leaves
+ * known_secrets.c - the list of all secrets that the keeper holds or recently held: requests are
+ * searched for them
  *
- * Whoever takes or drops a secret says nothing here. The list is gathered anew from all places that
- * hold one (tests/build/test_known_secrets.py finds a place that is missing), and what was in the
- * list before and is held no more is former. A token is former until its end. When a file's or a
- * command's value is no longer valid, nobody tells keyhole, so some former ones are kept for as
- * long as the process runs.
+ * Code that takes or drops a secret does not report it here. The list is collected each time from
+ * all places that hold secrets (tests/build/test_known_secrets.py finds a missing place). A secret
+ * that was in the list and is no longer held becomes a former one. A former token is kept until it
+ * expires. keyhole can't know when an old value of a file or command becomes invalid, so some of
+ * these are kept as long as the process runs.
  */
 #include "mint_internal.h"
 

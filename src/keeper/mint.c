@@ -1,8 +1,8 @@
 /*
- * mint.c - tokens that a token endpoint gives in exchange for a value
+ * mint.c - tokens: exchanges a value at a token endpoint
  *
- * What comes back is the fetcher's closed message; what it says in its own words is the fetcher's,
- * and what the endpoint said is there as a number, a code of a list, and the token.
+ * The answer is a message of the fetcher with fixed members. Its text is the fetcher's own; from
+ * the endpoint come only numbers, a code from a fixed list, and the token.
  */
 
 #include "mint_internal.h"

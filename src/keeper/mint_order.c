@@ -1,4 +1,4 @@
-/* mint_order.c - the question that a token endpoint is asked */
+/* mint_order.c - composes the request to a token endpoint */
 
 #include "mint_internal.h"
 

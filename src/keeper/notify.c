@@ -1,4 +1,4 @@
-/* notify.c - what systemd wants to hear (sd_notify(3)) and what it hands over (sd_listen_fds(3)) */
+/* notify.c - notifications to systemd (sd_notify(3)), and sockets from it (sd_listen_fds(3)) */
 
 #include "keeper_internal.h"
 

@@ -1,10 +1,11 @@
 /*
- * numbers.c - can a worker's journal be where it says?
+ * numbers.c - are the journal's line numbers that a worker reports possible?
  *
- * A worker that was taken over says any number, also one behind which its successors would run out
- * of them. So a number is held against the file: no more lines are in it than fit. What does not
- * fit is not taken, and kills nobody, since an honest worker may have it from one that was not.
- * The next worker then begins a new segment behind the last checkpoint, where all numbers fit.
+ * A worker that was taken over can report any number, also one so high that its successors would
+ * run out of numbers. So a number is compared with the file's size: it can't contain more lines
+ * than fit. An impossible number is ignored, but the worker is not killed, since an honest worker
+ * may have read it from a dishonest one's journal. The next worker then begins a new segment after
+ * the last checkpoint, with valid numbers.
  */
 
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-/* placeholders.c - what a sandbox gets in the place of the values that its rules would put in */
+/* placeholders.c - the placeholders that a sandbox gets instead of the values of its rules */
 
 #include "keeper_internal.h"
 

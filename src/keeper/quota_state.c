@@ -1,10 +1,10 @@
 /*
- * quota_state.c - what is used of limits, kept in a file for the next start
+ * quota_state.c - stores how much of limits is used, for the next start
  *
- * The file lies beside the journal (its name and ".limits") and is replaced as a whole, at most
- * once a second and only when something was taken, and at the end. It is this process's alone: at a
- * handover the other one writes it from the moment on in which it is the daemon. While the daemon
- * lives nothing depends on it.
+ * The file is beside the journal (its name plus ".limits"). It is replaced as a whole, at most once
+ * a second and only if something was taken, and at the end. Only the process that is the daemon
+ * writes it; in a handover that changes when the new process becomes the daemon. A running daemon
+ * never reads it.
  */
 
 #include "daemon_internal.h"

@@ -1,4 +1,4 @@
-/* ready.c - what a launcher is told of its private daemon */
+/* ready.c - the message to a launcher about its private daemon */
 
 #include <keyhole/keeper/keeper.h>
 

@@ -1,15 +1,16 @@
 /*
- * reload.c - another configuration takes the place of the one in force, whole or not at all
+ * reload.c - replaces the configuration in force atomically
  *
- * Everything that can fail comes first: what a running daemon can't change is compared, the CA and
- * values are read, new sockets are opened beside the old ones. Then the worker is told, and only
- * then the old parts go. Listeners that both configurations name stay as they are, with whoever
- * waits in their queue. A worker that can't be told is replaced: the next one begins with the new
- * configuration.
+ * Everything that can fail comes first: settings that a running daemon can't change are compared,
+ * the CA and values are read, new sockets are opened beside the old ones. Then the worker gets the
+ * new configuration, and only after that the old parts are freed. Listeners that both
+ * configurations have stay open, with the connections in their queues. If the worker can't be told,
+ * it is replaced, and the next one begins with the new configuration.
  *
- * It is in force once the worker has said READY of its generation, or the next worker has: nothing
- * is judged by the old rules after that, and only then it is said, to the log, to systemd and to
- * whoever asked. Of reloads that follow each other faster than that, the last one is said.
+ * The configuration is in force once the worker, or the next worker, has sent READY for its
+ * generation: after that no request is decided by the old rules. Only then it is reported to the
+ * log, to systemd and to whoever asked. Of several reloads in quick succession, only the last one
+ * is reported.
  */
 
 #include "daemon_internal.h"

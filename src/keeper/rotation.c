@@ -1,13 +1,13 @@
 /*
- * rotation.c - the refresh token of the day, where an endpoint gives another one each time
+ * rotation.c - rotated refresh tokens: persists the latest one
  *
- * An endpoint that rotates takes each refresh token once; who shows an old one may lose the whole
- * grant. So the token that came is on the disk before anything else is done with the answer, in a
- * file of mode 0600 that is replaced whole; and two processes (a daemon and the one that takes over
- * from it) never ask with the same one: a lock beside the file is held for as long as one asks.
+ * An endpoint that rotates refresh tokens accepts each only once; a client that uses an old one may
+ * lose the whole grant. So a new refresh token is persisted before the answer is used, in a file of
+ * mode 0600 that is replaced atomically. Two processes (a daemon and its successor) must never use
+ * the same token, so a lock beside the file is held during a request.
  *
- * The file's first line says of which configured token it is the successor: where that has been
- * replaced, the file counts no more.
+ * The first line of the file is a hash of the configured token that it descends from. If the
+ * configured token has changed, the file is ignored.
  */
 
 #include "mint_internal.h"

@@ -1,13 +1,13 @@
 /*
- * scopes.c - values for a scope, which a sandbox chooses: how many there may be, and how often
+ * scopes.c - bounds the number and rate of values for scopes, which sandboxes choose
  *
- * Each takes a page that is locked into memory, and there are few of those. So there is one bound
- * over all credentials (kh_secret_scoped_most_bytes), beside the one for each. Who gives up a place
- * is fair_share.h's to say: shares are a tenant's first. Values without a scope are the
- * configuration's; none of this holds for them.
+ * Each value takes a page of locked memory, which is scarce. So there is one bound for all
+ * credentials together (kh_secret_scoped_most_bytes), besides one per credential. fair_share.h
+ * decides which value is dropped: shares are divided among tenants first. The configuration
+ * determines the number of values without a scope, so they are not bounded here.
  *
- * The worker says who asks, and may have been taken over: then shares and pace are what it likes,
- * and the bounds hold all the same.
+ * The worker tells which sandbox asks. If it was taken over, it can cheat about shares and rates,
+ * but the bounds still hold.
  */
 #include "keeper_internal.h"
 

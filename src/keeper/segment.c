@@ -1,10 +1,10 @@
 /*
- * segment.c - the names of a journal that goes on in another file
+ * segment.c - renames the files of a journal that continues in a new file
  *
- * PATH is the segment that is written now; PATH.N the one before, whose line N it continues;
- * PATH.handover the next one, until it is in force. The older one gets its second name by a link,
- * and the new one then takes PATH by a rename: there is a journal at PATH at every moment, for a
- * daemon that starts and for whoever follows it by name.
+ * PATH is the current segment. PATH.N is the one before, whose last line was number N.
+ * PATH.handover is the next one, until it is in use. The old segment first gets the second name by
+ * link(2); then the new one is renamed to PATH. So there is a journal at PATH at every moment, for
+ * a daemon that starts and for readers that follow it by name.
  */
 
 #include <errno.h>

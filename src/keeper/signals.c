@@ -1,4 +1,4 @@
-/* signals.c - what the keeper is asked by signals, in every state of a drain and of a handover */
+/* signals.c - handles the keeper's signals, in every state of a drain and of a handover */
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* signer.c - answers to "a leaf for this host": the one thing that a CA's key is used for */
+/* signer.c - answers requests for leaves: the only use of a CA's key */
 
 #include "keeper_internal.h"
 

@@ -1,5 +1,4 @@
-/* sockets.c - what stays open in the keeper while workers come and go: listeners; and the journal
- */
+/* sockets.c - descriptors that the keeper holds across workers: the listeners and the journal */
 
 #include "keeper_internal.h"
 

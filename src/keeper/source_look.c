@@ -1,4 +1,4 @@
-/* source_look.c - would the daemon take the value that a source has now? (`keyhole check`) */
+/* source_look.c - would the daemon accept the value that a source has now? (`keyhole check`) */
 
 #include "keeper_internal.h"
 

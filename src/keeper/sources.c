@@ -1,4 +1,4 @@
-/* sources.c - reads one credential's value from where the configuration says */
+/* sources.c - reads a credential's value from a variable, a file or a systemd credential */
 
 #include "keeper_internal.h"
 

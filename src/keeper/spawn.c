@@ -1,4 +1,5 @@
-/* spawn.c - starts a worker: this binary anew, with nothing of the keeper in it */
+/* spawn.c - starts a worker: executes this binary again, so that it inherits no memory of the
+ * keeper */
 
 /*
  * exec gives the worker a memory of its own, so nothing that the keeper read (keys, the

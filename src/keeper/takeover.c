@@ -1,4 +1,4 @@
-/* takeover.c - what a handover does to this process, on its old and on its new side */
+/* takeover.c - how a handover changes this process, as the old and as the new keeper */
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,10 +1,11 @@
 /*
  * tenant_cas.c - a CA for each tenant (authority.per_tenant)
  *
- * Each lies beside the one that the configuration names, in KEY.tenants/NAME.pem and NAME.key, and
- * is made, changed and read as that one is. That one signs nothing then: placeholders alone are
- * drawn from it, so that they don't change when a tenant's CA does. Who leaves the configuration
- * loses its CA in memory; its files stay.
+ * A tenant's CA is stored as KEY.tenants/NAME.pem and NAME.key, where KEY is the key file of the
+ * shared CA that the configuration names. It is made, changed and read in the same way. The shared
+ * CA then signs nothing. Only placeholders are drawn from it, so that they don't change with a
+ * tenant's CA. When a tenant is removed from the configuration, its CA is dropped from memory; its
+ * files stay.
  */
 #include "daemon_internal.h"
 

@@ -1,4 +1,4 @@
-/* variables.c - values that came from the environment, where they stand but once */
+/* variables.c - values from environment variables, which are read once and then wiped */
 
 #include "keeper_internal.h"
 

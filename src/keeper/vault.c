@@ -1,10 +1,10 @@
 /*
- * vault.c - the values of all credentials, in the keeper's secret pages
+ * vault.c - the values of all credentials, in secret pages of the keeper
  *
- * A credential has a holding for each of its sources: one for everybody, or one a tenant. A holding
- * has the raw value, and, where a token is made of it, one for each scope that was asked for. What
- * is read at once (variables, files) is there from the start; a command's value, and a token, is
- * begun when it is first asked for (vault_turn.c), or at the start where that is known to come.
+ * A credential has a holding for each of its sources: one for everybody, or one per tenant. A
+ * holding has the raw value and, if tokens are made of it, one token per scope that was asked for.
+ * Variables and files are read at the start. A command or a token request is started when its value
+ * is first asked for (vault_turn.c), or at the start if it is sure to be needed.
  */
 
 #include "keeper_internal.h"

@@ -1,5 +1,4 @@
-/* vault_files.c - values of files: what has changed is read again, and what is no good changes
- * nothing */
+/* vault_files.c - reads values of changed files again; an invalid one changes nothing */
 
 #include "keeper_internal.h"
 

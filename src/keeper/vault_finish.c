@@ -1,5 +1,5 @@
-/* vault_finish.c - what must not be lost when the keeper ends: refresh tokens that are on their way
- */
+/* vault_finish.c - waits, before the keeper ends, for refresh tokens that would be lost
+ * otherwise */
 
 #include "keeper_internal.h"
 

@@ -1,4 +1,4 @@
-/* vault_get.c - a value is asked for: it is there, it is begun, or the reason why there is none */
+/* vault_get.c - a request for a value: it is there, or it is started, or why there is none */
 
 #include "keeper_internal.h"
 

@@ -1,9 +1,9 @@
 /*
- * vault_item.c - one value with its life: filled, renewed ahead of its end, or not
+ * vault_item.c - the life of one value: filled, renewed before it expires, or failed
  *
- * What ends at a time is renewed when four fifths of its life are over, a little earlier or later
- * by chance, so that a thousand keepers which were started together do not ask together for ever.
- * What could not be renewed is tried again after a second, two, four, up to a minute, likewise.
+ * A value that expires is renewed after about four fifths of its lifetime, with random jitter, so
+ * that keepers that were started together do not always ask together. After a failure it is retried
+ * after 1, 2, 4 … seconds, at most a minute, with jitter too.
  */
 
 #include "keeper_internal.h"

@@ -1,9 +1,9 @@
 /*
- * vault_reload.c - the values under another configuration: what stays, and what is under way
+ * vault_reload.c - moves values to a new configuration, and what is in progress
  *
- * First a vault for the next configuration is made beside the one in force, which changes nothing:
- * it shares the values that both have. Then, when all else of the reload has gone well, it takes
- * over what runs.
+ * First a vault for the next configuration is made beside the one in force, which stays unchanged;
+ * the two share their common values. When the rest of the reload has succeeded, the new vault also
+ * takes over the jobs that run.
  */
 
 #include "keeper_internal.h"

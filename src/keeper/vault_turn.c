@@ -1,9 +1,9 @@
 /*
- * vault_turn.c - what is under way: values begun, taken when they come, renewed ahead of their end
+ * vault_turn.c - values in progress: started, taken when they come, renewed before they expire
  *
- * Whoever asks for what is being made waits; one try serves all. What comes is told to the worker
- * as stale values first, where it had one, and as an answer where it waits. What fails leaves what
- * is there until its end.
+ * Requests for a value that is being made wait; one attempt serves all. When it comes, the worker
+ * is first told that its old value is stale, if it had one, and then gets the new value, if it
+ * waits. After a failure the old value stays until it expires.
  */
 
 #include "keeper_internal.h"

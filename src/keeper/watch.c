@@ -1,12 +1,11 @@
 /*
- * watch.c - files that hold values, and certificates beside them: something has changed in one of
- * their folders
+ * watch.c - watches the folders of files with values and certificates for changes
  *
- * A file is replaced in many ways: written anew, renamed over, or (Kubernetes) left alone while a
- * link in its path is turned to another folder. So the folders are watched, those of the path as it
- * is written and, for each link on the way, of what it leads to; whatever happens there, the files
- * are read again, and what they hold decides. A folder that is not there yet is looked for with
- * each change of those that are.
+ * A file is replaced in many ways: rewritten, renamed over, or (Kubernetes) by a symbolic link in
+ * its path that is changed to another folder. So the folders are watched: those of the path as
+ * written, and for each link in it those of its target. At any event there the files are read
+ * again, and their content decides. A folder that does not exist yet is looked for at each event of
+ * the others.
  */
 
 #include "keeper_internal.h"

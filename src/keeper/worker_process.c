@@ -1,4 +1,4 @@
-/* worker_process.c - the worker that runs, as the keeper sees it */
+/* worker_process.c - the running worker: its state in the keeper, and its messages */
 
 /*
  * States: NONE → STARTING → SERVING → DRAINING → NONE, and from each of them CONDEMNED → NONE. Only

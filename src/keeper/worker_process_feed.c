@@ -1,4 +1,4 @@
-/* worker_process_feed.c - what a worker is told: all of it at its start, again at a reload */
+/* worker_process_feed.c - the messages that a worker gets at its start and at a reload */
 
 #include "keeper_internal.h"
 

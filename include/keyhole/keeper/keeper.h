@@ -1,4 +1,4 @@
-/* keeper.h - the parent: CA key, secret sources, listening sockets, the worker's life */
+/* keeper.h - the parent process: CA key, secret sources, listening sockets, and the worker */
 #ifndef KEYHOLE_KEEPER_KEEPER_H
 #define KEYHOLE_KEEPER_KEEPER_H
 
@@ -6,8 +6,8 @@
 
 #include <keyhole/config/config.h>
 
-/* What a launcher needs to know of its private daemon: written once to `ready_fd` in wire.h's
- * encoding, behind a u32 length. */
+/* What a launcher needs to know of its private daemon. Written once to `ready_fd`: a u32 length,
+ * then the members in the encoding of wire.h. */
 struct kh_ready {
 	bool ok;
 	char *error; /* not ok: why, one line */
@@ -20,66 +20,68 @@ struct kh_ready {
 	size_t n_placeholders;
 };
 bool kh_ready_write(int fd, const struct kh_ready *ready, struct kh_err *err);
-/* Blocks until it is there, the other side is gone, or the timeout. */
+/* Blocks until the message has come, the other side has closed, or the timeout. `out` then owns its
+ * strings, until kh_ready_fini. */
 bool kh_ready_read(int fd, struct kh_ready *out, uint32_t timeout_ms, struct kh_err *err);
 void kh_ready_fini(struct kh_ready *ready);
 
 struct kh_keeper_options {
 	struct kh_config *config; /* taken over */
-	int ready_fd; /* -1: none. Written when the sockets listen; the worker may still be starting
-		       */
-	int serving_fd;	  /* -1: none. A "\n" is written when the worker serves; for tests and
-			     --ready-fd */
-	bool one_run;	  /* of `keyhole run`: die with the parent; a missing secret is an error at
-			     start; quiet log */
-	uid_t socket_uid; /* one_run as root: who owns the sandbox's socket; (uid_t)-1: nobody else
-			   */
+	int ready_fd; /* -1: none. A struct kh_ready is written when the sockets listen, or with the
+			 error when the start fails; the worker may still be starting */
+	int serving_fd; /* -1: none. A "\n" is written when the worker serves (--ready-fd) */
+	bool one_run; /* of `keyhole run`: ends with its parent; a missing secret is an error at the
+			 start; the log is quiet */
+	uid_t socket_uid; /* one_run as root: the owner of the sandbox's socket; (uid_t)-1:
+			     unchanged */
 	gid_t socket_gid;
-	/* SIGUSR2: main's arguments, for another binary of the same path that takes over. NULL:
-	   this daemon is not handed over. */
+	/* main's arguments, for the new binary that takes over at SIGUSR2. NULL: no handover. */
 	char **argv;
-	bool heir; /* started by a keeper, to take over: it is on KH_KEEPER_HANDOVER_FD */
-	/* SIGHUP: reads the configuration again. NULL: it has errors, which were shown; `said` gets
-	   them, and warnings, as far as there is room. */
+	bool heir; /* started by a keeper to take over from it; the channel is KH_KEEPER_HANDOVER_FD
+		    */
+	/* SIGHUP: reads the configuration again; the result is the keeper's. NULL: it has errors,
+	 * which were shown. `said` gets errors and warnings, as far as there is room. */
 	struct kh_config *(*reload)(void *arg, struct kh_buf *said);
 	void *reload_arg;
 };
 
-/* The option by which a keeper starts its successor, right behind the subcommand's name. */
+/* The option with which a keeper starts its successor, right after the subcommand. */
 #define KH_KEEPER_HANDOVER_OPTION "--handover"
 enum { KH_KEEPER_HANDOVER_FD = 3 };
 
-/* Runs until SIGTERM or SIGINT (drains), or a start error; SIGHUP reloads, SIGUSR2 hands over to
- * the binary that is there now. Return: exit status of the process. */
+/* Runs until SIGTERM or SIGINT (after a drain), or a start error. SIGHUP reloads; SIGUSR2 hands
+ * over to the binary that is now at its path. Closes the descriptors of `options`. Return: the exit
+ * status of the process. */
 int kh_keeper_run(struct kh_keeper_options *options);
 
 /*
- * Overwrites, where they stand in this process's environment, the values of all variables that are
- * sources of credentials, or are given by name to a command that is one. The keeper does it by
- * itself; a launcher that forked it does it too, so that /proc/PID/environ of neither shows a key.
+ * Overwrites, in this process's environment, the values of all variables that are sources of
+ * credentials or that a source's command gets by name. The keeper does this by itself. A launcher
+ * that forked it must do it too, so that /proc/PID/environ of neither contains a key.
  */
 void kh_keeper_forget_sources(const struct kh_config *config);
 
-/* What a daemon of this user would say of the file that is to be its journal. */
+/* Whether a daemon of this user would accept a file as its journal. */
 enum kh_journal_verdict {
-	KH_JOURNAL_BAD = 0, /* it would not start; `err` says why */
-	KH_JOURNAL_OTHERS,  /* this is root, and the file is good for its owner alone; likewise */
-	KH_JOURNAL_GOOD,    /* or not there yet */
+	KH_JOURNAL_BAD = 0, /* the daemon would not start; `err` says why */
+	KH_JOURNAL_OTHERS, /* the caller is root, and only the file's owner could use it; `err` says
+			      why */
+	KH_JOURNAL_GOOD,   /* or it does not exist yet */
 };
-/* As it is judged at start. Nothing is made or changed. */
+/* Judges it as the daemon does at its start. Creates and changes nothing. */
 enum kh_journal_verdict kh_journal_look(const char *path, struct kh_err *err);
-/* Trust roots: a regular file with a certificate in PEM. Return: false with `err`, which names the
- * file; err->sys where it can't be opened. */
+/* Is `path` a file of trust roots: a regular file with a PEM certificate? Return: false with `err`,
+ * which names the file; err->sys is set if it can't be opened. */
 bool kh_roots_look(const char *path, struct kh_err *err);
 
 /*
- * Could a daemon of this user use the value that is in that source of the credential now? Pipes,
- * commands and credentials of a service are not looked into: true. Nothing is changed; `err` names
- * the credential and the source, and never holds a byte of the value.
+ * Could a daemon of this user use the value that this source of the credential has now? Does not
+ * check pipes, commands and systemd credentials: true. Changes nothing. `err` names the credential
+ * and the source, and never contains a byte of the value.
  */
 bool kh_source_can_be_used(const struct kh_credential_config *credential,
 			   const struct kh_source *source, struct kh_err *err);
-/* Is it a file that everybody on this host may read, or write to? *st: of it. */
+/* Is it a file with any permission for others (mode & 0007)? *st: its stat. */
 bool kh_source_is_for_all(const struct kh_source *source, struct stat *st);
 
 #endif
