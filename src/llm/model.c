@@ -1,8 +1,8 @@
 /*
- * model.c - which model a request is for, by its path and by what its head says of the content
+ * model.c - which model a request's path names, and whether its content may name one
  *
- * A form is held against the whole path, so that nothing but the API that has it will take it for
- * that; what has no such form is left to the content.
+ * A form must match the whole path, so that only the API with this form will read it so. For any
+ * other path the content names the model.
  */
 #include <keyhole/llm/model.h>
 

@@ -1,11 +1,11 @@
 /*
  * model_json.c - the model's name in a request's content
  *
- * The content goes on byte for byte to a server that reads it with a parser of its own. Parsers
- * differ: of two keys of one name some take the first and some the last, some fold case, all undo
- * escapes, a few take comments, trailing commas, NaN or bytes that are no UTF-8. So the content is
- * one JSON value by RFC 8259 and nothing else (json_scan.h), and of the keys of the outermost
- * object any that some reader may take for `model` must be exactly that, and there may be one.
+ * The content is forwarded byte for byte to a server with a parser of its own, and parsers differ.
+ * If a key occurs twice, some take the first and some the last. Some ignore case, all decode
+ * escapes, and a few accept comments, trailing commas, NaN or invalid UTF-8. So the content must be
+ * exactly one JSON value by RFC 8259 (json_scan.h). A key of the outermost object that some parser
+ * may take for `model` must be spelled exactly so, and may occur only once.
  */
 #include <keyhole/llm/model.h>
 

@@ -1,13 +1,14 @@
-/* landlock.c - the file system, abstract sockets and other processes' signals shut off */
+/* landlock.c - no access to the file system, to abstract sockets, or by signals to other
+ * processes */
 
 /*
  * A ruleset that handles every right that the kernel knows and holds no rule: nothing can be
- * opened, made, renamed, removed or executed by name, whichever system call asks. Descriptors that
- * are open already keep what they may, so journal, listeners and memfds go on working. TCP
- * connections stay allowed (that is the job), binding a TCP port does not.
+ * opened, made, renamed, removed or executed by name, whichever system call asks. Open descriptors
+ * keep their rights, so journal, listeners and memfds go on working. TCP connections stay allowed
+ * (they are the worker's job); binding a TCP port does not.
  *
- * The numbers stand here since distributions' headers are older than the kernels that they run on:
- * each ABI adds rights, and a right that the kernel does not know makes the call fail.
+ * The constants are defined here because distributions' headers are often older than their kernels.
+ * Each ABI adds rights, and a right that the kernel does not know makes the call fail.
  */
 
 #include "lockin_internal.h"

@@ -1,7 +1,7 @@
-/* lockin.c - a worker locks itself in */
+/* lockin.c - the lock-in of worker and fetcher: their restrictions on themselves */
 
 /*
- * In stages; what each finds and leaves:
+ * The stages, as "precondition → result":
  *
  *   limits    one thread; all that needs a name is open → no core file
  *   powers    any uid → the bounding set is empty
@@ -12,10 +12,10 @@
  *   sealed    no capability → no new privileges, not dumpable, dies with the keeper
  *   landlock  no new privileges → nothing can be opened by name
  *   seccomp   no new privileges → the allowlist of seccomp.c
- *   proof     all of it → tried, not believed
+ *     proof     all of these → opening a folder is tried, and must fail
  *
- * Landlock is missing on old kernels: a warning, since seccomp refuses every call that takes a
- * path. Any other stage that fails ends the worker: there is no weaker mode.
+ * If the kernel has no Landlock, that is only a warning, since seccomp refuses every call that
+ * takes a path. If any other stage fails, the process ends: there is no weaker mode.
  */
 
 #include "lockin_internal.h"

@@ -1,4 +1,4 @@
-/* lockin_internal.h - the two parts of the lock-in that the kernel keeps: Landlock and seccomp */
+/* lockin_internal.h - the parts of the lock-in: Landlock and seccomp */
 #ifndef KEYHOLE_LOCKIN_LOCKIN_INTERNAL_H
 #define KEYHOLE_LOCKIN_LOCKIN_INTERNAL_H
 
@@ -13,7 +13,8 @@
 bool kh_lockin_landlock(int *abi, struct kh_err *err);
 bool kh_lockin_seccomp(struct kh_err *err);
 
-/* Makes ready for open and openat to come as a signal (lockin_open.c). Return: they may. */
+/* Installs the signal handler for open and openat (lockin_open.c). Return: true if this
+ * architecture has one. */
 bool kh_lockin_lends(void);
 
 #endif

@@ -1,20 +1,19 @@
-/* lockin_open.c - open(2) and fstat(3) in a worker that may name nothing */
+/* lockin_open.c - open(2) and fstat(3) in a worker that may open nothing by name */
 
 /*
- * A library that reads a file takes its name; what a locked-in worker has is a descriptor (a
- * database that the keeper sent at a reload). So the filter does not answer open and openat by
- * itself but with a signal, whose handler does what the kernel will not: it gives the thread a
- * duplicate of the descriptor that it was lent (kh_file_lend), and EPERM where there is none. No
- * name is looked at, and no call is made but fcntl: nothing can be had this way that the worker
- * does not hold already.
+ * A library that reads a file takes its name, but a locked-in worker has only a descriptor (a
+ * database that the keeper sent at a reload). So for open and openat the filter sends a signal
+ * (SIGSYS). Its handler returns a duplicate of the descriptor that the thread was lent
+ * (kh_file_lend), or EPERM if there is none. It ignores the name and makes no system call except
+ * fcntl, so the worker gets nothing this way that it does not hold already.
  *
- * fstat(3) is the call newfstatat with an empty path. A filter can't see that the path is empty,
- * and with another one the call would tell which files there are. The handler makes the call fstat
- * of it, which has no path.
+ * fstat(3) makes the call newfstatat with an empty path. A filter can't see that the path is empty,
+ * and with another path the call would tell which files exist. The handler calls fstat instead,
+ * which has no path.
  *
- * The handler writes the call's result into the thread's registers, whose names each architecture
- * has for itself. Where they are not known here the calls fail as all others do; a worker that is
- * sent another database then ends, and the next one opens it at its start.
+ * The handler writes the result into the thread's registers, whose names depend on the
+ * architecture. On an architecture that is not listed here, the calls fail like all others; a
+ * worker that gets a new database then exits, and the next one opens it before its lock-in.
  */
 
 #include "lockin_internal.h"

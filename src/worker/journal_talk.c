@@ -1,4 +1,4 @@
-/* journal_talk.c - what worker and keeper tell each other of the journal while the worker serves */
+/* journal_talk.c - messages between worker and keeper about the journal, while the worker serves */
 
 #include "worker_start.h"
 

@@ -1,4 +1,5 @@
-/* worker.c - the process that faces hostile bytes: its start, its end, the keeper's messages */
+/* worker.c - the worker process, which reads hostile bytes: its start, its end, the keeper's
+ * messages */
 
 /*
  * The main thread only talks with the keeper; each event thread runs one loop. Messages of the

@@ -1,4 +1,4 @@
-/* worker_start.c - the messages of a worker's start, each in its turn */
+/* worker_start.c - handles the messages of a worker's start, in their order */
 
 #include "worker_start.h"
 

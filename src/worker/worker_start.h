@@ -15,23 +15,24 @@ struct kh_beginning {
 	struct kh_journal_files journal_files;
 	struct kh_journal_base journal_base;
 	struct kh_journal_past journal_past;
-	bool journal_held; /* nothing is forwarded until it is back in its place */
+	bool journal_held; /* forward nothing until the journal is back in its place */
 	pthread_t threads[KH_WORKER_THREADS_MOST];
-	bool misnumbered;	/* the journal's last line has a number that can't be */
-	int written;		/* eventfd: the journal has more than at the last checkpoint */
+	bool misnumbered;	/* the journal's last line has an impossible number */
+	int written;		/* eventfd: the journal has grown since the last checkpoint */
 	uint64_t checkpoint_ms; /* when the next one is due; 0: nothing was written */
 	int done;		/* eventfd: how many event threads have returned */
 };
 
 void kh_worker_start_init(struct kh_beginning *b, struct kh_worker *worker);
-/* The start's messages, up to and with GO. Return: false, and the exit status in *status. */
+/* Handles the start messages, up to GO. Return: false: *status is the exit status. */
 bool kh_worker_start_take(struct kh_beginning *b, int *status);
 
-/* Behind the lock-in: what stands in the journal may have been written by a worker that was taken
- * over. */
+/* Recovers the journal. Runs after the lock-in, since a worker that was taken over may have written
+ * it. */
 bool kh_worker_start_journal(struct kh_beginning *b, struct kh_err *err);
 
-/* journal_talk.c. Return: false: the keeper is not understood, or can't be told. */
+/* journal_talk.c. Return: false: the keeper's message is malformed, or the keeper can't be
+ * reached. */
 bool kh_journal_talk_head(struct kh_worker *w, struct kh_err *err);
 bool kh_journal_talk_join(struct kh_worker *w, struct kh_channel_message *message,
 			  struct kh_err *err);

@@ -1,4 +1,4 @@
-/* model.h - which model a request is for */
+/* model.h - which (LLM) model a request names */
 #ifndef KEYHOLE_LLM_MODEL_H
 #define KEYHOLE_LLM_MODEL_H
 
@@ -6,15 +6,14 @@
 #include <keyhole/http/message.h>
 #include <keyhole/policy/policy.h>
 
-/* A name as it was written, decoded: 1 to KH_LIMIT_MODEL_BYTES of printable ASCII, without blanks.
- */
+/* A model's name, decoded: 1 to KH_LIMIT_MODEL_BYTES bytes of printable ASCII, without blanks. */
 struct kh_model {
 	size_t len;
 	char name[KH_LIMIT_MODEL_BYTES + 1]; /* terminated */
 };
 
 /*
- * In the path, where one of these forms is the whole of it (VERSION: v1, v1beta, v1alpha …):
+ * The model in the path, if the whole path has one of these forms (VERSION: v1, v1beta, v1alpha …):
  *
  *   /VERSION/models/NAME:VERB, /VERSION/tunedModels/NAME:VERB           Gemini
  *   /VERSION/publishers/U/models/NAME:VERB                              Vertex
@@ -22,51 +21,52 @@ struct kh_model {
  *   /model/NAME/VERB                                                    Bedrock
  *   /openai/deployments/NAME/REST                                       Azure
  *
- * Escapes in NAME are decoded, once, and a '%' is none of its characters. Return: KH_MODEL_NAMED;
- * KH_MODEL_UNREAD: it is of no such form, or NAME is no name, and the content has to say. With *why
- * as well: nothing may say it, since a server less strict may take the path for such a form (more
+ * Escapes in NAME are decoded once, and NAME may not contain a '%' afterwards. Return:
+ * KH_MODEL_NAMED; or KH_MODEL_UNREAD: the path has no such form, or NAME is not a name, so the
+ * content has to name the model. KH_MODEL_UNREAD with *why (a constant): ambiguous, and the content
+ * must not be used either, since a more lenient server may see such a form in the path (extra
  * slashes, parameters, other spellings, another prefix), or the readings differ.
  */
 enum kh_model_state kh_model_in_path(const struct kh_path_readings *path, struct kh_model *out,
 				     const char **why);
 
 /*
- * May the content say it, where the path is of no known form? Not where the path may name one in a
- * form that is not read (a name below models, engines, deployments, endpoints …, NAME:VERB), or
- * where the service reads another member (async-invoke, predictions), in any reading of the path.
- * Return: NULL, else why not.
+ * May the content name the model, if the path has no known form? Not if any reading of the path may
+ * name one in an unknown form (a name below models, engines, deployments, endpoints …, NAME:VERB),
+ * or is of a service that reads another member (async-invoke, predictions). Return: NULL, else why
+ * not (a constant).
  */
 const char *kh_model_path_fault(const struct kh_path_readings *path);
 
 /*
- * Can its content say it: JSON in UTF-8 (one Content-Type: application/json, or +json), with no
- * Content-Encoding? Return: NULL, else why not.
+ * Can the content name the model: is it JSON in UTF-8 (exactly one Content-Type, application/json
+ * or +json) without Content-Encoding? Return: NULL, else why not (a constant).
  */
 const char *kh_model_content_fault(const struct kh_message *request);
 
 /*
- * In the content, as it comes: the value of `model` in the object that it is. Read strictly (RFC
- * 8259), in constant memory, so that no other reading has another name. Each piece is read when it
- * is fed, so that the work of a turn of the loop is that of the bytes which came in it.
+ * A streaming reader of the content: finds the member `model` of the outermost JSON object. Strict
+ * (RFC 8259), so that no other parser can find another name; uses constant memory. Each piece is
+ * parsed when it is fed, so the work of a loop turn is proportional to the bytes that came in it.
  */
 struct kh_model_reader;
 
-/* Return: NULL: no memory. */
+/* Return: NULL without memory. */
 struct kh_model_reader *kh_model_reader_new(void);
 void kh_model_reader_free(struct kh_model_reader *reader);
 void kh_model_reader_feed(struct kh_model_reader *reader, struct kh_slice piece);
-/* That were fed. */
+/* How many bytes were fed. */
 uint64_t kh_model_reader_bytes(const struct kh_model_reader *reader);
 /*
- * All of it was fed. *why says what is not right where the content is no such object, or is
- * damaged; where a key could be taken for `model` by a reader less strict (twice, in another case,
- * with an escape); where the value is no name. Nothing at all is KH_MODEL_NONE. Return:
- * KH_MODEL_UNREAD with *why, KH_MODEL_NONE, or KH_MODEL_NAMED.
+ * The end of the content. Return: KH_MODEL_NAMED; KH_MODEL_NONE: no such member, or empty content;
+ * or KH_MODEL_UNREAD with *why (a constant): the content is not a valid JSON object, a more lenient
+ * parser could take another key for `model` (twice, another case, an escape), or the value is not a
+ * name.
  */
 enum kh_model_state kh_model_reader_end(struct kh_model_reader *reader, struct kh_model *out,
 					const char **why);
 
-/* The same for content that is there as a whole. */
+/* The same for complete content. */
 enum kh_model_state kh_model_in_json(struct kh_slice content, struct kh_model *out,
 				     const char **why);
 
