@@ -1,10 +1,10 @@
 /*
  * after.c - surveys a workspace after a run, and sets aside what could run on the host
  *
- * All processes of the sandbox are gone by now. What is as it was before is left alone, and so is
- * what was read-only. Of the rest, a repository stays if it is harmless: its configuration says
- * nothing but what git_config.c knows to be harmless, it has no hooks, and nothing in it leads
- * outside of the workspace. Otherwise what offends is set aside, and nothing else.
+ * All processes of the sandbox have ended by now. Whatever is unchanged, or was read-only, stays.
+ * Of the rest, a repository stays if it is harmless: its configuration only has settings that
+ * git_config.c knows to be harmless, it has no hooks, and nothing in it leads outside of the
+ * workspace. Otherwise only the harmful files are set aside.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,14 @@
 /*
  * aside.c - moves what could run on the host out of a workspace, and back
  *
- * Each thing gets a folder of its own, STATE/set-aside/RUN/N, which only its owner can enter:
+ * Each thing gets its own folder, STATE/set-aside/RUN/N, which only its owner can enter:
  *
  *   path      where it was
  *   reason    why it was set aside
  *   content   the thing itself
  *   written   what keyhole left in its place (of a configuration file); else absent
  *
- * The first two are written before anything moves, so that nothing lies there without a name.
+ * The first two are written before anything moves, so that every content has a path and a reason.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -11,23 +11,23 @@
 struct kh_aside {
 	const char *state;
 	const char *run;
-	unsigned n;	 /* set aside so far */
-	unsigned failed; /* and what could not be */
+	unsigned n;	 /* how many were set aside so far */
+	unsigned failed; /* and how many could not be */
 	unsigned gone;	 /* without content, and removed (kh_aside_drop) */
 };
 
-/* Moves the entry `name` of the folder `dir`, whose absolute path is `path`. It says one line, also
- * where it fails; of many, kh_aside_end says how many more there were. `replacement` (NULL: none)
- * takes the place of a regular file. */
+/* Moves the entry `name` of the folder `dir` out of the workspace; `path` is its absolute path.
+ * Logs one line, also on failure; if there are many, kh_aside_end logs how many more. `replacement`
+ * (NULL: none) is the new content of a regular file. */
 void kh_aside_take(struct kh_aside *aside, int dir, const char *name, const char *path,
 		   const char *reason, const struct kh_slice *replacement);
 
-/* The same for a socket, a named pipe or a device that an agent has made. A hundred are kept; of
- * more nothing is, since nothing is in them, and an agent makes as many as it likes. */
+/* The same for a socket, a named pipe or a device that an agent has made. A hundred are kept; more
+ * are just removed, since they have no content and an agent can make any number. */
 void kh_aside_drop(struct kh_aside *aside, int dir, const char *name, const char *path,
 		   const char *reason);
 
-/* One line for what had none. */
+/* Logs one line for all that had none. */
 void kh_aside_end(const struct kh_aside *aside);
 
 /* mountpoint.c: opens the folder above the last component of an absolute path, without following

@@ -1,4 +1,4 @@
-/* bounds.c - bounds on a sandbox: by control groups where there are any for us, else by rlimits */
+/* bounds.c - resource limits of a sandbox: by control groups if available, else by rlimits */
 #include "bounds.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* build_internal.h - the parts of one run of a sandbox, while it is made */
+/* build_internal.h - the state of one run of a sandbox, and the parts that build it */
 #ifndef KEYHOLE_SANDBOX_BUILD_INTERNAL_H
 #define KEYHOLE_SANDBOX_BUILD_INTERNAL_H
 
@@ -17,12 +17,12 @@
 #define ENVIRON_INSIDE "/run/keyhole-environ"
 #define MEET_INSIDE "/run/keyhole-launcher"
 
-/* A uid of the engine's own kernel, and of nobody there. */
+/* A uid that nobody has in the engine's own kernel (--apart). */
 #define INIT_HARDENING "65000"
 
-/* What a standard descriptor of the caller's was like before the command. */
+/* The state of a standard descriptor of the caller before the command. */
 struct kh_stdio_before {
-	int flags;   /* of a pipe that is handed in; -1 */
+	int flags;   /* of a pipe that is passed in; -1 */
 	char *modes; /* of a terminal that is; NULL */
 	struct winsize size;
 	struct stat file;
@@ -40,32 +40,31 @@ struct kh_build {
 	struct kh_engine_command command;
 	int control, control_peer;
 	int listener;	/* the view's; -1 */
-	int uplink[2];	/* ours, and the sandbox's; -1 */
-	int socket_dir; /* of the proxy's socket, for who dials it; -1 */
+	int uplink[2];	/* our end, and the sandbox's; -1 */
+	int socket_dir; /* the folder of the proxy's socket, for the stand-by process; -1 */
 	int pty_master, pty_slave;
 	int stdio[3];
 	bool started; /* the command ran */
-	bool lingers; /* and part of it may still */
+	bool lingers; /* and part of the sandbox may still run */
 	bool holds_log;
 	struct kh_pump pumps[3];
 	struct kh_stdio_before before[3];
 	char ports[8 * KH_LIMIT_INIT_PORTS]; /* "80,443" */
 };
 
-/* Who the sandbox is on the host. */
+/* The sandbox's uid and gid on the host. */
 uid_t kh_build_host_uid(const struct kh_sandbox_spec *spec);
 gid_t kh_build_host_gid(const struct kh_sandbox_spec *spec);
 
 /* ---- stdio.c: what the command gets in the place of our standard descriptors ---- */
 
-/* Fills b->stdio, and `tty` with the digits of those that are to be a terminal made inside. What a
- * sandbox must not be given is refused. */
+/* Fills b->stdio, and `tty` with the digits of those that become a terminal made inside. Refuses
+ * descriptors that a sandbox must not get. */
 bool kh_stdio_take(struct kh_build *b, const struct kh_sandbox_spec *spec, char tty[4],
 		   struct kh_err *err);
-/* Closes them, and restores the caller's: nobody writes there any more but the pumps. */
+/* Closes them, and restores the caller's. Afterwards only the pumps write there. */
 void kh_stdio_close(struct kh_build *b);
-/* Waits for the pumps, as long as somebody takes what they carry, and restores what they wrote to.
- */
+/* Waits for the pumps, as long as somebody reads their output, and restores what they wrote to. */
 void kh_stdio_end(struct kh_build *b);
 
 /* ---- init_words.c: the command line of keyhole-init ---- */
@@ -75,7 +74,7 @@ struct kh_words {
 	size_t n;
 };
 void kh_words_fini(struct kh_words *words);
-/* The ports that are captured: of HTTP and HTTPS always. */
+/* The captured ports, which always include 80 and 443. */
 bool kh_build_ports(char *out, size_t room, const struct kh_sandbox_spec *spec, struct kh_err *err);
 bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 		    const struct kh_sandbox_spec *spec, const struct kh_engine *engine,

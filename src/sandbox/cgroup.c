@@ -1,4 +1,4 @@
-/* cgroup.c - finds the hierarchies of control groups, and makes groups in them */
+/* cgroup.c - makes control groups, on cgroup version 1, version 2 or both */
 #include "cgroup.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* cgroup_find.c - where this process stands in the hierarchies of control groups */
+/* cgroup_find.c - finds the control groups of this process */
 #include "cgroup_find.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * cgroup_find.h - where this process stands in the hierarchies of control groups
+ * cgroup_find.h - finds the control groups of this process
  *
  * Read from two texts of the kernel's, /proc/self/cgroup and /proc/self/mountinfo (proc(5),
  * cgroups(7)); it opens nothing by itself.
@@ -14,14 +14,14 @@
 struct kh_cgroup_found {
 	bool v2;
 	char *top; /* where the hierarchy is mounted. Heap, without a '/' at its end */
-	char *own; /* the folder of our group, `top` or below it; NULL: no mount shows it. Heap */
+	char *own; /* the folder of our group, `top` or below it; NULL: not visible in any mount.
+		      Heap */
 };
 
 /*
- * A controller ("memory") is to be had in one hierarchy only: in that of version 1 which names it,
- * else, if at all, in that of version 2. Of several mounts of it the first that shows our own group
- * is taken, else the first. Return: there is one, and it is mounted. What can't be read as such a
- * text counts as not said.
+ * Finds the hierarchy of a controller ("memory"): the one of version 1 that names it, else that of
+ * version 2. Of several mounts it takes the first that shows our own group, else the first. Return:
+ * false: there is none, or it is not mounted. Lines that can't be parsed are ignored.
  */
 bool kh_cgroup_find(struct kh_slice groups, struct kh_slice mounts, const char *controller,
 		    struct kh_cgroup_found *out);

@@ -1,9 +1,9 @@
 /*
- * child.c - a program, or a function, in a process of its own
+ * child.c - runs a program or a function in a child process, with a deadline
  *
- * Nobody waits for a program without a bound: it is looked at through a pidfd and the pipes of what
- * it says, and killed with its process group when its time is up. What it has left behind in its
- * group, and what still holds a pipe, is not waited for.
+ * Every wait has a bound: the parent polls a pidfd and the pipes of the output, and kills the child
+ * with its process group at the deadline. It does not wait for processes that the child left
+ * behind, even if they still hold a pipe.
  */
 #include <keyhole/sandbox/child.h>
 

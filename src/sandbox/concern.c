@@ -1,13 +1,12 @@
 /*
- * concern.c - what in a workspace could make something run on the host
+ * concern.c - finds concerns: what in a workspace could make something run on the host
  *
- * git finds repositories by their shape and not by a name: a folder with HEAD, objects and refs is
- * one wherever it lies. So each folder of the workspace is looked at, whatever it is called. What a
- * git folder may hold without harm is data; hooks, configuration, and what leads out of it are
- * concerns. The same code looks before a sandbox starts and after it has ended, and a digest says
- * whether something is as it was.
+ * git recognises repositories by their content, not by a name: any folder with HEAD, objects and
+ * refs is one. So each folder of the workspace is checked, whatever its name. Data in a git folder
+ * is harmless; hooks, configuration, and links out of it are concerns. The same code runs before a
+ * sandbox starts and after it has ended, and a digest tells whether something has changed.
  *
- * Nothing here runs git, follows a link, or trusts a name's case or spelling (name_fold.h).
+ * Nothing here runs git, follows a link, or relies on the case or spelling of a name (name_fold.h).
  */
 #include <fcntl.h>
 #include <fnmatch.h>

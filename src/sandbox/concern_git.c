@@ -1,8 +1,8 @@
 /*
- * concern_git.c - what a git folder is, and by which configuration its index is read
+ * concern_git.c - what is a git folder, and which configuration applies to its index
  *
- * The questions are git's own: a mistake here has the survey judge another file, or the
- * same file in another reading, than the one that git will take.
+ * These checks must give the same answers as git itself. Otherwise the survey would check another
+ * file than git uses, or read the same file differently.
  */
 #include <errno.h>
 #include <fcntl.h>

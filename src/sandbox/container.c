@@ -1,10 +1,10 @@
 /*
- * container.c - the engine "container": a bundle of ours, run by crun or runc
+ * container.c - the engine "container": an OCI bundle that keyhole makes, run by crun or runc
  *
- * The program runs in namespaces of ours (outer_namespace.c), as an ordinary uid also where root
- * starts it, and makes the sandbox's own below. crun is taken where it is there, since it starts in
- * a third of the time; it refuses hosts that have both versions of cgroups mounted, and does not
- * look for any where none are to be seen.
+ * The program runs in outer namespaces (outer_namespace.c), as an ordinary uid even if root starts
+ * it, and makes the sandbox's own namespaces inside them. crun is used if it is installed, since it
+ * starts in a third of the time. It refuses hosts that have both versions of cgroups mounted, but
+ * ignores cgroups if it can't see any.
  */
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /*
- * core_limit.c - a crash inside must start nothing on the host
+ * core_limit.c - keeps a crash in the sandbox from starting a program on the host
  *
- * Where /proc/sys/kernel/core_pattern begins with "|", the kernel starts that program at a crash,
- * as root, in no namespace of the sandbox's, and hands it what the crashed process chose: its name,
- * its folder, its memory. A limit of 0 for core files does not stop that; 1 does, which the kernel
- * keeps for its own handlers (core(5)). So everything that is started for a sandbox has 1, soft and
- * hard, and the filter leaves it there (seccomp.c).
+ * If /proc/sys/kernel/core_pattern begins with "|", the kernel starts that program at a crash: as
+ * root, outside of the sandbox's namespaces, with data that the crashed process chose (its name,
+ * folder and memory). RLIMIT_CORE 0 does not prevent that, but 1 does: the kernel reserves it to
+ * detect crashes of the handlers themselves (core(5)). So everything that is started for a sandbox
+ * has the limit 1, soft and hard, and the filter keeps it (seccomp.c).
  */
 #include <fcntl.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* deadline.c - until when something may take whose length an agent decides */
+/* deadline.c - a deadline for work whose amount an agent determines */
 #include <signal.h>
 #include <stddef.h>
 

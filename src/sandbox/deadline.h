@@ -1,23 +1,23 @@
-/* deadline.h - until when something may take whose length an agent decides */
+/* deadline.h - a deadline for work whose amount an agent determines */
 #ifndef KEYHOLE_SANDBOX_DEADLINE_H
 #define KEYHOLE_SANDBOX_DEADLINE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One for all that a survey does: each loop whose length the agent decides asks it. */
+/* One deadline for a whole survey: each loop whose length an agent determines checks it. */
 struct kh_deadline {
 	uint64_t end_ms;   /* monotonic */
 	uint64_t asked_ms; /* when signals were last looked for */
 	bool heeds_signals;
-	bool over;	/* once it is, it stays so */
-	bool signalled; /* and a signal is why */
+	bool over;	/* it has passed, and stays so */
+	bool signalled; /* because of a signal */
 };
 
-/* `heeds_signals`: a signal that would end the process, and waits because it is blocked, ends it
- * too. The signal stays where it is. */
+/* `heeds_signals`: the deadline also passes when a terminating signal is pending (blocked). The
+ * signal stays pending. */
 void kh_deadline_start(struct kh_deadline *deadline, uint64_t ms, bool heeds_signals);
-/* NULL: never. */
+/* Has it passed? NULL: never. */
 bool kh_deadline_passed(struct kh_deadline *deadline);
 
 #endif

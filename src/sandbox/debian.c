@@ -1,9 +1,9 @@
 /*
  * debian.c - a root of Debian's essential packages, by mmdebstrap
  *
- * It comes from the mirrors that this host's apt is set up with for Debian, whichever suite they
- * name there, and apt checks its signatures as for the host itself: so mmdebstrap runs as who we
- * are and with our variables. It writes a tar file, which is unpacked like any other image.
+ * It comes from the Debian mirrors in this host's apt configuration, whichever suite that names,
+ * and apt checks signatures as for the host itself. So mmdebstrap runs as the current user, with
+ * the current environment. It writes a tar file, which is unpacked like any other image.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /*
- * docker.c - the engine "docker": docker create, cp and start, of an image that its daemon keeps
+ * docker.c - the engine "docker": docker create, cp and start, with an image of Docker's daemon
  *
- * All that there is to it is in store.h. The daemon runs as root and makes the container without a
- * user namespace, as a rule: so keyhole-init begins as the host's uid 0 in it with four
- * capabilities, and becomes whoever started keyhole (or uid KH_SANDBOX_HOST_UID, where that was
- * root) before it makes the command's user namespace.
+ * store.h explains it. Usually the daemon runs as root and makes the container without a user
+ * namespace. So keyhole-init starts as the host's uid 0 with four capabilities, and changes to the
+ * uid that started keyhole (or KH_SANDBOX_HOST_UID, if that was root) before it makes the command's
+ * user namespace.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* engine.c - the engines by name, and the command line that one of them makes */
+/* engine.c - the table of engines, and building an engine's command line */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
- * env.c - the variables of a sandbox: the whole list, nothing is inherited
+ * env.c - the environment of a sandbox: the whole list; nothing is inherited
  *
- * In this order, a later one wins: the defaults, what the caller adds by --env, then keyhole's own
- * (proxy, trust, placeholders), so that a slip in --env can't open a way around.
+ * A later one overrides an earlier one, in this order: the defaults, the caller's --env, keyhole's
+ * own (proxy, trust, placeholders). So a mistake in --env can't bypass the proxy.
  */
 #include <string.h>
 

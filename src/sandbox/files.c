@@ -1,4 +1,4 @@
-/* files.c - what a sandbox is told about itself: users, hosts, names; and the git identity */
+/* files.c - generated files in the sandbox's /etc (users, hosts, names), and the git identity */
 #include <string.h>
 #include <sys/random.h>
 

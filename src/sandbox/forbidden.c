@@ -1,9 +1,9 @@
 /*
- * forbidden.c - would a sandbox see what it must never see?
+ * forbidden.c - refuses mounts that would show a forbidden path
  *
- * Asked of the file system and not of the spelling: a path is known by where it lies in which
- * device, so that neither a symbolic link nor a second mount of the same folder hides it. What a
- * mount shows is its own tree and everything mounted below it.
+ * Paths are compared by their place on a device, not by name, so that neither a symbolic link nor a
+ * second mount of the same folder hides one. A mount shows its own tree and everything mounted
+ * below it.
  */
 #include <errno.h>
 #include <fcntl.h>

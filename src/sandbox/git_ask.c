@@ -1,13 +1,13 @@
 /*
- * git_ask.c - what git on the host says that it is set up to do, whatever the repository says
+ * git_ask.c - asks git for the settings of the system and the user, without the repository's
  *
- * `git config --list` reads files and runs nothing. It is asked for the settings of the system and
- * of the user only: what a repository says could make it fail, or say more than there is room for,
- * and an agent may have written it. git_reads.c reads the repositories by itself. An answer that is
- * not whole is none: what it left out might be the folder of hooks.
+ * `git config --list` reads files and runs nothing. It is asked only for the settings of the system
+ * and the user: an agent may have written the repository's settings, which could make git fail or
+ * print more than there is room for. git_reads.c reads the repositories itself. A truncated answer
+ * is not used: the missing part might name the folder of hooks.
  *
- * root may start a sandbox in a folder of somebody else, who uses git there afterwards by settings
- * of their own. So these are asked for as well, as that user.
+ * If root starts a sandbox in another user's folder, that user will use git there later, with their
+ * own settings. So git is asked for these too, as that user.
  */
 #include <errno.h>
 #include <grp.h>

@@ -1,10 +1,9 @@
 /*
- * git_config.c - git's configuration files, read as bytes: what they say, and whether it is
- * harmless
+ * git_config.c - parses git's configuration files, and tells which settings are harmless
  *
- * git has a hundred variables that name a command, and filters, drivers and helpers may have any
- * name. So nothing here knows what is dangerous. A short list says what is harmless: data that git
- * writes when it makes or clones a repository.
+ * git has about a hundred variables that name a command, and filters, drivers and helpers may have
+ * any name. So this file has no list of dangerous settings, but a short list of harmless ones:
+ * those that git writes when it makes or clones a repository.
  */
 #include <stdlib.h>
 #include <string.h>

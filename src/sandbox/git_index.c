@@ -1,9 +1,9 @@
 /*
- * git_index.c - the names in git's index, read as bytes
+ * git_index.c - parses the names in git's index
  *
- * git reads a large index with several threads, each from a place that an extension at the end of
- * the file names (EOIE, IEOT). These places have to be those of the entries that are read one
- * after the other, or another list would be checked than the one that git takes.
+ * git reads a large index with several threads, which start at offsets in an extension at the end
+ * of the file (EOIE, IEOT). These offsets must agree with the entries as they are read in sequence,
+ * or this file would check another list than git uses.
  */
 #include "git_index.h"
 #include "name_fold.h"

@@ -1,8 +1,8 @@
 /*
- * git_names.c - what a variable of git's configuration names in the workspace
+ * git_names.c - finds the paths in the workspace that a variable of git's configuration names
  *
- * Each path that ends in the workspace, however it is spelt, is noted: what exists is protected,
- * and all of it is compared after the run.
+ * Each path that leads into the workspace, however it is spelled, is noted. Existing ones are
+ * protected, and all are compared after the run.
  */
 #include <dirent.h>
 #include <stdlib.h>

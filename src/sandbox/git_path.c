@@ -1,8 +1,8 @@
 /*
- * git_path.c - where a path leads that git is told of
+ * git_path.c - resolves a path in git's configuration
  *
- * realpath knows nothing of what does not exist, and a link above the workspace may spell a path in
- * it that an agent is about to make. So the part that exists is followed, and the rest added.
+ * realpath(3) fails for a path that does not exist, but an agent may create that path later. So the
+ * existing part is resolved, and the rest is appended.
  */
 #include <limits.h>
 #include <stdio.h>

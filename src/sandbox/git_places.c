@@ -1,12 +1,11 @@
 /*
- * git_places.c - where git on the host looks by its own rules, whether anything is there or not
+ * git_places.c - the fixed places of git's configuration files, whether they exist or not
  *
- * `git config --show-origin` names the files that it has read, and so none that is absent. An agent
- * that makes one of those gives git its configuration (git-config(1), FILES). So these places are
- * known by the rule and not by the answer: the system's file, ~/.gitconfig, the folder git in
- * $XDG_CONFIG_HOME, and what GIT_CONFIG_GLOBAL and its like name. What a shell that is opened later
- * has in its environment is not known here, so the usual places count beside those of the
- * environment.
+ * `git config --show-origin` names only files that exist. An agent that creates one of the absent
+ * ones could configure git (git-config(1), FILES). So these places are derived from git's rules:
+ * the system's file, ~/.gitconfig, the folder git in $XDG_CONFIG_HOME, and what GIT_CONFIG_GLOBAL
+ * and similar variables name. A later shell may have another environment, so the default places
+ * count in addition to those of the environment.
  */
 #include <pwd.h>
 #include <stdlib.h>

@@ -1,16 +1,16 @@
 /*
- * git_reads.c - what git on the host reads or runs that lies in the workspace
+ * git_reads.c - finds what git on the host reads or runs from the workspace
  *
- * Hooks may lie in a folder of the project (core.hooksPath, also from ~/.gitconfig), configuration
- * may include a file of it, and a filter may be one of its scripts. So git is asked what it is set
- * up to do (git_ask.c), before the sandbox starts; where it looks for what is absent so far is
- * known by its rules (git_places.c). The configuration of each repository is read here: of those in
- * the workspace, of those outside whose work trees are in it, and of those around it. git is not
- * asked for these, since an agent may have written one that has it fail, and git does not say what
- * a condition (includeIf) will be after a change of branch.
+ * Hooks may be in a folder of the project (core.hooksPath, also from ~/.gitconfig), configuration
+ * may include a file of it, and a filter may be one of its scripts. So before the sandbox starts,
+ * git is asked for its settings (git_ask.c), and its rules give the places of absent files
+ * (git_places.c). This file reads the configuration of each repository itself: those in the
+ * workspace, those outside with a work tree in it, and those around it. git is not asked for these,
+ * since an agent may have written one that makes git fail, and git does not tell how a condition
+ * (includeIf) would change with the branch.
  *
- * What exists is protected. Each path is also noted to be compared after the run (tree_reads.h):
- * what was absent before is set aside then.
+ * Existing files are protected. Each path is also noted for the comparison after the run
+ * (tree_reads.h): a file that was absent before is set aside then.
  */
 #include <stdlib.h>
 #include <string.h>

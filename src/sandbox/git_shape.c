@@ -1,9 +1,9 @@
 /*
- * git_shape.c - would this folder be taken for a git folder?
+ * git_shape.c - would git recognise this folder as a git folder?
  *
- * git tells one by what is in it (its is_git_directory), whatever its name is, and then
- * runs what its configuration says. Here the workspace and the agent's count together: what one
- * review brought must not wait for what the next one brings.
+ * git recognises a git folder by its content (its is_git_directory), whatever its name, and then
+ * runs what its configuration says. Here the files of the workspace and of the agent count
+ * together, so that two reviews can't each bring one half of a git folder.
  */
 #include <stdio.h>
 #include <string.h>

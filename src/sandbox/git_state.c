@@ -1,11 +1,11 @@
 /*
  * git_state.c - the files in which git keeps an operation in progress
  *
- * git continues what these files describe, and trusts them: a list of commands has `exec`,
- * `apply-opt` holds options of git-apply that write a file, and git's prompt for shells expands the
- * numbers of a rebase as shell text. So each file has a known form (git 2.39: sequencer.c,
- * builtin/am.c, builtin/bisect.c, contrib/completion/git-prompt.sh), and everything else counts as
- * harmful.
+ * git continues what these files describe, and trusts them: a todo list may have `exec`,
+ * `apply-opt` may have options of git-apply that write a file, and git's prompt for shells expands
+ * the numbers of a rebase as shell text. So each file must have its known form (git 2.39:
+ * sequencer.c, builtin/am.c, builtin/bisect.c, contrib/completion/git-prompt.sh); anything else
+ * counts as harmful.
  */
 #include "git_state.h"
 

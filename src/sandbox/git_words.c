@@ -1,10 +1,11 @@
 /*
- * git_words.c - the paths that a value of git's configuration may name
+ * git_words.c - finds the paths that a value of git's configuration may name
  *
- * git hands a command to sh. What sh makes of it is known only when it runs, so each plausible
- * reading of a word counts: a word too many is a file that is read-only without need, and a word
- * too few is a program that an agent may write. So beside the words of the shell (quotes, a few
- * variables and commands that say where the work tree is) those between any signs are given.
+ * git passes a command to sh, and what sh makes of it is known only when it runs. So each plausible
+ * reading of a word counts: a word too many only makes a file read-only without need, but a missed
+ * word is a program that an agent may overwrite. So besides the shell's words (quotes, a few
+ * variables, and commands that print the work tree) it also gives the parts between any special
+ * characters.
  */
 #include <pwd.h>
 #include <stdlib.h>

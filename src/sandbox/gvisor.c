@@ -1,13 +1,13 @@
 /*
- * gvisor.c - the engine "gvisor": the bundle of the container, run by runsc
+ * gvisor.c - the engine "gvisor": the same OCI bundle as the container engine, run by runsc
  *
- * The command's system calls are answered by a kernel of runsc's own, in user space; the host's
- * kernel sees those of that kernel alone. Like crun, runsc runs in namespaces of ours
- * (outer_namespace.c). It hands no descriptors on but the standard ones, so one of them is the
- * uplink (uplink.h), and no socket of the host's can be dialled from inside, wherever it lies and
- * whenever it was made. A terminal is one of the launcher's, which runsc's kernel hands on, in the
- * place of all three: then a second process of the sandbox brings the uplink. Files are asked for
- * anew each time (shared), since the host works in the workspace too.
+ * runsc's own kernel, in user space, handles the command's system calls; the host's kernel only
+ * sees the system calls of runsc. Like crun, runsc runs in outer namespaces (outer_namespace.c). It
+ * passes on only the standard descriptors, so one of them is the uplink (uplink.h). No socket of
+ * the host can be connected to from inside, wherever it is and whenever it was made. With a
+ * terminal, which the launcher makes, all three standard descriptors are that terminal; then a
+ * second process in the sandbox brings the uplink. File data is not cached (shared), since the host
+ * works in the workspace too.
  */
 #include <string.h>
 

@@ -1,9 +1,10 @@
 /*
- * homes.c - folders in which shells and logins start what they find
+ * homes.c - refuses home folders, from which shells and logins run files, as workspaces
  *
- * .bashrc, .profile, .ssh/rc, .config/autostart, .local/bin: in a home nobody can list what is
- * started from there. So no home is a workspace that can be written to, nor is a folder with one in
- * it. $HOME may not be the home that a new login has, and root may work in somebody else's.
+ * .bashrc, .profile, .ssh/rc, .config/autostart, .local/bin: no list of what is run from a home
+ * folder is complete. So neither a home folder nor a folder above one can be a writable workspace.
+ * $HOME alone does not decide: a new login may have another home, and root may work in another
+ * user's.
  */
 #include <pwd.h>
 #include <stdlib.h>

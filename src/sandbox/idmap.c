@@ -1,12 +1,12 @@
 /*
- * idmap.c - started by root: the trees that a sandbox is given, and the uid that it becomes
+ * idmap.c - if root starts keyhole: ID-mapped mounts for the sandbox, and its uid on the host
  *
- * A sandbox's uid 1000 is, on the host, the uid of whoever starts it. Root's would be uid 0: it
- * could read /etc/shadow and dial every socket of the host. So as root the sandbox runs as a uid
- * that owns nothing. For the workspace and the home to be of use all the same, they are mounted,
- * in a mount namespace that nobody else sees, with their owner and that uid swapped: what the
- * agent makes there belongs to the folder's owner. Everything else is seen with the rights of a
- * stranger.
+ * The sandbox's uid 1000 is, on the host, the uid of whoever starts it. For root that would be uid
+ * 0, which could read /etc/shadow and connect to every socket of the host. So if root starts it,
+ * the sandbox runs as a uid that owns nothing. To keep workspace and home usable, they are mounted,
+ * in a private mount namespace, with their owner and that uid swapped: files that the agent creates
+ * there belong to the folder's owner. Everywhere else the sandbox has the rights of an unrelated
+ * user.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /*
- * image.c - from a reference to a root: read by skopeo, unpacked by umoci, kept
+ * image.c - from a reference to a root: read by skopeo, unpacked by umoci, cached
  *
- * skopeo reads every form that an image is handed on in, checks its digests, chooses the one for
- * this machine, and writes a layout with that one image; umoci puts its layers over each other, as
- * an ordinary uid: no file gets another owner, and no device is made. A reference that was unpacked
- * before, whose file has not changed since, starts neither.
+ * skopeo reads every format of images, checks digests, chooses the image for this architecture, and
+ * writes a layout with that image. umoci unpacks its layers, as an ordinary uid: no file gets
+ * another owner, and no device is made. For a reference that was unpacked before, and whose file
+ * has not changed since, neither is started.
  */
 #include <errno.h>
 #include <fcntl.h>

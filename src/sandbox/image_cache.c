@@ -1,12 +1,14 @@
 /*
  * image_cache.c - the folder of images that are unpacked
  *
- *   images/NAME/   rootfs, config.json, reference; a shared lock on it by everybody who uses it,
- * and one of fcntl(2), which can be asked for without being taken refs/KEY       the name that a
- * reference led to, while what it names was as it is tmp/X/         one that is being made, with a
- * lock; without one it is swept away making         a lock: one at a time
+ *   images/NAME/   rootfs, config.json, reference. Whoever uses it holds a shared flock(2) on it,
+ *                  and a lock of fcntl(2), which can be queried without being taken
+ *   refs/KEY       the NAME that a reference led to, valid while what it refers to is unchanged
+ *   tmp/X/         an image that is being made, with a lock; without a lock it is removed
+ *   making         a lock: one image is made at a time
  *
- * Only its owner may write to it: a sandbox's root is taken from it as it lies there.
+ * Only its owner may write to it, since sandboxes use the files as their root without another
+ * check.
  */
 #include <dirent.h>
 #include <errno.h>

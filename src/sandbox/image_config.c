@@ -1,8 +1,9 @@
 /*
- * image_config.c - the three JSON texts of an image that say which is which and how it is run
+ * image_config.c - parses the three JSON documents of an image: index, manifest, configuration
  *
- * Whoever made the image wrote them. jansson reads them, without duplicate names and NULs; what is
- * taken from them has the type and the length that it must have, and everything else is left.
+ * Whoever made the image wrote them, so they are not trusted. jansson parses them, and rejects
+ * duplicate names and NULs. Each value that is used is checked for type and length; everything else
+ * is ignored.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* image_list.c - the images that are kept: which there are, and removing one */
+/* image_list.c - lists and removes cached images */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /*
- * image_lockin.c - the two folders that a tool is given
+ * image_lockin.c - makes the two folders of an image tool accessible to it
  *
- * Root's tools run as the uid that sandboxes have (idmap.c), so what they are to read is mounted as
- * that uid's own; an ordinary user's run as that user.
+ * If root started keyhole, the tools run as the sandboxes' uid (idmap.c), so their folders are
+ * mounted as owned by that uid. Otherwise they run as the user.
  */
 #include <keyhole/base/cleanup.h>
 

@@ -1,9 +1,9 @@
 /*
- * image_podman.c - images that podman keeps, by the names that it knows them by
+ * image_podman.c - images from podman's store
  *
- * "podman:REF". Podman says which image that is, and only one that is not in the cache yet is
- * written out by it (`podman save`), as who started us: its store is that user's. From there on it
- * is an archive like any other, read and unpacked by tools that are locked in. Nothing is pulled.
+ * For "podman:REF", podman tells the image's digest. If it is not in the cache yet, `podman save`
+ * writes it to a file, as the user who started keyhole, since the store belongs to that user. After
+ * that it is an archive like any other, which locked-in tools read and unpack. Nothing is pulled.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,10 +1,11 @@
 /*
- * image_tool.c - runs a program that reads what somebody else made, watched and bounded
+ * image_tool.c - runs a program that reads untrusted images, watched and bounded
  *
  * skopeo, umoci and tar read images, which anybody may have made. They run without a network and
- * without a privilege to gain: as root in a mount namespace (idmap.c) as the uid that sandboxes
- * have, with the two folders that they need as theirs. What they write is counted while they write
- * it, since a small layer unpacks to anything; so are files, time, and what stays free on the disk.
+ * can gain no privilege; if root started keyhole, as the sandboxes' uid in a mount namespace
+ * (idmap.c), with the two folders that they need. The bytes that they write are counted while they
+ * write, since a small layer can unpack to any size. Files, time and free disk space are bounded
+ * too.
  */
 #include <errno.h>
 #include <fcntl.h>

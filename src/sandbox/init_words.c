@@ -1,4 +1,4 @@
-/* init_words.c - the command line of keyhole-init, as each engine has it started */
+/* init_words.c - builds the command line of keyhole-init */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /*
- * inlets.c - symbolic links into folders in which names of tools do not count
+ * inlets.c - symbolic links into folders that are exempt from the check of tools' names
  *
- * Packages bring settings of editors along, and git has branches of any name: so below node_modules
- * and .git such a name is none of a tool's (concern.c). That holds only for who comes there by that
- * path. A link beside it makes a project of what lies in there, so where one leads is looked
- * through once more without the exemption, before a run and after it; and where links in there lead
- * in turn. Where a link leads that can't be found out, nothing is exempt.
+ * Packages contain settings of editors, and git branches may have any name. So names of tools'
+ * files do not count below node_modules and .git (concern.c), since nobody opens these folders as a
+ * project. But a symbolic link elsewhere may make a project of a folder in there. So the targets of
+ * such links, and of links in these targets, are searched again without the exemption, before a run
+ * and after it. If the target of a link can't be determined, nothing is exempt.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /*
- * launch.c - starts the engine's program, and stays with it to the end
+ * launch.c - starts the engine's program, and supervises it until the end
  *
- * What happens between fork and exec is launch_child.c, what is made of the end launch_end.c.
+ * launch_child.c runs between fork and exec; launch_end.c derives the result from the end.
  *
- * Then one poll loop: signals, the control socket, the engine's complaints, its end, and the
- * terminal. Of each so much is taken in a turn and no more, so that nobody who keeps one of them
- * full keeps the launcher from the others and from its clock. What comes over the control socket
- * comes from inside and is taken for what it claims only as far as the sandbox may decide it: its
- * own exit status, its own terminal.
+ * Then there is one poll loop: signals, the control socket, the engine's standard error, its end,
+ * and the terminal. Each gets a bounded share of a turn, so that a flood on one can't keep the
+ * launcher from the others and from its timers. Messages on the control socket come from inside the
+ * sandbox. They are believed only about what the sandbox may decide: its own exit status and its
+ * own terminal.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,11 @@
 /*
- * launch_child.c - from a fork of the launcher to the engine's program
+ * launch_child.c - in the launcher's child, between fork and exec of the engine's program
  *
- * Between fork and exec: a session of its own (the terminal's Ctrl-C is for us, and we pass it on),
- * as root the stage and the unprivileged uid, /dev/null for standard input and output, a pipe for
- * what the engine complains of, and every other descriptor closed but those that it was promised.
- * The command's own standard descriptors travel to keyhole-init under other numbers.
+ * It starts a session of its own (the terminal's Ctrl-C goes to the launcher, which passes it on).
+ * If root started keyhole, it sets up the ID-mapped mounts and the unprivileged uid (idmap.c).
+ * Standard input and output become /dev/null, standard error a pipe to the launcher. It closes all
+ * other descriptors except those for the engine. The command's own standard descriptors are passed
+ * to keyhole-init under other numbers.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* launch_clock.c - the named clocks of a sandbox that runs */
+/* launch_clock.c - the named timers of a running sandbox */
 #include <limits.h>
 #include <time.h>
 

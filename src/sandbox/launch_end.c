@@ -1,5 +1,5 @@
-/* launch_end.c - what is made of the end of a sandbox: an exit status, and one line where something
- * is to be said */
+/* launch_end.c - the end of a sandbox: its exit status, and a line of explanation if one is
+ * needed */
 #include <errno.h>
 #include <poll.h>
 #include <sys/syscall.h>

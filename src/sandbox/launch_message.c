@@ -1,4 +1,4 @@
-/* launch_message.c - what comes along with a message over the control socket */
+/* launch_message.c - receives a message on the control socket, with its descriptor and sender */
 #include <string.h>
 #include <sys/socket.h>
 

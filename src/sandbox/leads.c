@@ -1,8 +1,8 @@
 /*
- * leads.c - the folders that a file of git's names, and where they are
+ * leads.c - the folders that a file of git names, and where they really are
  *
- * Such a file may stay as it is while a folder that it names gives place to a symbolic link. So
- * where it leads is compared as well as what it says.
+ * Such a file may stay unchanged while a folder that it names is replaced by a symbolic link. So
+ * the survey compares the resolved path as well as the file's content.
  */
 #include <stdlib.h>
 #include <string.h>

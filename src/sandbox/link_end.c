@@ -1,10 +1,10 @@
 /*
- * link_end.c - where a symbolic link ends, for whoever follows it on the host
+ * link_end.c - resolves a symbolic link as the host would
  *
- * A path to one folder has many spellings (//a, /a/../a, out of the workspace and back), so it is
- * walked and not read: each step is a descriptor, and where the last one lies the kernel says. A
- * step opens with O_PATH and follows nothing, so an automounter is not asked, whatever a link says.
- * In /proc a link means something else to each process: where such a one leads is not known.
+ * A folder has many spellings (//a, /a/../a, out of the workspace and back), so the path is walked,
+ * not parsed: each step is a descriptor, and the kernel tells where the last one is. A step is
+ * opened with O_PATH and follows no link, so that no link can trigger an automount. A link through
+ * /proc means something else to each process, so its target is unknown.
  */
 #include <errno.h>
 #include <fcntl.h>

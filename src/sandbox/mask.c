@@ -1,6 +1,5 @@
 /*
- * mask.c - what a sandbox should not get with a workspace without a word: files of secrets (.env),
- * and sockets of programs that run on the host
+ * mask.c - warns about or masks .env files in a workspace, and masks sockets of the host's programs
  */
 #include <string.h>
 

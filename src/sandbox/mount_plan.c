@@ -1,14 +1,14 @@
 /*
- * mount_plan.c - a view, laid by ourselves under a folder, for engines that want a root that is
- * ready
+ * mount_plan.c - mounts a view under a folder, for engines that need a finished root
  *
- * Runs in namespaces of our own (outer_namespace.c): what is mounted here nobody else sees, and it
- * is gone with the last process. In two steps, since the folder that the root is laid in covers a
- * part of the host: first every tree of the host is taken hold of (a mount that hangs nowhere yet,
- * with its flags set already), then everything is put in its place in the view's order.
+ * It runs in outer namespaces (outer_namespace.c): nobody else sees these mounts, and they end with
+ * the last process. There are two steps, since the folder for the root covers a part of the host.
+ * First every tree of the host is opened as a detached mount, with its flags set already. Then
+ * everything is mounted in the view's order.
  *
- * Targets lie in places that an agent may have written to. So each is looked up below the root and
- * never through a symbolic link, and what is mounted is the very folder that the view holds.
+ * An agent may have written to the folders of targets. So each target is looked up below the root
+ * and never through a symbolic link, and the folder that is mounted is the very one whose
+ * descriptor the view holds.
  */
 #include <errno.h>
 #include <fcntl.h>

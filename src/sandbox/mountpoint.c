@@ -1,12 +1,12 @@
 /*
- * mountpoint.c - stubs: what a workspace lacks, made for as long as a sandbox runs
+ * mountpoint.c - stubs: mount points that a workspace lacks, made while a sandbox runs
  *
- * A name that does not exist can only be kept from being made by mounting something over it, and a
- * mount needs something to lie on: an empty folder, which git does not see, or a short file. runs.c
- * notes each before it is made, counts who relies on it, and removes it after the last.
+ * Only a mount can keep an agent from creating a name that does not exist, and a mount needs a
+ * mount point: an empty folder, which git ignores, or a short file. runs.c records each stub before
+ * it is made, counts the runs that need it, and removes it after the last.
  *
- * The workspace's content was written by agents. So every step is taken from a descriptor of the
- * folder before, and no symbolic link is followed.
+ * Agents write to the workspace. So every step starts from a descriptor of the folder before, and
+ * no symbolic link is followed.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /*
- * name_fold.c - names that a file system may take for others
+ * name_fold.c - names that a case-insensitive file system treats as equal
  *
  * Linux compares names of a folder with casefold by Unicode's canonical decomposition, full case
- * folding, and without ignorable code points (fs/unicode: NFDICF). Of all letters beyond ASCII few
- * come to nothing but ASCII by that, and they are listed. More than that file system ignores is
- * left out: all that shows nothing. Which file system a name is on is not asked: nobody needs such
- * a name in the place of these.
+ * folding, and without ignorable code points (fs/unicode: NFDICF). Only a few letters beyond ASCII
+ * become pure ASCII by that, and they are listed here. Here all invisible code points are ignored,
+ * more than such a file system ignores. The kind of file system is not checked, since nobody needs
+ * such names for another purpose.
  */
 #include "name_fold.h"
 

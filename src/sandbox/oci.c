@@ -1,11 +1,11 @@
 /*
  * oci.c - the configuration of a bundle, as the OCI runtime specification 1.0 has it
  *
- * The root lies ready (mount_plan.c), read-only where it is to be. What a runtime adds is what it
- * alone can: a /proc of the sandbox's process namespace with the parts masked that speak of the
- * host, a /dev with six devices and a devpts of its own, and the namespaces. keyhole-init starts as
- * uid 0 of the sandbox's user namespace with what it needs to bind its ports, and puts that away
- * (src/init/privilege.c) before the command starts.
+ * The root is already mounted (mount_plan.c). The runtime only adds what it alone can: a /proc of
+ * the sandbox's process namespace, with parts about the host masked; a /dev with six devices and
+ * its own devpts; and the namespaces. keyhole-init starts as uid 0 of the sandbox's user namespace,
+ * with the capabilities to bind its ports, and drops them (src/init/privilege.c) before the command
+ * starts.
  */
 #include <inttypes.h>
 #include <string.h>

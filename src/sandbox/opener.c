@@ -1,9 +1,10 @@
 /*
- * opener.c - which process opens files for a kernel of the engine's own
+ * opener.c - finds the process that opens files for gVisor's kernel
  *
- * runsc starts two: its kernel, which sees no mounts, and one that it calls its gofer. The process
- * that the launcher has started (supervisor.c) is the parent of runsc, and that is the parent of
- * both. Nothing that runs inside is a child of runsc, or has any of these names to give.
+ * runsc starts two processes: its kernel, which sees no mounts, and its gofer, which opens files.
+ * Both are children of runsc, and runsc is a child of the process that the launcher started
+ * (supervisor.c). No process inside the sandbox is a child of runsc on the host, so none can
+ * pretend to be the gofer.
  */
 #include <dirent.h>
 #include <fcntl.h>

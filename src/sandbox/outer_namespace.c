@@ -1,18 +1,17 @@
 /*
  * outer_namespace.c - a user, a mount and a process namespace around an engine's program
  *
- * A program that makes containers wants a root that lies ready in a folder, and a place for its own
- * notes; and when it is killed, what it had begun goes on. So it runs in namespaces of ours: the
- * root and the notes lie in memory that only it sees, and it is PID 1 of a process namespace, so
- * that the kernel ends everything below when it ends. Nothing is left behind, however it came
- * about.
+ * A container runtime needs a finished root in a folder, and a folder for its own state; and when
+ * it is killed, its containers go on. So it runs in outer namespaces: root and state are in memory
+ * that only it sees, and it is PID 1 of a process namespace, so that the kernel ends everything in
+ * it when it ends. Nothing is left behind, however it ended.
  *
  *   launcher --fork--> [idmap.c: the sandbox's uid] --unshare--> waits (supervisor.c)
  *                                                       └──fork──> PID 1: the engine's program
  *
- * The user namespace has one uid, 0, which is the one that started it: the program needs
- * capabilities over its mounts, and has none over anything else. The sandbox's own user namespace
- * lies below it.
+ * The user namespace maps one uid: 0, to the uid that started it. The program needs capabilities
+ * for its mounts, and has none over anything else. The sandbox's own user namespace is a child of
+ * it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,15 +1,14 @@
 /*
- * overlay.c - a layer over a root that can be written to, and is gone at the end
+ * overlay.c - a writable overlay over a root, discarded at the end
  *
- * An overlay file system: below, the root as it lies on the host, which nothing changes; above, a
- * file system in memory. Both are mounted in the launcher's own mount namespace
- * (outer_namespace.c), so what was written is gone with the last process, however that ended. A
- * bound on it is the size of the memory that is above. Attributes that the overlay keeps are of the
- * kind that a user may set (userxattr): such an overlay follows no redirection that a file of the
- * root may hold.
+ * An overlay file system: the lower layer is the root on the host, which never changes; the upper
+ * layer is a file system in memory, whose size is the bound. Both are mounted in the launcher's own
+ * mount namespace (outer_namespace.c), so the changes are discarded with the last process, however
+ * that ended. It is mounted with userxattr: so it ignores redirects that a file of the root may
+ * contain.
  *
- * The root may come from anybody. What the sandbox has of its own is put over it, and never where a
- * symbolic link of the root leads to: what lies in the way is taken away, in the layer.
+ * The root is not trusted. The sandbox's own files are put over it, and never through a symbolic
+ * link of the root: what is in the way is removed, in the upper layer.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* overlay_trial.c - can a layer be laid over a root here? Tried by laying one */
+/* overlay_trial.c - can an overlay be mounted over a root on this host? Tried by mounting one */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

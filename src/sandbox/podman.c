@@ -1,17 +1,16 @@
 /*
- * podman.c - the engine "podman": podman run, over a root of ours
+ * podman.c - the engine "podman": podman run, with a root that keyhole mounts
  *
- * Podman runs in namespaces of ours (outer_namespace.c) like the programs that make containers, as
- * uid 0 of a user namespace with one uid: an ordinary one on the host, whoever starts it. What it
- * notes down lies in memory that only it sees, so `podman ps` does not show the sandbox, and its
- * settings are ours alone: no file of the host's says otherwise. It is PID 1 there: with it end
- * conmon, which would outlive it elsewhere, and the container, and nothing is left that would have
- * to be removed.
+ * Like crun and runsc, podman runs in outer namespaces (outer_namespace.c), as uid 0 of a user
+ * namespace with one uid, which is an ordinary one on the host, whoever starts it. Its state is in
+ * memory that only it sees, so `podman ps` does not show the sandbox. All of its settings come from
+ * keyhole, and it reads no configuration of the host. It is PID 1 there: conmon, which would
+ * otherwise outlive it, and the container end with it, and nothing has to be removed.
  *
  *   podman ── conmon ── crun ── keyhole-init      descriptors 3 to 6 go through all of them
  *
- * Limits are the launcher's, as in every nested engine: the control groups are made before podman
- * starts, and it is told to make none.
+ * As in every nested engine, the launcher sets the limits: it makes the control groups before
+ * podman starts, and tells podman to make none.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
 /*
- * proc_paths.c - what of /proc speaks of the host, or to it, in every engine
+ * proc_paths.c - the files of /proc that show or change something of the host; masked in every
+ * engine
  *
- * Every sandbox has a /proc of its own process namespace, but much of it is the kernel's, which the
- * host and the sandbox share: keys of other users, where the kernel lies in memory, how often which
- * device was heard of. The lists began as those that OCI runtimes are given by the container tools.
+ * Every sandbox has a /proc of its own process namespace, but much of it is about the kernel, which
+ * host and sandbox share: keys of other users, addresses of the kernel, counts of interrupts. The
+ * lists are based on those that container tools give to OCI runtimes.
  */
 #include "sandbox_internal.h"
 

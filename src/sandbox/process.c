@@ -1,9 +1,9 @@
 /*
  * process.c - the engine "process": bubblewrap
  *
- * Its options go by a descriptor (--args), so that neither the placeholders nor the paths stand in
- * the list of processes. bubblewrap makes the namespaces and the mounts, drops every capability but
- * the three that keyhole-init needs for a start, sets no-new-privileges and becomes keyhole-init.
+ * Its options are passed by a descriptor (--args), so that neither placeholders nor paths are in
+ * the list of processes. bubblewrap makes the namespaces and mounts, drops all capabilities except
+ * the three that keyhole-init needs at its start, sets no_new_privs and executes keyhole-init.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* protected.c - names in a workspace that tools of the host run things from */
+/* protected.c - the names of files from which tools on the host run something */
 #include "protected.h"
 
 #include <fnmatch.h>

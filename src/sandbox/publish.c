@@ -1,23 +1,22 @@
 /*
  * publish.c - the process that listens on the host's loopback and hands connections to keyhole-init
  *
- * A process of its own, since a launcher that carries a terminal has no time to lose with
- * somebody's download. It ends with the launcher. Each side is read only as fast as the other takes
- * it.
+ * It is a process of its own, so that a download does not delay the launcher, which relays a
+ * terminal. It ends with the launcher. Each side is read only as fast as the other takes it.
  *
- * A connection is over when nothing comes from inside any more and nothing is taken there. What a
- * server had written is in the client's kernel before the connection is closed: closing one with
- * something unread resets it, and a reset throws away what still waits to be sent.
+ * A connection is over when the inside neither sends nor takes bytes any more. It is closed only
+ * after all of the server's bytes have reached the client's kernel: closing a socket with unread
+ * bytes sends a reset, and a reset discards bytes that are not sent yet.
  *
- * A client is reset but where its answer is known to be whole: keyhole-init has sent the notice of
- * the server's end (KH_INIT_PUBLISHED), and the client's kernel has been given all of it. Each
- * client's socket is reset by any close until then, also by the kernel's when this process is
- * killed. So a connection inside that ends in any other way (keyhole-init gives up, or is killed)
- * never looks like the end of an answer.
+ * A client is reset unless its answer is known to be complete: keyhole-init has sent the notice of
+ * the server's end (KH_INIT_PUBLISHED), and the client's kernel has all bytes. Until then any close
+ * resets the client's socket, also the kernel's close when this process is killed. So a connection
+ * that ends in any other way inside (keyhole-init gives up, or is killed) never looks like the end
+ * of an answer.
  *
- * When the sandbox has ended, every connection has ended inside; the process goes when the clients
- * have what is theirs, or have not taken it for KH_LIMIT_PUBLISHED_END_MS. That time is counted in
- * looks, one a turn of the loop: while this process does not run, one goes by at most.
+ * When the sandbox has ended, every connection has ended inside. The process ends when the clients
+ * have taken their bytes, or have taken none for KH_LIMIT_PUBLISHED_END_MS. That time is counted in
+ * turns of the loop, so a time in which this process does not run counts as one turn at most.
  */
 #include "publish.h"
 

@@ -1,10 +1,10 @@
 /*
- * pump.c - carries bytes between a descriptor of the caller's and a pipe, in a process of its own
+ * pump.c - copies bytes between a descriptor of the caller and a pipe, in a process of its own
  *
- * For what the command is not to hold itself (stdio.c). The pump of an input reads nothing before
- * the command runs: where that does not come to be, what the caller has to say is still there for
- * whoever comes next. The pump of an output goes on until all has been taken; when the command is
- * gone and nobody takes anything, for KH_LIMIT_SANDBOX_OUTPUT_MS at most.
+ * It is used for descriptors that the command must not hold itself (stdio.c). An input pump reads
+ * nothing before the command runs: if the command never runs, the caller's input is still there for
+ * the next program. An output pump goes on until everything is written; after the command has
+ * ended, it waits at most KH_LIMIT_SANDBOX_OUTPUT_MS for a reader that takes nothing.
  */
 #include <errno.h>
 #include <fcntl.h>

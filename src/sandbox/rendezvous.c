@@ -1,5 +1,4 @@
-/* rendezvous.c - one connection on a socket that lies in the sandbox, and four descriptors over it
- */
+/* rendezvous.c - accepts one connection from keyhole-init, and passes four descriptors over it */
 #include "rendezvous.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /*
- * review.c - reviews: their folders, who works on one, and how one begins and ends
+ * review.c - reviews: their folders, their locks, and how one begins and ends
  *
  *   $XDG_STATE_HOME/keyhole/review/ID/   0700
  *     review.json     workspace, engine, overlay or copy
@@ -8,8 +8,8 @@
  *     layers/work     overlayfs's own                            (overlay)
  *     tree            the copy that the agent works in           (copy)
  *
- * A run, and each command that changes something, holds a lock on the folder; the kernel lets go of
- * it however they end. review.json is written last: a folder without it was never finished.
+ * A run, and each command that changes something, holds a lock on the folder; the kernel releases
+ * it however they end. review.json is written last: a folder without it was not completed.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,14 +1,14 @@
 /*
- * review_apply.c - makes one change of a review to the workspace, or takes it back from the agent
+ * review_apply.c - applies one change of a review to the workspace, or discards it
  *
- * A file is written beside its place under a name of ours and renamed over it, so at each moment
- * the old one is there or the new one, and whoever was interrupted does it again. Folders on the
- * way are looked up through no symbolic link and into no other mount. Only permissions are taken
- * over of a mode: never set-ID bits, and no leave for every user to write. Owner and group are the
- * replaced file's, or the folder's.
+ * A file is written beside its place under a temporary name and renamed over it, so that there is
+ * always either the old or the new one, and an interrupted command can be repeated. Folders on the
+ * path are opened through no symbolic link and into no other mount. Of a mode only the permissions
+ * are applied: never set-ID bits, and no new write permission for others. Owner and group are those
+ * of the replaced file, or of the folder.
  *
- * What was taken over is noted, and taken out of the upper folder where nothing hides the workspace
- * there, so that a later run sees the workspace's own.
+ * An applied change is recorded, and removed from the upper folder if nothing else hides the
+ * workspace there, so that a later run sees the workspace's own file.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,9 @@
 /*
- * review_bar.c - what of an agent's changes is not taken over like the rest, by its name or text
+ * review_bar.c - which of an agent's changes are not applied like the rest, by name or link text
  *
- * A git folder is none of the agent's to change on the host, wherever it lies. Folders of installed
- * packages have thousands of files that nobody reads; they are one line until somebody names them.
+ * An agent's change to a git folder is never applied on the host, wherever the folder is. Folders
+ * of installed packages have thousands of files that nobody reads; each is shown as one line unless
+ * it is named.
  */
 #include <errno.h>
 #include <fcntl.h>

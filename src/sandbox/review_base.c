@@ -1,9 +1,9 @@
 /*
- * review_base.c - what a workspace held when the agent began, by which a conflict is known
+ * review_base.c - the recorded state of a workspace when the agent began, to detect conflicts
  *
- * One note a file: a fixed part and its path with a NUL. What a file is known by is what the kernel
- * keeps of it (its number, size and times), and nobody can set the time of the last change of that
- * at will. Notes are only added; the last one of a path counts.
+ * One record per file: a fixed part and the path with a NUL. A file is identified by its inode
+ * number, size and times, since nobody can set its ctime. Records are only appended; the last one
+ * of a path counts.
  */
 #include <errno.h>
 #include <fcntl.h>

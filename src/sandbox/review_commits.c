@@ -1,11 +1,11 @@
 /*
  * review_commits.c - commits that an agent made in a workspace under review
  *
- * The agent's repository says what git runs (hooks, filters, monitors), so no git of the host ever
- * looks at it. git makes a bundle of the new commits in a sandbox of its own: it has no network and
- * no key, and sees the review so that nothing in it can be changed. What comes out is as hostile as
- * the agent: a list of names and a pack. The host's git checks each object of the pack and what it
- * refers to (index-pack --strict) before it keeps any, and the refs go where nobody has any.
+ * The agent's repository can make git run programs (hooks, filters, monitors), so git on the host
+ * never reads it. git makes a bundle of the new commits in a sandbox of its own, with no network
+ * and no credential, and with the review read-only. The bundle is as hostile as the agent: a list
+ * of names and a pack. The host's git checks each object of the pack and its references (index-pack
+ * --strict) before it keeps any, and the refs go to a separate namespace (refs/keyhole/).
  */
 #include <errno.h>
 #include <fcntl.h>

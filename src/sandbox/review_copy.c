@@ -1,8 +1,8 @@
 /*
- * review_copy.c - takes note of a workspace when an agent begins, and copies it where it has to be
+ * review_copy.c - records the state of a workspace when an agent begins, and copies it if needed
  *
- * A copy shares the blocks of its original where the file system can do that. What keyhole's user
- * can't read is left out, and is then no deletion of the agent's. Sockets, named pipes and devices
+ * A copy shares the blocks of the original if the file system supports that. Files that keyhole's
+ * user can't read are left out, and later do not count as deleted. Sockets, named pipes and devices
  * are not copied.
  */
 #include <errno.h>

@@ -1,8 +1,9 @@
 /*
- * review_git.c - the host's git, on a workspace's own repository and on nothing of an agent's
+ * review_git.c - runs the host's git on a workspace's own repository, never on an agent's files
  *
- * The folder is named to it, so it looks for none. It runs as the repository's owner, reads no
- * configuration but the repository's own, starts no hook and no other program, and asks nobody.
+ * git gets the path of the repository, so it does not search for one. It runs as the repository's
+ * owner, reads only the repository's own configuration, starts no hook or other program, and never
+ * prompts.
  */
 #include <errno.h>
 #include <grp.h>

@@ -16,32 +16,33 @@ enum { KH_REVIEW_PATH_BYTES = PATH_MAX };
  * `path` is below `folder`. Return: as open, stat. */
 int kh_review_beneath_open(int folder, const char *path, int flags);
 int kh_review_beneath_stat(int folder, const char *path, struct stat *st);
-/* The folder that holds `path`, and its last part. Return: -1 with errno. */
+/* Opens the folder that contains `path`; *name is the last component. Return: a descriptor for the
+ * caller; -1 with errno. */
 int kh_review_beneath_parent(int folder, const char *path, const char **name);
 /*
- * A folder under that name itself, never what a link there leads to: to be given an owner and a
- * mode by its descriptor (O_PATH; kh_file_set_mode). `fresh`: one that was just made, mode 0700;
- * whoever put another folder in its place gets nothing. Return: -1 with errno.
+ * Opens a folder with O_PATH, never through a symbolic link, so that owner and mode can be set by
+ * the descriptor (kh_file_set_mode). `fresh`: it was just made with mode 0700; if somebody has
+ * replaced it since, this fails. Return: -1 with errno.
  */
 int kh_review_open_made(int parent, const char *name, bool fresh);
-/* chmod of what such a descriptor stands for. Return: as chmod. */
-/* Heap; NULL with errno. */
+/* The text of a symbolic link. Heap; NULL with errno. */
 char *kh_review_beneath_link(int folder, const char *path);
 
 enum kh_walk_order { KH_WALK_ON, KH_WALK_SKIP, KH_WALK_STOP };
 struct kh_tree_walker {
-	/* Each entry, in the order of names, a folder before what is in it; SKIP: not into it. */
+	/* Called for each entry, sorted by name, a folder before its content; SKIP: do not enter
+	 * it. */
 	enum kh_walk_order (*entry)(void *arg, const char *path, const struct stat *st);
-	/* A folder that can't be read, or lies deeper than anybody looks. */
+	/* Called for a folder that can't be read, or is nested too deep. */
 	enum kh_walk_order (*unreadable)(void *arg, const char *path, int sys);
-	/* After all that is in a folder; may be NULL. */
+	/* Called after the content of a folder; may be NULL. */
 	enum kh_walk_order (*leave)(void *arg, const char *path);
 	void *arg;
-	uint64_t entries; /* so far; more than KH_LIMIT_REVIEW_ENTRIES is refused */
+	uint64_t entries; /* so far; more than KH_LIMIT_REVIEW_ENTRIES is an error */
 };
 /* Walks what is below `path` of `folder` ("": all of it). */
 bool kh_tree_walk(struct kh_tree_walker *walker, int folder, const char *path, struct kh_err *err);
-/* Everything in it goes, whatever modes were set, and then itself. */
+/* Removes a tree, whatever modes its folders have. */
 bool kh_tree_remove(int above, const char *name, struct kh_err *err);
 
 /* ---- review_base.c: what the workspace held when the agent began ---- */
@@ -51,19 +52,19 @@ struct kh_base_entry {
 	uint32_t mtime_ns, ctime_ns, copy_ctime_ns;
 	int64_t mtime_s, ctime_s, copy_ctime_s;
 	uint64_t size, ino;
-	uint64_t copy_ino; /* of the copy as it was made; 0: none was */
+	uint64_t copy_ino; /* of the copy when it was made; 0: no copy */
 };
 struct kh_base {
 	char *bytes;
 	size_t len;
 	struct kh_base_row {
 		const char *path;
-		size_t at; /* in the file: a later one replaces */
+		size_t at; /* offset in the file: a later row replaces an earlier one */
 		struct kh_base_entry entry;
 	} * rows;
 	size_t n;
 };
-/* Notes come after each other; what is noted later counts. */
+/* Appends records; for a path the last one counts. */
 struct kh_base_writer {
 	FILE *file;
 };
@@ -75,7 +76,7 @@ bool kh_base_note(struct kh_base_writer *writer, const char *path, const struct 
 bool kh_base_note_entry(struct kh_base_writer *writer, const char *path,
 			const struct kh_base_entry *entry);
 bool kh_base_finish(struct kh_base_writer *writer, struct kh_err *err);
-/* The rows of what `bytes` (heap) holds. Return: false without memory. */
+/* Parses `bytes` (heap) into rows. Return: false without memory. */
 bool kh_base_read(struct kh_base *base);
 bool kh_base_load(struct kh_base *base, const char *path, struct kh_err *err);
 void kh_base_fini(struct kh_base *base);
@@ -89,22 +90,23 @@ bool kh_base_is_copy(const struct kh_base_entry *entry, const struct stat *copy)
 /* ---- review_copy.c ---- */
 
 struct kh_review_owner {
-	bool change; /* as root: what is the workspace owner's becomes the sandbox's */
+	bool change; /* as root: files of the workspace's owner get the sandbox's uid */
 	struct stat workspace;
 };
-/* The content of one regular file into another, by reference where the file system can. */
+/* Copies the content of a regular file, by reference (reflink) if possible. Return: false with
+ * errno. */
 bool kh_copy_content(int from, int to);
-/* Notes all that is in the workspace; `tree` is a folder for a copy, -1: none is made. What can't
- * be read is left out; *left_out counts it. */
+/* Records the state of everything in the workspace. `tree`: the folder for a copy; -1: no copy.
+ * Unreadable files are left out; *left_out counts them. */
 bool kh_review_take(int workspace, int tree, struct kh_base_writer *base,
 		    const struct kh_review_owner *owner, uint64_t *left_out, struct kh_err *err);
 
 /* ---- review_mount.c ---- */
 
 enum kh_upper { KH_UPPER_NOTHING, KH_UPPER_GONE, KH_UPPER_THERE };
-/* What an upper folder says of a name: nothing, that it is gone, or that it is there (*st). */
+/* What an upper folder tells about a name: nothing, deleted, or present (*st). */
 enum kh_upper kh_upper_look(int upper, const char *path, struct stat *st);
-/* Does this folder of it hide the one below? */
+/* Does this folder of the upper layer hide the lower one (opaque)? */
 bool kh_upper_is_opaque(int upper, const char *path);
 /* Can an overlay be mounted over the workspace with these layers? Tried by mounting one. */
 bool kh_review_try_overlay(const char *workspace, const char *folder, struct kh_err *err);
@@ -117,40 +119,42 @@ bool kh_review_try_overlay(const char *workspace, const char *folder, struct kh_
 #define KH_REVIEW_LAYERS "layers"
 #define KH_REVIEW_TREE "tree"
 
-/* The workspace, and the folder that the agent wrote to: descriptors, -1 with err. */
+/* Open the workspace, and the folder that the agent wrote to. Return: a descriptor for the caller;
+ * -1 with err. */
 int kh_review_workspace(const struct kh_review *review, struct kh_err *err);
 int kh_review_upper(const struct kh_review *review, struct kh_err *err);
 
 /* ---- git_shape.c ---- */
 
-/* Has the folder the shape of a git folder, where `has` says which paths there are? */
+/* Would git recognise `folder` as a git folder? `has` tells which paths exist. */
 bool kh_git_has_shape(bool (*has)(void *arg, const char *path), void *arg, const char *folder);
-/* The same in the workspace alone, or with what the agent made? */
+/* The same for the workspace; with `agents`, including the agent's files. */
 bool kh_git_is_shaped(int workspace, int upper, const char *folder, bool agents);
-/* `rest` is below it: is that what makes it one, or runs there? */
+/* Is `rest`, a path in a git folder, part of what makes it one, or something that git runs? */
 bool kh_git_is_part(const char *rest);
 
-/* ---- review_bar.c: what is not taken over like the rest ---- */
+/* ---- review_bar.c: changes that are not applied like the rest ---- */
 
 /*
- * What bars a name of the agent's, a file's or one in a commit: by the name, at any depth and
- * whether it is there or not, by its type (`mode`, 0: it is to go), and by a link's text (NULL: it
- * can't be told). The shapes of git folders (git_shape.c) and what the host reads
- * (kh_review_bar_reads) come to it.
+ * What bars a file of the agent's, or a name in a commit: by its name, at any depth and whether it
+ * exists or not, by its type (`mode`; 0: deleted), and by a link's text (NULL: unknown). The
+ * content of git folders (git_shape.c) and what the host reads (kh_review_bar_reads) are checked in
+ * addition.
  */
 enum kh_change_bar kh_review_bar_of(int workspace, const char *path, mode_t mode, const char *link);
 
-/* Bars what the host's git and other tools run or read in the workspace (review_reads.h), and sets
- * how far a name has to reach. */
+/* Bars changes to what git and other tools on the host run or read in the workspace
+ * (review_reads.h), and sets `reach`. */
 bool kh_review_bar_reads(const struct kh_review *review, struct kh_changes *changes,
 			 struct kh_err *err);
-/* The folder of a bulky or git kind that `path` lies in or is; 0: none, else its length. */
+/* The bulky or git folder that `path` is, or is in. Return: the length of its path; 0: none. */
 size_t kh_review_bar_group(const char *path, enum kh_change_bar *bar);
 /* Is `path` one of the names, or below one? */
 bool kh_review_bar_is_named(const char *path, char *const *names);
-/* Does a symbolic link at `path` with this text stay in the workspace, whatever lies there? */
+/* Does a symbolic link at `path` with this text stay in the workspace, judged by its text alone? */
 bool kh_review_bar_link_stays(const char *path, const char *text);
-/* The same of one that passed: is it so where the workspace has links of its own? */
+/* For a link that passed that check: is it still true with the symbolic links that the workspace
+ * has? */
 bool kh_review_bar_link_stays_there(int workspace, const char *path, const char *text);
 
 #endif

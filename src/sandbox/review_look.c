@@ -1,14 +1,14 @@
 /*
- * review_look.c - what an agent did in a workspace under review: each change, and what to think of
- * it
+ * review_look.c - lists the changes of an agent in a workspace under review, with bars and
+ * conflicts
  *
- * An upper folder says of each name what became of it: a file in the place of the one below, a
- * device 0:0 where it was removed, a folder that is marked to hide the one below. In a copy, what
- * has not been written to since it was copied is known by its number and time, which the agent
- * can't set. Either way a candidate is a change only where it differs from what the workspace has
- * now; and where that is not what it had when the agent began, it is a conflict.
+ * In an upper folder each entry tells what happened to a name: a file replaces the lower one, a
+ * device 0:0 marks it as deleted, a marked (opaque) folder hides the lower one. In a copy, inode
+ * number and ctime, which the agent can't set, identify files that were not written to since they
+ * were copied. In both cases a candidate is a change only if it differs from the workspace's
+ * current file; if the workspace's file has changed since the agent began, it is a conflict.
  *
- * Nothing of it is run, and git is not asked.
+ * It runs nothing of the agent's, and no git.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,12 +1,11 @@
 /*
- * review_mount.c - the workspace of a run under review: an overlay over it, or a copy in its place
+ * review_mount.c - mounts a workspace under review: with an overlay, or as a copy
  *
- * The overlay is mounted in the launcher's own namespaces (outer_namespace.c), so it needs no
- * privilege and ends with the sandbox. Below lies the workspace, mounted read-only; what the agent
- * writes goes to a folder of the host that nobody but keyhole's user can enter. None of overlayfs's
- * newer features is used (no redirects, no index, no metadata-only copies): so each name in the
- * upper folder says by itself what became of the same name below, and the workspace may change
- * between two runs.
+ * The overlay is mounted in outer namespaces (outer_namespace.c), so it needs no privilege and ends
+ * with the sandbox. The lower layer is the workspace, read-only; the upper layer is a folder of the
+ * host that only keyhole's user can enter. The newer features of overlayfs are off (redirects,
+ * index, metadata-only copies): so each entry of the upper folder only depends on the same name
+ * below, and the workspace may change between two runs.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /*
- * review_names.c - which names the commits of an agent's would bring into the workspace
+ * review_names.c - which names the agent's commits would bring into the workspace
  *
- * The files of a review are shown one by one; what lies in a commit alone is in no file of them,
- * and a merge puts it into the workspace, or the checkout of a commit in between. So the tree of
- * each ref is compared with that of the repository's HEAD, and each new commit with
- * those before it. The names, their types and where links lead are judged like those of files.
+ * A review shows the files in the agent's work tree. But a commit may contain files that are not
+ * there, and a merge or a checkout would put them into the workspace. So the tree of each ref is
+ * compared with that of the repository's HEAD, and each new commit with its parents. The names,
+ * types and link targets are judged like those of files.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /*
- * review_objects.c - a folder for commits that are looked at, and not taken over
+ * review_objects.c - a temporary object folder for commits that are only inspected
  *
- * git puts new objects there, and reads the repository's beside them, as it does itself for those
- * of a push that it has not checked yet: nothing is written to the repository, and git changes no
- * ref meanwhile. The folder goes however this process ends.
+ * git writes new objects there and also reads the repository's objects, as it does in the
+ * quarantine of a push: nothing is written to the repository, and git changes no ref meanwhile. The
+ * folder is removed however this process ends.
  */
 #include <errno.h>
 #include <fcntl.h>

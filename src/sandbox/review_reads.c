@@ -1,11 +1,11 @@
 /*
- * review_reads.c - what git and other tools of the host run or read in a workspace under review
+ * review_reads.c - finds what git and other tools on the host run or read in a workspace under
+ * review
  *
  * core.hooksPath may name a folder of the project, include.path a file of it, and a hook may be a
- * symbolic link to one of its scripts. These names are the project's own, so no list knows them.
- * The workspace is asked as it is now, which the agent can't write to, by the code that protects
- * such paths in a run (git_reads.c). Links on the way count too, since a change could lead them
- * elsewhere.
+ * symbolic link to one of its scripts. No fixed list contains these names. They are found in the
+ * current workspace, which the agent can't write to, by the code that protects such paths in a run
+ * (git_reads.c). Links on these paths count too, since a change could redirect them.
  */
 #include <dirent.h>
 #include <errno.h>

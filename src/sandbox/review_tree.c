@@ -1,8 +1,8 @@
 /*
- * review_tree.c - trees that an agent wrote: looked at, walked and removed, and never left
+ * review_tree.c - opens, walks and removes trees that an agent wrote, and never leaves them
  *
- * Every name is looked up below a folder that is held, through no symbolic link and into no other
- * mount. So a link that was planted in one tree can't lead to a file of another.
+ * Every name is looked up below an open folder, through no symbolic link and into no other mount.
+ * So a link that an agent made can't lead outside of the tree.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,11 +1,10 @@
 /*
- * root.c - the root of a sandbox: the host's programs, or a root of the caller's
+ * root.c - the root of a sandbox: the host view, or a root that the caller names
  *
- * The host view is a list of what is seen, never of what is hidden: /usr and its kin, and files of
- * /etc that hold settings and no secret. Small files are copied into the sandbox's own root, which
- * costs no mount; a file that not everybody may read is never copied. A root of the caller's may be
- * written to by an agent at the same time: it is opened once, and every entry is held before it is
- * judged.
+ * The host view is an allowlist: /usr and similar folders, and files of /etc that contain settings
+ * and no secrets. Small files are copied into the sandbox's own root, which saves mounts; a file
+ * that not everybody may read is never copied. An agent may write to a root that the caller names
+ * at the same time. So it is opened once, and each entry is opened before it is checked.
  */
 #include <dirent.h>
 #include <errno.h>

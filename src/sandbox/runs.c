@@ -1,4 +1,4 @@
-/* runs.c - which runs are in which workspace, kept outside of them */
+/* runs.c - records of runs and their workspaces, kept outside of the workspaces */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* runs_lock.c - the lock of the runs' records, and who has it */
+/* runs_lock.c - the lock of the runs' records, and which process holds it */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /*
- * runs_others.c - which runs share a folder, so that one may hold what another has opened
+ * runs_others.c - finds runs that share a folder, through which they can pass descriptors
  *
- * Whoever may write to a folder can make a socket there, and whoever sees it can connect to it,
- * also where it is read-only for him. So descriptors go from one to the other and outlast who
- * opened them, and a survey is due when no run lives that may have one: two runs are joined if one
- * may write to what the other sees, and a run that has ended still joins those that it was joined
- * with.
+ * A sandbox that may write to a folder can make a socket there, and any sandbox that sees the
+ * folder can connect to it, even if it is read-only there. So they can pass descriptors, which
+ * outlive the run that opened them. A workspace is therefore surveyed only when no live run may
+ * hold a descriptor of it. Two runs are joined if one may write to what the other sees; a run that
+ * has ended still joins the runs that it was joined with.
  */
 #include <dirent.h>
 #include <errno.h>

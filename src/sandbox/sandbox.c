@@ -1,4 +1,5 @@
-/* sandbox.c - from a spec to a sandbox: lays the view, fills the environment, starts the engine */
+/* sandbox.c - from a spec to a sandbox: builds the view and the environment, and starts the
+ * engine */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -29,7 +29,7 @@
 	"bwrap; in a " \
 	"container, its seccomp profile must allow unshare)"
 
-/* ---- view.c: what the sandbox sees, in the order in which it is laid ---- */
+/* ---- view.c: what the sandbox sees, in mounting order ---- */
 
 enum kh_mount_kind {
 	KH_MOUNT_DIR = 1, /* an empty folder of the root */
@@ -42,21 +42,20 @@ enum kh_mount_kind {
 	KH_MOUNT_TMPFS,
 	KH_MOUNT_PROC,
 	KH_MOUNT_DEV,
-	KH_MOUNT_LAYER,	 /* the root itself, with a layer over it that can be written to */
+	KH_MOUNT_LAYER,	 /* the root itself, with a writable overlay */
 	KH_MOUNT_SOCKET, /* a socket of the launcher's, `fd`, under this name (rendezvous.h) */
-	/* A workspace under review: a folder with the layers that an overlay writes to (it is laid
-	 * nowhere itself), and after it the workspace, with that overlay over it. */
+	/* A workspace under review: UPPER is the folder with the upper layer (not mounted itself);
+	 * the OVERLAY entry after it is the workspace with that overlay. */
 	KH_MOUNT_UPPER,
 	KH_MOUNT_OVERLAY,
 	KH_MOUNT_SEAL, /* from here on `target` itself (not what is mounted in it) is read-only */
 };
 
-/* Whose rights count in a tree of the host, where root starts the sandbox. */
+/* Which rights the sandbox has in a tree of the host, if root starts it. */
 enum kh_tree {
-	KH_TREE_HOST =
-		0,     /* a part of the host view, or of the tree before: taken as it lies there */
-	KH_TREE_AS_IS, /* named by the caller: seen with the rights of a user unrelated to it */
-	KH_TREE_AS_OWNER, /* named by the caller: the sandbox's uid stands for the tree's owner */
+	KH_TREE_HOST = 0, /* part of the host view or of the previous tree: mounted as it is */
+	KH_TREE_AS_IS,	  /* named by the caller: with the rights of an unrelated user */
+	KH_TREE_AS_OWNER, /* named by the caller: the sandbox's uid is mapped to the tree's owner */
 };
 
 struct kh_mount {
@@ -64,9 +63,9 @@ struct kh_mount {
 	char *source;
 	char *target;
 	/*
-	 * FILE, EMPTY: the content. READ, WRITE of what an agent may have written: the very folder
-	 * or file, held since it was looked at, so that nothing can be put in its place before it
-	 * is mounted. -1: none. Owned.
+	 * FILE, EMPTY: the content. READ, WRITE of something that an agent may have written: a
+	 * descriptor of the very folder or file that was checked, so that it can't be replaced
+	 * before it is mounted. -1: none. Owned.
 	 */
 	int fd;
 	dev_t dev; /* FILE with a source: which file that was */
@@ -89,7 +88,7 @@ static inline bool kh_mount_is_tree(const struct kh_mount *m)
 struct kh_view {
 	struct kh_mount *list;
 	size_t n, alloc;
-	bool failed; /* without memory: asked once, at the end */
+	bool failed; /* out of memory: checked once, at the end */
 };
 
 void kh_view_fini(struct kh_view *view);
@@ -102,22 +101,22 @@ bool kh_view_file(struct kh_view *view, const char *target, mode_t mode, struct 
 		  struct kh_err *err);
 /* Takes `fd` over. */
 void kh_view_socket(struct kh_view *view, const char *target, int fd);
-/* The same for what may have been written by an agent: held from now on, no link is followed. */
+/* The same for something that an agent may have written: opens it now, and follows no link. */
 bool kh_view_bind_held(struct kh_view *view, enum kh_mount_kind kind, const char *source,
 		       const char *target, enum kh_tree tree, struct kh_err *err);
-/* The same of a descriptor (O_PATH), which is taken over; `source` is its path. */
+/* The same for a descriptor (O_PATH), of which it takes ownership; `source` is its path. */
 void kh_view_bind_fd(struct kh_view *view, enum kh_mount_kind kind, const char *source,
 		     const char *target, enum kh_tree tree, int fd);
-/* The last entry, a file, is a copy of this one. */
+/* Records that the last entry, a file, is a copy of this file. */
 void kh_view_copied(struct kh_view *view, const char *source, const struct stat *st);
-/* A descriptor for a place (O_PATH) by a path without links. Return: -1 with errno. */
+/* Opens a path without symbolic links with O_PATH. Return: -1 with errno. */
 int kh_view_hold(const char *path);
 /* Is there an entry for exactly this target already? */
 bool kh_view_has(const struct kh_view *view, const char *target);
 
 /* ---- what goes into a view ---- */
 
-/* root.c: /usr and its kin and chosen files of /etc, or a root of the caller's. */
+/* root.c: the host view (/usr and the like, chosen files of /etc), or the caller's root. */
 bool kh_root_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
 /* A file of a root that anybody may have written, for reading: links are followed as the root's own
  * programs would, and never out of it; what not everybody may read is not read. Return: -1. */
@@ -137,8 +136,8 @@ bool kh_mountpoint_make_file(const struct kh_run_record *record, const char *pat
 /* Removes a stub: an empty folder, or a file as short as ours are. No link is followed. */
 void kh_mountpoint_remove(const char *path);
 
-/* survey.c: what lies about in a workspace, by one bounded walk. Paths are absolute, and what is
- * near the top comes first. */
+/* survey.c: the result of one bounded walk through a workspace. Paths are absolute; those near the
+ * top come first. */
 struct kh_survey {
 	struct kh_paths {
 		char **list;
@@ -146,7 +145,7 @@ struct kh_survey {
 	} git_folders,	   /* by their shape, or named .git */
 		git_files, /* files named .git */
 		trees,	   /* folders with .git in them, and git folders: where git may be */
-		names,	   /* of what editors and agents run things from, but at the top */
+		names,	   /* protected names (protected.h), except at the top */
 		links,	   /* such names that are symbolic links */
 		secrets,   /* .env files */
 		sockets;
@@ -164,13 +163,13 @@ struct kh_survey {
 	bool too_many_linked;
 	struct kh_stores *stores; /* while it is taken (stores.h) */
 };
-/* Return: false also where the walk was not complete: what was not seen can't be protected. */
+/* Return: false also if the walk was incomplete, since what was not seen can't be protected. */
 bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *err);
 void kh_survey_fini(struct kh_survey *survey);
 /* Is it the name of a file of secrets (.env)? */
 bool kh_survey_is_env_file(const char *name);
 
-/* workspace.c: is the folder a place for a workspace at all? */
+/* workspace.c: may this folder be a workspace? */
 bool kh_workspace_check(const char *path, struct kh_err *err);
 bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 		      struct kh_survey *survey, const struct kh_run_record *record,
@@ -198,7 +197,8 @@ bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, str
 bool kh_forbidden_places(const char *path, bool (*each)(void *arg, const char *where), void *arg,
 			 struct kh_err *err);
 
-/* process.c: does this kernel keep the command from opening by name what it holds? */
+/* process.c: does the kernel have Landlock, so that the command can't reopen its descriptors by
+ * name? */
 bool kh_sandbox_has_landlock(void);
 
 /* ---- env.c ---- */
@@ -220,15 +220,16 @@ bool kh_env_fill(struct kh_env *env, const struct kh_sandbox_spec *spec, struct 
  * the calls that there are, and what of them is refused. */
 bool kh_seccomp_programs(struct kh_buf *allowed, struct kh_buf *refused_too, struct kh_err *err);
 
-/* ---- proc_paths.c: what of /proc speaks of the host, or to it; each ends with a NULL ---- */
+/* ---- proc_paths.c: proc_paths.c: files of /proc that show or change something of the host;
+ * NULL-terminated ---- */
 
 extern const char *const kh_proc_masked[], *const kh_proc_read_only[];
 
-/* ---- core_limit.c: no handler of the host's is started by a crash ---- */
+/* ---- core_limit.c: a crash starts no handler on the host ---- */
 
-/* Of this process and what it starts. A hard limit of 0 can be raised by root alone. */
+/* Sets the limit of this process and its children. Only root can raise a hard limit of 0. */
 void kh_core_limit(void);
-/* Warns where the host's settings start something at a crash all the same. */
+/* Warns if the host's settings start a program at a crash anyway. */
 void kh_core_warn(void);
 
 /* ---- idmap.c: root only: folders of any owner made usable by the sandbox's uid ---- */
@@ -246,22 +247,24 @@ struct kh_idmap {
 	uid_t uid;
 	gid_t gid;
 };
-/* Looks at the chosen trees and replaces their sources (and those below them) in the view. */
+/* Plans ID-mapped mounts for the caller's trees, and replaces their sources (and those below) in
+ * the view. */
 bool kh_idmap_plan(struct kh_idmap *stage, struct kh_view *view, uid_t uid, gid_t gid,
 		   struct kh_err *err);
-/* In the forked child: a mount namespace of its own with the trees in it, then the sandbox's uid
+/* In the forked child: makes a mount namespace with these trees, then changes to the sandbox's uid
  * for good. */
 bool kh_idmap_enter(const struct kh_idmap *stage, struct kh_err *err);
 void kh_idmap_fini(struct kh_idmap *stage);
 
 /* ---- terminal.c: the terminal outside and the one inside ---- */
 
-/* In a sandbox's own devpts, where the engine lets us say so: the kernel has 4,096 for all. */
+/* The most terminals in a sandbox's devpts, if the engine supports the option: the kernel has 4,096
+ * for all, which one sandbox could use up. */
 #define KH_TERMINALS_MOST "512"
 
 struct kh_terminal {
 	int master; /* -1: none (yet) */
-	int out;    /* the outer one, never waited for; STDOUT_FILENO where it can't be opened */
+	int out;    /* the outer one, opened non-blocking; STDOUT_FILENO if it can't be opened */
 	bool raw;
 	bool input_open;
 	char *termios; /* the outer one, as it was */
@@ -269,7 +272,7 @@ struct kh_terminal {
 	size_t to_master_len, to_outer_len;
 };
 void kh_terminal_init(struct kh_terminal *terminal);
-/* Takes the master over; the outer terminal goes raw. */
+/* Takes ownership of the master, and sets the outer terminal to raw mode. */
 bool kh_terminal_attach(struct kh_terminal *terminal, int master, struct kh_err *err);
 void kh_terminal_resize(const struct kh_terminal *terminal);
 /* What to poll for, on standard input, standard output and the master. */
@@ -277,23 +280,23 @@ short kh_terminal_wants(const struct kh_terminal *terminal, int which);
 enum { KH_TERMINAL_IN, KH_TERMINAL_OUT, KH_TERMINAL_MASTER };
 /* Return: false when the inner side has ended. */
 bool kh_terminal_move(struct kh_terminal *terminal, short in, short out, short master);
-/* What is still in it, then the outer terminal as it was. */
+/* Writes the remaining output, and restores the outer terminal. */
 void kh_terminal_finish(struct kh_terminal *terminal);
 
 /* ---- pump.c: bytes between a descriptor of the caller's and a pipe ---- */
 
 struct kh_pump {
 	pid_t pid;	    /* -1: none */
-	int listener_stats; /* input: a byte written here opens it; -1 */
+	int listener_stats; /* input: a pipe; a byte written here starts the pump; -1 */
 	bool input;
 };
-/* Carries what is read from `fd` (input), or what is to be written to it; *end is the command's end
- * of the pipe, the caller's to close. */
+/* Starts a pump that reads from `fd` (input) or writes to it. *end is the command's end of the
+ * pipe, which the caller closes. */
 bool kh_pump_begin(struct kh_pump *pump, int fd, bool input, int *end, struct kh_err *err);
-/* Waits until all has been written; every other end of the pipe is closed by then. */
+/* Waits until everything is written. Every other copy of the pipe's ends must be closed by then. */
 void kh_pump_end(struct kh_pump *pump);
 
-/* ---- workspace_guard.c: what the host replaces in a workspace is protected again ---- */
+/* ---- workspace_guard.c: protects files again that the host has replaced ---- */
 
 struct kh_guard {
 	int fd; /* readable when there is something to look at; -1 */
@@ -305,20 +308,21 @@ struct kh_guard {
 		char *folder;
 	} * watches;
 	size_t n_watches;
-	bool *touched; /* by the view's index: it is to be seen to */
+	bool *touched; /* by the view's index: has to be checked */
 	size_t n_touched, next;
-	bool served; /* `init` below is who opens files for a kernel of the engine's own */
+	bool served; /* the `init` passed below is the process that opens files for an engine's own
+			kernel */
 };
 bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const char *workspace,
 		    struct kh_err *err);
-/* Takes some of what has come and sees to one entry, however much there is. `init` is keyhole-init,
- * as the host names it. Return: false when the sandbox must end. */
+/* Reads some of the events and handles at most one entry. `init`: the pid of keyhole-init on the
+ * host. Return: false with `err`: the sandbox must end. */
 bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err);
-/* Is another look due, also where nothing is to be read? */
+/* Is another call due, even if `fd` is not readable? */
 bool kh_guard_waits(const struct kh_guard *guard);
 void kh_guard_end(struct kh_guard *guard);
-/* workspace_guard_mount.c: one entry, where the namespace of `init` has lost it. Return: it is
- * protected. */
+/* workspace_guard_mount.c: mounts one entry again if it is missing in the namespace of `init`.
+ * Return: it is protected. */
 bool kh_guard_lay(const struct kh_guard *guard, const struct kh_mount *entry, pid_t init);
 
 /* ---- launch.c ---- */
@@ -329,43 +333,46 @@ struct kh_launch {
 	const struct kh_engine *engine;
 	struct kh_engine_command *command;
 	const struct kh_view *view;
-	const struct kh_idmap *stage; /* NULL: as who we are */
+	const struct kh_idmap *stage; /* NULL: no ID-mapped mounts */
 	int control;		      /* our end */
 	int control_peer;	      /* inherited by the init */
 	bool tty;
 	/* The command's three, for keyhole-init that connects. */
 	const int *stdio;
-	int listener_stats; /* a byte goes there when the command runs; -1. Not owned */
-	int listener;	/* where the init connects to (connects); -1. Not owned, like the next */
+	int listener_stats; /* a byte is written there when the command runs (kh_pump); -1. Not
+			       owned */
+	int listener;	/* the socket that the init connects to (connects); -1. Not owned, like the
+			   next */
 	int socket_dir; /* of the proxy's socket (uplink); -1 */
-	int uplink[2];	/* of who stands by, and the sandbox's; -1 */
-	int pty_master, pty_slave; /* a terminal of ours for the program to hand on; -1 */
+	int uplink[2];	/* the ends of the stand-by process and of the sandbox; -1 */
+	int pty_master, pty_slave; /* a terminal of ours that the program passes on; -1 */
 	struct kh_guard *guard;
-	const struct kh_run_record *record; /* is told who PID 1 is */
+	const struct kh_run_record *record; /* gets the pid of PID 1 */
 	const struct kh_sandbox_bounds *limits;
 	uint64_t timeout_ms, start_ms;
 	const char *name; /* of the command, for messages */
-	bool started;	  /* afterwards: keyhole-init said that the command runs */
-	bool lingers;	  /* and: some process of the sandbox may still live */
+	bool started;	  /* result: keyhole-init reported that the command runs */
+	bool lingers;	  /* result: a process of the sandbox may still run */
 };
 bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err);
-/* opener.c: the process of the engine's program, below that one, which opens files for a kernel of
- * its own. Return: -1. */
+/* opener.c: finds the descendant of `program` that opens files for the engine's own kernel. Return:
+ * its pid; -1. */
 pid_t kh_opener_find(pid_t program);
-/* launch_message.c: a message, without waiting for it, what came along, one descriptor (-1: none,
- * or more than one, which are closed), and who sent it (-1). Return: as recvmsg. */
+/* launch_message.c: receives a message without blocking. *fd: its descriptor, the caller's (-1:
+ * none; if there are several, all are closed). *sender: the sender's pid, or -1. Return: as
+ * recvmsg. */
 ssize_t kh_launch_receive(int control, struct kh_init_message *message, int *fd, pid_t *sender);
 void kh_launch_watch_control(int control);
-/* launch_child.c: in the forked child; why it could not go on is written to `report`. */
+/* launch_child.c: runs in the forked child; on failure it writes the reason to `report`. */
 _Noreturn void kh_launch_child(const struct kh_launch *launch, pid_t parent, int report,
 			       int complaints);
 
 /* ---- sandbox.c, trial.c ---- */
 
-/* With this engine. *started: the command ran, however it ended (NULL: not asked for). */
+/* Runs with this engine. *started (may be NULL): the command ran, however it ended. */
 bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
 			 int *status, bool *started, struct kh_err *err);
-/* With the strongest that works (--engine auto). */
+/* Runs with the strongest engine that works (--engine auto). */
 bool kh_sandbox_run_strongest(const struct kh_sandbox_spec *spec, int *status, struct kh_err *err);
 
 #endif

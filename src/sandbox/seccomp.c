@@ -1,17 +1,16 @@
 /*
- * seccomp.c - the filter of system calls: two programs, which keyhole-init loads one after the
- * other
+ * seccomp.c - the sandbox's system call filter: two BPF programs, which keyhole-init loads in order
  *
- * The first allows the calls of a table (seccomp_calls.c) and says of every other that it does not
- * exist. The second refuses some of what the first allows, by its arguments, and says EPERM where a
- * program had better not look for another way; the kernel takes the stricter answer of the two, and
- * of two errors that of the second. Reasons to be refused: it leads out (socket families other than
- * the namespaced ones: AF_VSOCK reaches the hypervisor whatever the network namespace), it leaves
- * something behind on the host that outlives the sandbox (set-user-ID files in a workspace whose
- * owner is root), it starts something on the host (a crash, where the host pipes core files to a
- * program), it changes a terminal for others, it has the host's programs wait for the sandbox (a
- * lease on a file), or it is done to keyhole-init. Arguments are compared as 64 bits and refused
- * when in doubt: the kernel looks at fewer.
+ * The first program allows the calls of a table (seccomp_calls.c); every other call fails with
+ * ENOSYS. The second refuses some allowed calls by their arguments, with EPERM if the program
+ * should not try an alternative. The kernel uses the stricter result of the two, and of two errors
+ * the second program's. Calls are refused if they lead out of the sandbox (socket families that are
+ * not namespaced: AF_VSOCK reaches the hypervisor from any network namespace), leave something on
+ * the host that outlives the sandbox (set-user-ID files in a workspace that root owns), start
+ * something on the host (a crash, if the host pipes core files to a program), change a terminal for
+ * others, make the host's programs wait for the sandbox (a lease on a file), or affect
+ * keyhole-init. Arguments are compared as 64 bits, even if the kernel uses fewer, and refused when
+ * in doubt.
  */
 #include <errno.h>
 #include <fcntl.h>

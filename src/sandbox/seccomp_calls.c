@@ -1,9 +1,9 @@
 /*
- * seccomp_calls.c - the system calls that a sandbox has, and no others
+ * seccomp_calls.c - the allowlist of system calls of a sandbox
  *
- * One table for every engine. The beginning was the list that the container tools of the
- * distributions ship (seccomp.json of containers-common); taken away is what an agent and its tools
- * do without and what has led out of a sandbox elsewhere:
+ * One table for every engine. It is based on the list that distributions ship for container tools
+ * (seccomp.json of containers-common), without calls that agents and their tools don't need and
+ * that have led to escapes elsewhere:
  *
  *   - what another process is opened by: pidfd_getfd, process_madvise, process_mrelease, kcmp
  *   - file handles, and the mounts of the host by other ways than /proc: name_to_handle_at,
@@ -12,9 +12,9 @@
  *   - what hides its arguments from a filter behind a pointer, or goes around one: openat2, clone3,
  *     io_uring; asynchronous I/O (io_setup), whose events are the host's, without a bound for one
  *
- * What is not in the table does not exist (ENOSYS), and so does every call that a newer kernel
- * brings: libraries then take the older way. seccomp.c says for which arguments of these calls, and
- * for which others, the answer is EPERM.
+ * A call that is not in the table fails with ENOSYS, also every call that a newer kernel adds:
+ * libraries then use the older call. seccomp.c says which calls fail with EPERM, and for which
+ * arguments.
  */
 #include <sched.h>
 #include <seccomp.h>

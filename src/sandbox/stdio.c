@@ -1,12 +1,11 @@
 /*
- * stdio.c - the command's standard descriptors: which may be the caller's own, and which are
- * relayed
+ * stdio.c - the command's standard descriptors: which are the caller's own, and which are relayed
  *
- * A descriptor is more than the bytes that go through it. A file that is open can be given another
- * mode by its owner, a socket can be connected to somewhere else, a folder can be listed; and what
- * is open both ways works both ways. A pipe's owner opens its other direction by /proc/self/fd, and
- * then writes what the caller's shell reads next. So the command gets of the caller's only what has
- * no more to it than reading or writing:
+ * A descriptor allows more than to read or write bytes. The owner of an open file can change its
+ * mode, a socket can be connected to another address, a folder can be listed, and a descriptor that
+ * is open for reading and writing works both ways. The owner of a pipe can open its other direction
+ * by /proc/self/fd, and then write what the caller's shell reads next. So the command gets only
+ * descriptors of the caller that allow nothing but reading or writing:
  *
  *   /dev/null and its kin                   as it is; its flags are restored at the end
  *   a terminal                              opened anew for this direction alone, by a mount
@@ -16,7 +15,7 @@
  *   a pipe, a regular file, a stream socket a pipe of our own, and a process that carries the bytes
  *   anything else                           refused
  *
- * Where input and output are a terminal, the command has one of the sandbox's own (terminal.c).
+ * If input and output are a terminal, the command gets one of the sandbox's own (terminal.c).
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-/* store.c - a container made by a program of the host's, out of an image that it keeps (store.h) */
+/* store.c - a container that a program of the host makes from an image in its own store
+ * (store.h) */
 #include "store.h"
 
 #include <dirent.h>

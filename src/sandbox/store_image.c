@@ -1,4 +1,4 @@
-/* store_image.c - what a container program says of an image that it keeps */
+/* store_image.c - asks a container program about an image in its store */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

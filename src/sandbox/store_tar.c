@@ -1,4 +1,4 @@
-/* store_tar.c - what of a view is no mount, as a tar (POSIX.1-1988, "ustar") */
+/* store_tar.c - writes the parts of a view that are not mounts as a tar (POSIX.1-1988, "ustar") */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

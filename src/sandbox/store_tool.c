@@ -1,4 +1,4 @@
-/* store_tool.c - one command of a container program, run to its end */
+/* store_tool.c - runs one command of a container program and waits for it */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>

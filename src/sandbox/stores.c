@@ -1,10 +1,10 @@
 /*
- * stores.c - folders of objects that repositories in a workspace take from elsewhere in it
+ * stores.c - object folders elsewhere in a workspace that its repositories use (alternates)
  *
- * objects/info/alternates may name any folder. git reads packs and loose objects there, and a list
- * of alternates once more, so a link in it leads out as one in a git folder does. Only where git
- * reads is looked at (pack, info and folders of two hexadecimal digits): the folder may be anything
- * else besides.
+ * objects/info/alternates may name any folder. git reads packs and loose objects there, and again a
+ * list of alternates, so a symbolic link in it can lead out like one in a git folder. Only the
+ * places that git reads are checked (pack, info and folders with two hexadecimal digits), since the
+ * folder may have another purpose as well.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /*
- * supervisor.c - the process that stays when the engine's program was started in its outer
- * namespaces (outer_namespace.c)
+ * supervisor.c - the stand-by process, which waits for the engine's program in its outer namespaces
+ * (outer_namespace.c)
  *
- * It passes signals on, and ends as the program ended. Where the kernel inside is the engine's own
- * it also answers the uplink (uplink.h), as the uid that the sandbox has on the host, and from
- * outside of the sandbox's process namespace.
+ * It passes signals on, and ends with the program's exit status. For an engine with its own kernel
+ * it also answers the uplink (uplink.h), as the sandbox's uid on the host, and from outside of the
+ * sandbox's process namespace.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /*
- * survey.c - what lies about in a workspace before a sandbox starts
+ * survey.c - surveys a workspace before a sandbox starts
  *
- * One walk finds what is protected (git folders, files and folders that tools run things from),
- * what is masked (files of secrets, sockets of the host), and notes a digest of all that could run
- * on the host, with which the survey after the run compares (after.c).
+ * One walk finds what has to be protected (git folders, and files from which tools run something)
+ * and what has to be masked (files of secrets, sockets of the host). It also records a digest of
+ * everything that could run on the host, with which the survey after the run compares (after.c).
  */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /*
- * terminal.c - the caller's terminal on one side, one made inside the sandbox on the other
+ * terminal.c - relays between the caller's terminal and one made inside the sandbox
  *
  * The agent never holds the caller's terminal: it gets one of the sandbox's own devpts, and bytes
- * are carried between the two. The outer one is raw meanwhile, so Ctrl-C is a byte like any other
- * and becomes a signal inside. What the agent sends is the outer terminal's to understand, so its
- * state is set back at the end as its modes are (screen.h).
+ * are copied between the two. The outer terminal is in raw mode meanwhile, so Ctrl-C is an ordinary
+ * byte that becomes a signal inside. The outer terminal interprets the escape sequences that the
+ * agent sends, so at the end the terminal's state is reset (screen.h) and its modes are restored.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,10 @@
 /*
- * tree_reads.c - what git reads or runs by a relative path, in each work tree anew
+ * tree_reads.c - paths that git reads or runs relative to each work tree
  *
- * core.hooksPath = .githooks, and a filter that is ./scripts/clean.sh, are read from whichever work
- * tree git is in: each linked worktree has its own, and by the user's own configuration so has each
- * repository. An absolute path is on the list as well, since nothing lies over one that is absent.
+ * core.hooksPath = .githooks, or a filter ./scripts/clean.sh, is read from the current work tree.
+ * Each linked worktree has its own, and if the setting is in the user's configuration, each
+ * repository has. Absolute paths are in the list as well, since an absent one can't be protected by
+ * a mount.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* trees.c - one walk through what is mounted of the host: sockets and set-ID files (trees.h) */
+/* trees.c - searches the mounted trees of the host for sockets and set-ID files (trees.h) */
 #include "trees.h"
 
 #include <dirent.h>

@@ -1,9 +1,9 @@
 /*
- * trial.c - does an engine work here? Tried by making a sandbox with it, not by looking for files
+ * trial.c - does an engine work on this host? Tried by making a sandbox with it
  *
- * The sandbox of a trial is a whole one: the host view, the filter, keyhole-init and all that it
- * does before a command may run. Only the proxy is missing, since the command asks for nothing.
- * What a trial says is therefore what a run will find.
+ * The sandbox of a trial is complete: the host view, the filter, keyhole-init and everything that
+ * it does before a command runs. Only the proxy is missing, since the command makes no requests. So
+ * a run has the same result as the trial.
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,9 +1,10 @@
 /*
- * trust.c - the CA that signs for the proxy, where each kind of client looks for it
+ * trust.c - puts the proxy's CA into each place where clients look for it
  *
- * Variables reach most (env.c); wget, apt, everything on GnuTLS and everything that clears its
- * environment read the system's store: so the CA stands in the system's bundle, over each usual
- * path, under its subject's hash among the single files, and in a PKCS#12 store for Java.
+ * Most clients find it by variables (env.c). wget, apt, programs with GnuTLS, and programs that
+ * clear their environment read the system's store. So the CA is added to the system's bundle, at
+ * each usual path, to the folder of single certificates under its subject's hash, and to a PKCS#12
+ * store for Java.
  */
 #include <string.h>
 #include <openssl/err.h>

@@ -1,4 +1,4 @@
-/* uplink.c - each datagram that comes is answered with a connected socket */
+/* uplink.c - answers each datagram from keyhole-init with a connected socket (uplink.h) */
 #include "uplink.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* view.c - the list of what a sandbox sees, in the order in which it is laid */
+/* view.c - the view: what a sandbox sees, as a list of mounts and files in mounting order */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
- * walk.c - one bounded walk through a folder that an agent may have written
+ * walk.c - a bounded walk through a folder that an agent may have written
  *
  * Each folder is opened by its path from the root, with a call that follows no symbolic link and
- * does not leave the root, and is read as a whole before it is visited. So the visitor may move
- * what it finds. The walk goes level by level: what is near the top comes first.
+ * does not leave the root. All of its entries are read before it is visited, so the visitor may
+ * move them. The walk is breadth-first: entries near the top come first.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,16 +1,16 @@
 /*
- * workspace.c - the one folder in which an agent's work stays, and what in it the agent can't touch
+ * workspace.c - mounts the workspace, and protects files in it from the agent
  *
  * Some files of a project make something run later, outside of the sandbox, without anybody
- * deciding to run the project: git's hooks and settings, what direnv reads on the way in, what
- * editors and agents read when they are started there. They are read-only inside, and where they
- * don't exist yet they can't be made.
+ * deciding to run the project: git's hooks and settings, files that direnv reads when somebody
+ * enters the folder, files that editors and agents read when they start there. They are read-only
+ * inside, and absent ones can't be created.
  *
- * Three ways around that are shut as well. A folder above a protected file could be renamed and
- * made anew, so each is mounted onto itself: a mount point can't be renamed. A file `commondir`
- * would send git to another configuration, so it exists and says ".", which is where git looks
- * anyway. And a symbolic link can't be mounted over, so one in a protected place is refused. Other
- * names of what is protected are protected as well (workspace_leads.c).
+ * Three bypasses are prevented too. A folder above a protected file could be renamed and recreated,
+ * so each is mounted onto itself: a mount point can't be renamed. A file `commondir` would redirect
+ * git to another configuration, so it exists with the content ".", which is where git looks anyway.
+ * And nothing can be mounted over a symbolic link, so one in a protected place is refused. Other
+ * names of protected files are protected as well (workspace_leads.c).
  */
 #include <dirent.h>
 #include <errno.h>

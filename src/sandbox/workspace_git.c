@@ -1,9 +1,9 @@
 /*
- * workspace_git.c - keeps an agent from what git on the host runs
+ * workspace_git.c - protects what git on the host runs or reads as configuration
  *
- * Each git folder of the workspace, found by its shape, has its hooks and its configuration
- * read-only. So has whatever else git reads configuration from or runs, where that lies in the
- * workspace (git_reads.c). A repository that the agent makes meanwhile is judged after the run
+ * Hooks and configuration of each git folder in the workspace are read-only; git folders are
+ * recognised by their content. So is any other file in the workspace that git runs or reads
+ * configuration from (git_reads.c). A repository that the agent makes is checked after the run
  * (after.c).
  */
 #include <dirent.h>

@@ -1,19 +1,18 @@
 /*
- * workspace_guard.c - keeps protected names of a workspace protected while the host goes on working
- * in it
+ * workspace_guard.c - keeps names of a workspace protected while the host replaces files in it
  *
- * A mount lies on a file, not on a name. When somebody on the host replaces the file (`git config`
- * writes a new one and renames it over the old), the mount is gone in the sandbox, and the new file
- * is open to it. So the launcher watches the folders in which protected names lie, and lays the
- * mount again (workspace_guard_mount.c).
+ * A mount is attached to a file, not to a name. When somebody on the host replaces the file (`git
+ * config` writes a new one and renames it over the old), the mount in the sandbox is gone, and the
+ * sandbox can write to the new file. So the launcher watches the folders of protected names, and
+ * mounts again (workspace_guard_mount.c).
  *
- * Between the host's rename and the new mount lies about a millisecond, in which an agent that
- * waits for it can write. That can't be prevented from here, so docs/sandbox-risks.md says it.
- * Where the mount can't be laid again, or a folder above it was replaced, the sandbox is ended.
+ * Between the host's rename and the new mount there is about a millisecond in which an agent that
+ * waits for it can write. keyhole can't prevent that; docs/sandbox-risks.md documents it. If the
+ * file can't be mounted again, or a folder above it was replaced, the launcher ends the sandbox.
  *
- * The agent can change files in those folders as fast as it likes, and so can the host. A look
- * reads so many changes and notes which entries they touch; of these it sees to one, in their
- * order. What remains waits for the next look, so that the launcher's other work comes in between.
+ * Agent and host can change files in these folders as fast as they like. So each call reads a
+ * bounded number of events, marks the entries that they concern, and handles one entry, in order.
+ * The rest waits for the next call, so that the launcher can do its other work in between.
  */
 #include <errno.h>
 #include <fcntl.h>

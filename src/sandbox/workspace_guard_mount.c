@@ -1,15 +1,15 @@
 /*
- * workspace_guard_mount.c - lays a mount again in a sandbox that runs
+ * workspace_guard_mount.c - mounts a protected file again in a running sandbox
  *
- * A helper enters the mount namespace of keyhole-init: whoever made a user namespace has every
- * capability in it.
+ * A helper enters the mount namespace of keyhole-init: the creator of a user namespace has all
+ * capabilities in it.
  *
- * Where the command is answered by a kernel of the engine's own, what keyhole-init sees is no mount
- * of the host's. That kernel has its files opened by a process of the engine's program (opener.c):
- * its namespace is entered, below the folder that is its root. It keeps what it has opened, and
- * opens it anew by that. So if somebody inside looked at the new file before the mount lay on it,
- * there is a way around the mount for as long as the file is remembered. Its descriptors are looked
- * through, and such a one is as bad as no mount.
+ * In an engine with its own kernel, keyhole-init sees no mounts of the host. There a process of the
+ * engine's program opens the files (opener.c), so the helper enters that process's namespace, below
+ * its root folder. That process keeps open descriptors, and reopens files through them. So if
+ * somebody inside accessed the new file before it was mounted again, that access bypasses the mount
+ * as long as the descriptor is kept. The helper searches the process's descriptors; if it finds one
+ * of the file, that counts as a failure.
  */
 #include <dirent.h>
 #include <errno.h>

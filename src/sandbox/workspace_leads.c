@@ -1,13 +1,14 @@
 /*
- * workspace_leads.c - other names of what is protected in a workspace
+ * workspace_leads.c - protects the other names of protected files in a workspace
  *
- * A mount lies on a name. A hook may be a symbolic link to a script of the project, and a file of
- * settings may have a second name (a hard link): who writes there changes what is protected. So
- * where links lead is followed, and second names are sought, until nothing new is found; each is
- * read-only too. What can't be kept that way is refused.
+ * A mount protects one path. But a hook may be a symbolic link to a script of the project, and a
+ * file of settings may have a second name (a hard link): writing there changes the protected file.
+ * So links are followed and second names are searched for, until nothing new is found; each is
+ * read-only too. If that is not possible, the workspace is refused.
  *
- * A file may also have a name outside of the workspace: stores of packages (pnpm, uv) and local
- * clones of git share files so. A few are read-only; of many it is said.
+ * A file may also have a name outside of the workspace: package stores (pnpm, uv) and local clones
+ * of git share files by hard links. A few such files are made read-only; if there are many, that is
+ * only reported.
  */
 #include <errno.h>
 #include <stdlib.h>
