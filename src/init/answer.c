@@ -1,4 +1,4 @@
-/* answer.c - the head of the proxy's answer to a CONNECT, byte by byte */
+/* answer.c - parses the head of the proxy's answer to a CONNECT, byte by byte */
 #include "answer.h"
 
 #include <keyhole/base/limits.h>

@@ -1,18 +1,18 @@
 /*
- * capture.c - for clients that know no proxy: names get addresses, and these are listened on
+ * capture.c - for programs that use no proxy: gives names addresses, and listens on these
  *
  *   a program asks 127.0.0.1:53 for api.example  ──▶  127.64.0.2 (dns.c, names.c)
- *   it connects to 127.64.0.2:443                ──▶  accepted here, relayed as CONNECT
- * api.example:443
+ *   it connects to 127.64.0.2:443                ──▶  accepted here, relayed as
+ *                                                     CONNECT api.example:443
  *
- * The listeners stand on every address, so that a connection to a literal address (1.2.3.4:443) is
- * caught as well where a local route leads it here; it is relayed as CONNECT 1.2.3.4:443.
- * Connections to the sandbox itself (127.0.0.0/10, ::1) are nobody's to relay and are reset. A port
- * that is captured is taken: a program in the sandbox can't listen on it.
+ * The listeners are bound to every address, so that a connection to a literal address (1.2.3.4:443)
+ * is captured too if a local route leads it here; it is relayed as CONNECT 1.2.3.4:443. Connections
+ * to the sandbox itself (127.0.0.0/10, ::1) are not relayed but reset. A captured port is in use: a
+ * program in the sandbox can't listen on it.
  *
- * DNS over TCP has a fixed number of places. The one that was heard of longest ago gives its place
- * up to a new connection, so that nobody holds them by saying nothing; an answer that is not taken
- * at once ends the connection.
+ * DNS over TCP has a fixed number of connections. A new connection replaces the one that has been
+ * idle longest, so that nobody can block it with idle connections. A connection that does not take
+ * its answer at once is closed.
  */
 #include <arpa/inet.h>
 #include <errno.h>

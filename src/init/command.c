@@ -1,4 +1,4 @@
-/* command.c - the agent's process: started in a session of its own, signalled, reaped */
+/* command.c - starts the command in a session of its own, signals it, and reaps processes */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,9 +1,9 @@
 /*
- * dial.c - on the way to a server inside
+ * dial.c - connects to a server inside, without waiting
  *
- * Linux answers a connect on lo before it returns, as a rule: not where the server's queue is full,
- * and another kernel (gVisor's) never promises it. So nobody here waits: it is asked about whenever
- * the descriptor has something to say.
+ * On Linux a connect(2) on lo usually completes before it returns, but not if the server's queue is
+ * full, and gVisor's kernel does not guarantee it. So the socket is non-blocking, and its state is
+ * checked whenever the descriptor is ready.
  */
 #include <errno.h>
 #include <netinet/in.h>

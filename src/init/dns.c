@@ -1,4 +1,4 @@
-/* dns.c - one question read strictly, one answer written (RFC 1035) */
+/* dns.c - parses a DNS query strictly, and writes the answer (RFC 1035) */
 #include "dns.h"
 
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 /*
- * dns.h - what keyhole-init answers to who asks for a name; pure, no socket
+ * dns.h - answers DNS queries; pure functions, no socket
  *
- * Nothing is ever resolved. A name gets an address of the sandbox's own (names.h); a connection to
- * it is relayed with the name, and the proxy decides. So the answer is the same whether the name
- * exists or not, and nothing that is asked leaves the sandbox.
+ * Names are never resolved. A name gets an address inside the sandbox (names.h); a connection to it
+ * is relayed with the name, and the proxy decides. So the answer does not depend on whether the
+ * name exists, and no query leaves the sandbox.
  *
  *   A, ANY of a host name     NOERROR, one A record (TTL below); SERVFAIL where there is no address
  *   any other type            NOERROR and empty (AAAA, HTTPS, MX, PTR …)
@@ -15,8 +15,8 @@
  *   cut off, compressed       FORMERR
  *   an answer, under 12 bytes nothing at all
  *
- * What stands behind the question (EDNS) is not read, and the answer has none of it: RFC
- * 6891, 6.2.2 lets a server do so.
+ * Sections after the question (EDNS) are ignored, and the answer has no OPT record: RFC 6891, 6.2.2
+ * allows that.
  */
 #ifndef KEYHOLE_INIT_DNS_H
 #define KEYHOLE_INIT_DNS_H
@@ -25,15 +25,15 @@
 #include <stdint.h>
 
 enum {
-	INIT_DNS_NAME_BYTES = 254, /* the longest name as text, and its end (RFC 1035, 2.3.4) */
+	INIT_DNS_NAME_BYTES = 254, /* the longest name as text, with its NUL (RFC 1035, 2.3.4) */
 	INIT_DNS_ANSWER_BYTES = 12 + 255 + 4 + 28,
 	INIT_DNS_TTL_S = 30,
 };
 
-/* The address of a name in lower case, in host order; 0: none to be had. */
+/* Returns the address of a name (in lower case), in host byte order; 0: none is free. */
 typedef uint32_t (*init_dns_address)(const char *name);
 
-/* Return: the length of the answer in `out` (INIT_DNS_ANSWER_BYTES); 0: say nothing. */
+/* Return: the length of the answer in `out` (room for INIT_DNS_ANSWER_BYTES); 0: send no answer. */
 size_t init_dns_answer(const uint8_t *query, size_t len, init_dns_address address, uint8_t *out);
 
 #endif

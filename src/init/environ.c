@@ -1,9 +1,8 @@
 /*
- * environ.c - the command's variables out of a file
+ * environ.c - reads the command's environment from a file
  *
- * Some engines add variables of their own to what they are given, or take them from an image, and
- * show what they are given in the list of processes. So what the command is to find is said in a
- * file: NAME=VALUE, each with a NUL behind it.
+ * Some engines add variables of their own or of an image, and show those that they get in the list
+ * of processes. So the command's environment is passed in a file: NAME=VALUE, each ended by a NUL.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,13 @@
 /*
- * hardening.c - what keyhole-init does for itself where the kernel inside is one of the engine's
- * own
+ * hardening.c - protects keyhole-init in an engine with a kernel of its own (gVisor)
  *
- * That kernel gives the command's uid the whole of /dev, and lets it signal PID 1, SIGKILL and
- * SIGSTOP too; who stops PID 1 keeps the launcher from ending the command. So keyhole-init keeps
- * the command's uid as the effective one alone, by which it opens what the command may open; who
- * may signal or trace it is decided by the real and the saved one. /dev becomes that other uid's,
- * and what is not one of the devices of every sandbox is taken away. A terminal that the engine
- * handed in has no name there, and its /dev/tty can't be opened, so that becomes a link to it.
+ * That kernel gives the command's uid all of /dev, and lets it send PID 1 any signal, even SIGKILL
+ * and SIGSTOP. A stopped PID 1 would keep the launcher from ending the command. So keyhole-init has
+ * the command's uid only as its effective uid, with which it opens what the command may open. Its
+ * real and saved uid are another uid (--apart), and these decide who may signal or trace it. /dev
+ * belongs to that other uid, and only the devices of every sandbox are left in it. The engine's
+ * terminal has no name in it, and its /dev/tty can't be opened, so /dev/tty becomes a link to the
+ * terminal.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,12 +1,12 @@
 /*
- * landlock.c - locks the command in once more: what it may change, kept by the kernel by path
+ * landlock.c - restricts the command by Landlock: what it may write, by path
  *
- * The mounts say the same already. Landlock holds where a mount has a slip: the command may read
- * and execute everything that it sees, write below the places that it was given, and to the devices
- * and /proc what their own modes let it; make device nodes nowhere; send signals to no process
- * outside of its own domain (this program, for one). What an ABI of the kernel does not know is
- * left out, and the call numbers stand here since distributions' headers are older than the kernels
- * they run on.
+ * The mounts enforce the same already; this is a second line of defence, in case a mount is wrong.
+ * The command may read and execute everything that it sees, and write below its --writable paths,
+ * and to devices and /proc as their modes allow. It can make device nodes nowhere, and can't signal
+ * processes outside of its Landlock domain (keyhole-init, for example). Rights that the kernel's
+ * ABI lacks are left out. The call numbers are defined here because distributions' headers are
+ * often older than their kernels.
  */
 #include <errno.h>
 #include <fcntl.h>

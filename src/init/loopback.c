@@ -1,4 +1,4 @@
-/* loopback.c - the one interface of the sandbox, and the listener on it */
+/* loopback.c - sets up lo, the only interface of the sandbox, and listens on it */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>

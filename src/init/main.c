@@ -1,10 +1,10 @@
 /*
- * main.c - keyhole-init, PID 1 of a sandbox: arguments, order of start, the loop
+ * main.c - keyhole-init, PID 1 of a sandbox: arguments, start-up, the event loop
  *
- * A static binary, so that it runs in any root. It binds its ports, puts every privilege away
- * (privilege.c), and only then starts the command. It holds nothing secret and is trusted with
- * nothing: whatever it relays, the proxy judges on the other side of the Unix socket. One thread,
- * one epoll set, no memory but what is there at the start.
+ * It is a static binary, so that it runs in any root. It binds its ports, drops all privileges
+ * (privilege.c), and only then starts the command. It holds no secret, and nothing depends on its
+ * honesty: the proxy checks whatever it relays. It has one thread and one epoll set, and allocates
+ * no memory after the start.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /*
- * names.c - names and their addresses: two hashes and a list by last use over one array
+ * names.c - the table of names and addresses: two hashes and an LRU list over one array
  *
- * Places are numbered from 1, so that a zeroed array is an empty one. The list runs from the place
- * used last (ends[NEWEST]) to the one used longest ago; a place that was never used is taken before
- * any is given up.
+ * Places are numbered from 1, so that a zeroed array is empty. The list goes from the most recently
+ * used place (ends[NEWEST]) to the least recently used one. Unused places are taken before any is
+ * reused.
  */
 #include "names.h"
 

@@ -1,19 +1,21 @@
 /*
- * pair.c - two sockets, and the bytes between them
+ * pair.c - relays bytes between two sockets
  *
- * What is read is given to the other side at once, out of a buffer that all share: two calls, which
- * is what a request costs where each call is dear. What the other side did not take keeps that
- * buffer, and nothing more is read until it is gone: the sender feels the back-pressure. There are
- * KH_LIMIT_INIT_RESTS such buffers. While all of them are kept, bytes are looked at where they lie
- * in the kernel (MSG_PEEK), and only what the other side took is taken: more calls, no memory.
+ * Bytes are read into a shared buffer and written to the other side at once: two system calls,
+ * which matters where each call is expensive (gVisor). If the other side takes only a part, the
+ * pair keeps that buffer, and reads nothing more until it is empty (back-pressure). There are
+ * KH_LIMIT_INIT_RESTS such buffers. While all of them are in use, bytes are only peeked at
+ * (MSG_PEEK), and just what the other side took is consumed: more calls, but no memory.
  *
- * What a descriptor is watched for is a function of the pair's state (`wanted`), and the epoll set
- * is told when that changes: only where a side is full. A side that is read is watched by level, so
- * an end behind the last bytes shows by itself, also on a kernel that tells of no hang-up. One that
- * is not read is watched by edge: its hang-up is told once and does not spin.
+ * The function `wanted` computes from the pair's state what a descriptor is watched for, and the
+ * epoll set is updated when that changes: only when a side becomes full or empty again. A side that
+ * is read is watched level-triggered, so an end after the last bytes is reported, even by a kernel
+ * that reports no hang-up. A side that is not read is watched edge-triggered, so that its hang-up
+ * is reported once and the loop does not spin.
  *
- * A half that ends is ended on the other side, and the other direction goes on. Whoever is behind
- * `up` can't tell that end from the end of this process, so it gets a notice before the end.
+ * When one side ends its stream, the other side is shut down for writing, and the opposite
+ * direction goes on. The peer of `up` can't distinguish that from the end of this process, so it
+ * gets a notice before.
  */
 #include "pair.h"
 

@@ -1,12 +1,12 @@
 /*
- * privilege.c - what keyhole-init may do at its start, and what nobody may afterwards
+ * privilege.c - drops the privileges that keyhole-init has at its start
  *
  * An engine starts it as uid 0 of the user namespace that owns the sandbox's network, with
  * CAP_NET_BIND_SERVICE (ports 53, 80, 443), CAP_NET_ADMIN (the local route) and CAP_SETFCAP (to map
- * a uid 0 of its own into a namespace below). When it has bound its ports, it goes into a second
- * user namespace, in which it is a plain uid, and gives up every capability there: over the first
- * one, which owns the network, it has none any more, and no way back. Then the filter is loaded.
- * All of that is done, and looked at, before the command's process is made.
+ * its uid 0 into a child namespace). After it has bound its ports, it enters a second user
+ * namespace, in which it has an ordinary uid, and drops all capabilities there. Then it has no
+ * capability over the first namespace, which owns the network, and can't get one back. Finally it
+ * loads the filter. All of this is done and verified before the command's process is made.
  */
 #include <errno.h>
 #include <fcntl.h>

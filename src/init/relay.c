@@ -1,28 +1,27 @@
 /*
- * relay.c - each connection to 127.0.0.1:3128 becomes one to the Unix socket, byte for byte; one
- * that was captured (capture.c) is asked for with a CONNECT first
+ * relay.c - relays each connection to 127.0.0.1:3128 to the Unix socket, byte for byte; for a
+ * captured one (capture.c) it sends a CONNECT first
  *
- * Memory is fixed: a table of KH_LIMIT_INIT_CONNECTIONS connections. How the bytes of one go
- * between its two sides is pair.c's.
+ * Memory is fixed: a table of KH_LIMIT_INIT_CONNECTIONS connections. pair.c relays the bytes of a
+ * connection.
  *
  *   FREE --accept--> CALLING --connect--> [ASKING --200-->] OPEN --both directions ended, or an
  *   error--> DEAD --> FREE
  *   FREE --published--> DIALING --connected--> OPEN
  *
- * ASKING is a captured connection's: the CONNECT has been sent, and the head of the answer is
- * taken as it comes (answer.c). What the client has sent meanwhile waits in the kernel. Any answer
- * but 200 is a reset: who speaks TLS could not read it.
+ * ASKING is for captured connections: the CONNECT has been sent, and the head of the answer is
+ * parsed as it comes (answer.c). Bytes from the client wait in the kernel meanwhile. After any
+ * answer except 200 the client is reset, since a TLS client could not read it.
  *
- * DIALING is a published one's: `up` is the launcher's, `down` on its way to the server inside, on
- * 127.0.0.1 first, then on ::1. The kernel's patience with a server whose queue is full bounds it.
- * The launcher takes an end of `up` for the server's only where it got a notice
- * (KH_INIT_PUBLISHED): whatever else buries the connection, or ends this process, resets the
- * client.
+ * DIALING is for published ports: `up` comes from the launcher, and `down` is connecting to the
+ * server inside, on 127.0.0.1 first, then on ::1. The kernel's timeout bounds it, if the server's
+ * queue is full. The launcher treats the end of `up` as the server's end only if it got a notice
+ * (KH_INIT_PUBLISHED): if the connection ends otherwise, or this process ends, the client is reset.
  *
- * CALLING lasts while the proxy's backlog is full (a Unix connect then says EAGAIN), or until who
- * was asked for the connection has answered (uplink.c); nothing more is accepted meanwhile, nor at
- * the cap, nor for a moment when descriptors are short: who connects waits in the kernel's queue.
- * DEAD lasts to the end of the turn, since events of it may be in hand.
+ * CALLING lasts while the proxy's backlog is full (a connect to a Unix socket then fails with
+ * EAGAIN), or until the uplink has answered (uplink.c). No new connection is accepted meanwhile,
+ * nor when the table is full, nor for a moment when descriptors run out; clients wait in the
+ * kernel's queue. DEAD lasts until the end of the turn, since events for it may still be pending.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,14 @@
 /*
- * uplink.c - the socket by which connections to the proxy are handed in, where the kernel inside
- * opens no socket of the host's
+ * uplink.c - gets connections to the proxy over the uplink, for a kernel that can open no socket of
+ * the host (gVisor)
  *
- * keyhole-init asks with a datagram, and whoever stands by outside answers with a connected socket
- * (SCM_RIGHTS), one for each time that it is asked. So the proxy is dialled anew for each, also
- * after it was started again. One question is under way at a time.
+ * keyhole-init sends a datagram, and the stand-by process outside answers with a connected socket
+ * (SCM_RIGHTS), one per datagram. So each connection is made when it is needed, also after a
+ * restart of the proxy. There is one request at a time.
  *
- * An engine's program imports either three descriptors as they are or one terminal. With a terminal
- * another process, which the program starts in the same sandbox, brings the socket: before the
- * command is started, when nobody else is there who could.
+ * runsc passes in either three descriptors or one terminal. With a terminal, another process, which
+ * runsc starts in the same sandbox, brings the uplink before the command is started, when no other
+ * process could pretend to be it.
  */
 #include <errno.h>
 #include <fcntl.h>
