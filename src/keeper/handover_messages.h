@@ -7,13 +7,12 @@
 #include <keyhole/base/channel.h>
 
 /*
- * The two ends may be different binaries. HELLO comes first, and says which version of the handover
- * the new one speaks. Its type, its ref and its body stay as they are for ever, so that a daemon of
- * any version understands that of any other, and says that a restart is needed. All else may change
- * with the version, which is raised whenever a type or a body changes. The ref of every message is
- * the version.
+ * The two ends may be different binaries. HELLO comes first, and contains the protocol version of
+ * the new one. Its type, ref and body never change, so that a daemon of any version understands it,
+ * and can say that a restart is needed. Everything else may change; the version is raised whenever
+ * a type or body changes. The ref of every message is the version.
  *
- * 1 to 4: types were numbered together with those of keeper and worker.
+ * In versions 1 to 4 the types were numbered together with those of keeper and worker.
  */
 enum { KH_HANDOVER_VERSION = 5 };
 
@@ -52,7 +51,7 @@ enum kh_handover_msg_to_new { KH_HANDOVER_MSG_TO_NEW_TABLE(KH_HANDOVER_MSG_ENUM)
 
 _Static_assert(KH_HANDOVER_MSG_HELLO == 32, "every version understands the HELLO of every other");
 
-/* What each end takes. */
+/* The types that each end accepts. */
 #define KH_HANDOVER_MSG_BIT(name, value) | KH_CHANNEL_BIT(value)
 #define KH_HANDOVER_MSG_TO_OLD_SET (UINT64_C(0) KH_HANDOVER_MSG_TO_OLD_TABLE(KH_HANDOVER_MSG_BIT))
 #define KH_HANDOVER_MSG_TO_NEW_SET (UINT64_C(0) KH_HANDOVER_MSG_TO_NEW_TABLE(KH_HANDOVER_MSG_BIT))

@@ -1,20 +1,20 @@
 /* keeper.c - the parent process: it holds the keys, starts the worker, and keeps one running */
 
 /*
- * The start: harden, start the worker's process, and while that one loads, open the CA, read the
- * secrets, lock the journal, listen; then hand the worker what it needs and tell the launcher. One
- * loop waits for signals and for the worker's messages:
+ * The start: harden this process and start the worker's process; while that loads, open the CA,
+ * read the secrets, lock the journal, listen; then send the worker what it needs, and tell the
+ * launcher. One loop waits for signals and for the worker's messages:
  *
- * - The worker ends: a new one at once. When they die young again and again: after 100 ms,
- *   doubling up to 700 ms, for ever. Only the first of all, if it ends with the status "can't
- *   start", is the daemon's own failure to start.
+ * - The worker ends: a new one is started at once. If workers repeatedly die young, the next one is
+ *   started after 100 ms, doubling up to 700 ms, without end. Only if the very first worker ends
+ *   with the status "can't start", the daemon itself fails to start.
  * - SIGTERM, SIGINT: DRAIN, at most timeouts.drain, then SIGKILL. A second one: at once.
- * - SIGHUP: the configuration is read again and takes the place of the one in force, or
- *   nothing changes (reload.c). It is in force once the worker has said so.
- * - SIGUSR2: another binary takes over (handover_internal.h), or nothing changes. Then this one
- *   is what drains, for as long as timeouts.handover.
+ * - SIGHUP: reloads the configuration atomically (reload.c). It is in force once the worker has
+ *   confirmed it.
+ * - SIGUSR2: hands over to another binary (handover_internal.h); a failed handover changes nothing.
+ *   After it, this process drains, for at most timeouts.handover.
  *
- * Listeners and journal stay open here all along, so connections queue while no worker is there.
+ * Listeners and journal stay open here all the time, so connections queue while there is no worker.
  */
 
 #include "daemon_internal.h"

@@ -1,4 +1,4 @@
-/* mint_internal.h - the parts of asking for a token */
+/* mint_internal.h - the parts of requesting a token */
 #ifndef KEYHOLE_KEEPER_MINT_INTERNAL_H
 #define KEYHOLE_KEEPER_MINT_INTERNAL_H
 
@@ -10,28 +10,28 @@
 bool kh_jwt_put(struct kh_buf *out, struct kh_slice pem, struct kh_slice claims,
 		struct kh_err *err);
 
-/* rotation.c: the refresh token of the day, in a file */
+/* rotation.c: the latest refresh token, in a file */
 struct kh_rotation {
 	char *path;
-	int lock;	 /* held while somebody asks with the token; -1: not */
+	int lock;	 /* held during a request with the token; -1: not held */
 	char origin[65]; /* SHA-256 of the token that the configuration gives, hexadecimal */
 };
-/* NULL without memory. `raw` is the token of the configuration. */
+/* `raw`: the configured token. Return: NULL without memory. */
 struct kh_rotation *kh_rotation_new(const char *path, const struct kh_secret *raw);
-/* The token that was given last in its place, into `out` (wiping). Return: false: there is none,
- * and the configuration's own is the one. An unreadable file is an error (err->code). */
+/* Reads the latest token into `out` (wiping). Return: false: there is none, so the configured token
+ * is used; or the file is unreadable, and err->code is set. */
 bool kh_rotation_read(const struct kh_rotation *rotation, struct kh_buf *out, struct kh_err *err);
-/* Takes the token that is in the state now, if one is, into holding->refresh_token. Return: false:
+/* Copies the token in the state file, if there is one, into holding->refresh_token. Return: false:
  * no memory. */
 bool kh_rotation_look(const struct kh_mint *mint, struct kh_holding *holding);
-/* Whole or not at all, and on the disk before it returns. */
+/* Replaces the file atomically; it is synced to disk before this returns. */
 bool kh_rotation_write(const struct kh_rotation *rotation, struct kh_slice token,
 		       struct kh_err *err);
 
-/* mint_order.c: the question. Its views are of `store`, which wipes. */
+/* mint_order.c: composes the request. Its views point into `store`, a wiping buffer. */
 bool kh_mint_compose(const struct kh_config *config, struct kh_job *job, struct kh_fetch_order *out,
 		     struct kh_buf *store, struct kh_err *err);
-/* Where it is asked. */
+/* The URL of the token endpoint. */
 bool kh_mint_url(const struct kh_mint *mint, const struct kh_holding *holding, struct kh_buf *out,
 		 struct kh_err *err);
 

@@ -2,10 +2,9 @@
  * keeper */
 
 /*
- * exec gives the worker a memory of its own, so nothing that the keeper read (keys, the
- * environment) is in it. What it gets is: none of our environment, /dev/null on 0 and 1 (so that
- * no descriptor of a connection ever has those numbers), a standard error to be written to
- * (child_log.c), and the channel.
+ * exec gives the worker new memory, so that nothing that the keeper read (keys, the environment) is
+ * in it. The worker gets no environment, /dev/null on 0 and 1 (so that a connection never has one
+ * of these numbers), a standard error that it can only write to (child_log.c), and the channel.
  */
 
 #include "keeper_internal.h"

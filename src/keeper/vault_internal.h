@@ -15,79 +15,80 @@
 enum kh_source_result {
 	KH_SOURCE_GOT = 1,
 	KH_SOURCE_ABSENT,  /* no such variable or file, or an empty one */
-	KH_SOURCE_REFUSED, /* it is there and can't be used */
+	KH_SOURCE_REFUSED, /* it exists but can't be used */
 };
-/* What a value must look like. */
+/* The form that a value must have. */
 enum kh_value_form {
-	KH_VALUE_LINE = 0, /* goes into a request as it is: one line without control bytes */
-	KH_VALUE_TEXT,	   /* a document that is read here: a key file, a private key */
+	KH_VALUE_LINE = 0, /* one line without control bytes, put into a request as it is */
+	KH_VALUE_TEXT,	   /* a document that the keeper parses: a key file, a private key */
 };
 /*
- * Reads the value of a variable, a file or a credential of the service into *out. A variable's
- * value is overwritten where it stands in the environment, whatever comes of it. `err` names the
- * credential and the source and never holds a byte of the value. A named pipe is read to its end,
- * which has to come within `pipe_ms`; else the error is ETIMEDOUT.
+ * Reads the value of a variable, a file or a systemd credential into *out. A variable's value is
+ * overwritten in the environment in any case. `err` names credential and source, and never contains
+ * a byte of the value. A named pipe is read to its end; if that does not come within `pipe_ms`, the
+ * error is ETIMEDOUT.
  */
 enum kh_source_result kh_source_read(const char *credential, const struct kh_source *source,
 				     enum kh_value_form form, uint32_t pipe_ms,
 				     struct kh_secret **out, struct kh_err *err);
 bool kh_source_is_pipe(const struct kh_source *source);
-/* Takes a value as it was found (a line's end is no part of it), overwrites it. `what`: "the file
- * /x", which is escaped. */
+/* Makes a secret of `bytes` (without a final line end), and overwrites them. `what`: "the file /x",
+ * for messages; escaped. */
 enum kh_source_result kh_source_take(const char *credential, const struct kh_source *source,
 				     const char *what, char *bytes, size_t len,
 				     enum kh_value_form form, struct kh_secret **out,
 				     struct kh_err *err);
-/* Without the byte order mark that some editors write in front: no value begins with one. */
+/* Strips a byte order mark, which some editors write; no value begins with one. */
 struct kh_slice kh_source_without_mark(struct kh_slice value);
-/* As kh_source_take judges it: may a value that was read for something else be that source's? */
+/* Checks, as kh_source_take does, a value that was read before for another source. */
 enum kh_source_result kh_source_judge(const char *credential, const struct kh_source *source,
 				      enum kh_value_form form, const struct kh_secret *secret,
 				      struct kh_err *err);
-/* The file of which was warned last, as it was. */
+/* The state of the file that the last warning was about. */
 struct kh_warned {
 	dev_t device;
 	ino_t inode;
 	mode_t mode; /* 0: none */
 };
-/* Where everybody may use a source's file: once for each state of it. */
+/* Warns if everybody may use a source's file; once per state of the file. */
 void kh_source_warn_of_mode(const char *credential, const struct kh_source *source,
 			    struct kh_warned *warned);
-/* Overwrites the variable wherever it stands in our environment. */
+/* Overwrites each occurrence of the variable in our environment. */
 void kh_source_forget(const char *name);
-/* The file of a credential of the service. Heap; NULL: there is no such folder. */
+/* The path of a systemd credential. Heap; NULL: there is no folder of credentials. */
 char *kh_source_systemd_path(const struct kh_source *source);
 
 /* --- the vault -------------------------------------------------------------------------------- */
 
-/* One value with its life: as a source gave it, or as it was made of that for a scope. */
+/* One value with its lifetime: the raw value of a source, or a token made of it for a scope. */
 struct kh_item {
-	struct kh_secret *secret; /* NULL: not there */
+	struct kh_secret *secret; /* NULL: no value */
 	uint64_t got_ms;	  /* wall clock */
 	uint64_t expires_ms;	  /* wall clock; 0: never */
 	uint64_t due_ms;	  /* monotonic: when the next try is due; 0: none is */
-	uint64_t failed_ms;	  /* wall clock, of the last try that failed; 0: it did not */
+	uint64_t failed_ms;	  /* wall clock: the last try, if it failed; 0: it succeeded */
 	unsigned failures;	  /* in a row */
 	uint64_t renewals, all_failures;
-	struct kh_job *job; /* a try that is under way */
+	struct kh_job *job; /* a try in progress */
 	bool asked;	    /* the worker waits for it */
-	bool used;	    /* it was told to the worker since it came */
+	bool used;	    /* the worker got this value at least once */
 	bool told;	    /* the worker has it */
-	/* Monotonic: refused by an upstream; until then, while another one is on its way, it is not
-	 * given. 0: it is. */
+	/* Monotonic: an upstream refused this value; until then, while a new one is being made, it
+	 * is not given out. 0: it is given out. */
 	uint64_t withheld_ms;
 	char *why;    /* the last failure, for the operator */
-	char *reason; /* and for a sandbox */
+	char *reason; /* the same for a sandbox */
 };
 
-/* A token for a part of what the credential opens ("": all of it). */
+/* A token for one scope of the credential ("": no scope). */
 struct kh_made {
 	struct kh_made *next;
 	struct kh_item item;
-	uint64_t last_use;		  /* the vault's counter */
+	uint64_t last_use;		  /* kh_vault.uses at its last use */
 	uint64_t last_use_ms;		  /* monotonic */
-	struct kh_fair_share_asker asker; /* who asked for it last */
-	uint64_t refused_ms; /* monotonic: when one was renewed since it was refused; 0: never */
+	struct kh_fair_share_asker asker; /* the sandbox that asked last */
+	uint64_t refused_ms; /* monotonic: when it was last renewed because it was refused; 0: never
+			      */
 	size_t scope_len;
 	char scope[];
 };
@@ -97,51 +98,51 @@ struct kh_holding {
 	const struct kh_source *source;
 	uint16_t tenant; /* KH_NO_TENANT: everybody's */
 	struct kh_item raw;
-	struct kh_secret *client_secret; /* of a mint that has one */
-	struct kh_secret *refresh_token; /* of the mint's state, when it was looked at last */
-	char *client_why;		 /* why there is no other one; NULL: it was read */
+	struct kh_secret *client_secret; /* of a mint that needs one */
+	struct kh_secret *refresh_token; /* from the mint's state file, when it was last read */
+	char *client_why; /* why the client secret could not be read; NULL: it was read */
 	struct kh_warned warned, client_warned;
 	struct kh_made *made;
 	size_t n_made;
-	char *installation;  /* GitHub: of the owner, once it was asked for */
-	bool is_user;	     /* GitHub: the owner is no organisation */
-	uint64_t tried_ms;   /* when it, or its client's secret, was looked for last */
-	bool timed_out;	     /* a pipe's end did not come then */
-	uint64_t refused_ms; /* of any of `made`, or of a command's value itself */
+	char *installation;  /* GitHub: the owner's installation, once it is known */
+	bool is_user;	     /* GitHub: the owner is a user, not an organisation */
+	uint64_t tried_ms;   /* when it, or its client's secret, was last tried */
+	bool timed_out;	     /* that try timed out at a pipe */
+	uint64_t refused_ms; /* the latest refused_ms of `made`, or that of a command's value */
 };
 
 struct kh_vault_slot {
 	struct kh_holding *holdings;
 	size_t n_holdings;
-	bool alternative; /* a rule takes another credential where this one has no value */
-	bool told_state;  /* what it is like was told since it changed */
+	bool alternative; /* a rule uses another credential if this one has no value */
+	bool told_state;  /* the status was told since it changed */
 };
 
-/* Values of variables: the environment has them once (variables.c). */
+/* Values of variables, which can be read from the environment only once (variables.c). */
 struct kh_variable {
 	char *name;
 	struct kh_secret *secret;
 };
 
-/* A secret that is held now, or was (known_secrets.c). */
+/* A secret that is held now, or was held (known_secrets.c). */
 struct kh_known_secret {
 	struct kh_secret *secret; /* a reference */
-	uint64_t expires_ms;	  /* wall clock; 0: its end is not known */
+	uint64_t expires_ms;	  /* wall clock; 0: unknown */
 	uint16_t index;		  /* of the credential, or KH_KNOWN_NOBODYS */
 	uint16_t tenant;	  /* or KH_NO_TENANT */
 	bool variable;		  /* of a command's environment */
 	bool made;		  /* a token, not what a source gave */
-	bool scoped;		  /* for a part that a sandbox of `asker` chose */
+	bool scoped;		  /* for a scope that a sandbox of `asker` chose */
 	uint16_t asker;		  /* a tenant, or KH_NO_TENANT */
 	bool former;
-	bool held, is_new; /* while the list is gathered anew */
+	bool held, is_new; /* only used while the list is collected */
 };
 #define KH_KNOWN_NOBODYS UINT16_MAX
 
 struct kh_watch;
 struct kh_lru;
 
-/* A value as it is told to the worker. */
+/* A value, as it is sent to the worker. */
 struct kh_value {
 	struct kh_secret *secret; /* the vault's own reference */
 	uint64_t expires_ms;	  /* wall clock; 0: never */
@@ -155,48 +156,49 @@ struct kh_vault {
 	struct kh_known_secret *known;
 	size_t n_known;
 	uint64_t uses;	      /* of scopes */
-	struct kh_lru *paces; /* of those who ask for scopes; NULL: nobody did */
+	struct kh_lru *paces; /* rates of those who ask for scopes; NULL: nobody did */
 	struct kh_jobs jobs;
-	struct kh_watch *watch; /* of files; NULL: none is to be watched */
+	struct kh_watch *watch; /* of files; NULL: none to watch */
 	uint64_t due_ms;	/* when something is due; 0: nothing */
-	bool serves;		/* requests wait while a file is read */
-	/* Set by the owner: an answer that was promised; a value that was told is no longer in
-	 * force, or (`whole`) none of the credential's is; a credential's state is another one,
-	 * and (`secret`) it may hold another secret, of which this is called before the answer.
-	 * NULL: nobody listens. */
+	bool serves;		/* the daemon serves: requests wait while a file is read */
+	/* Callbacks, set by the owner; may be NULL. answer: an answer that KH_VAULT_LATER promised.
+	 * stale: a value that the worker has is no longer valid, or (`whole`) no value of the
+	 * credential is. changed: a credential's status has changed; `secret`: its secrets may have
+	 * changed, too (called before the answer with the new one). */
 	void (*answer)(void *arg, const struct kh_credential_ref *want,
 		       const struct kh_value *value, struct kh_err *err);
 	void (*stale)(void *arg, const struct kh_credential_ref *want, bool whole);
 	void (*changed)(void *arg, uint16_t index, bool secret);
-	/* One of several alternatives has a value now, or (a command that has failed, and never
-	 * gave one) is known to have none: `present` says so, and rules choose anew. */
+	/* One of several alternative credentials has got a value, or is now known to have none (a
+	 * command that failed at first): `present` has changed, so rules choose again. */
 	void (*chosen_anew)(void *arg, uint16_t index);
 	void *arg;
 };
 
 /*
- * Reads the values and sets `present` in the configuration; commands are started and not waited
- * for, and count as present. With `one_run`, only those that the sandbox's own rules name are read,
- * commands among them are waited for, and a rule none of whose credentials is there is an error;
- * else each missing one is a warning in the log.
+ * Reads the values and sets `present` in the configuration. Commands are started but not waited
+ * for, and count as present. With `one_run`, only values that the sandbox's own rules need are
+ * read, and commands are waited for; it is an error if a rule has credentials but none of them is
+ * present. Without it, each missing value is a warning in the log.
  */
 bool kh_vault_open(struct kh_vault *vault, struct kh_config *config, bool one_run,
 		   struct kh_err *err);
 void kh_vault_close(struct kh_vault *vault);
-/* Before that, at the keeper's end: an endpoint that was asked with a refresh token may be giving
- * another one in its place, which is waited for and put away. Each question has its own end; the
- * end of all is when somebody hurries, who is asked whenever `signals` is readable. */
+/* Call it before kh_vault_close, at the keeper's end: waits for requests whose answer may contain a
+ * new refresh token, and persists that. Each request has its own deadline. `hurries` is called when
+ * `signals` is readable; if it returns true, the wait ends. */
 void kh_vault_finish(struct kh_vault *vault, int signals, bool (*hurries)(void *arg), void *arg);
 /*
- * For another configuration. Files are read anew; what came from the environment, where it was
- * overwritten, and what commands and token endpoints gave, is kept where the configuration says the
- * same of it. Then kh_vault_adopt, or kh_vault_close of `next`.
+ * Makes a vault for another configuration. Files are read again. Values from the environment (which
+ * has been overwritten), from commands and from token endpoints are kept if their configuration is
+ * unchanged. Then call kh_vault_adopt, or kh_vault_close for `next`.
  */
 bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct kh_config *config,
 		     struct kh_err *err);
-/* `now` becomes what `next` is, which is empty then; what was under way goes on. */
+/* Moves `next` into `now`; `next` is empty then. Jobs go on. */
 void kh_vault_adopt(struct kh_vault *now, struct kh_vault *next);
-/* Files are watched and commands started: after kh_vault_reopen where nothing is to be adopted. */
+/* Starts to watch files and starts commands: after kh_vault_reopen, if there is no vault to adopt
+ * into. */
 void kh_vault_begin(struct kh_vault *vault);
 
 enum kh_vault_answer {
@@ -204,29 +206,27 @@ enum kh_vault_answer {
 	KH_VAULT_NONE,	/* the error says why, in words for a sandbox */
 	KH_VAULT_LATER, /* `answer` is called, once */
 };
-/* `asker`: whose share a scope takes, as the worker says (fair_share.h). */
+/* `asker`: the sandbox whose share a scope takes, according to the worker (fair_share.h). */
 enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *want,
 				  const struct kh_fair_share_asker *asker, struct kh_value *out,
 				  struct kh_err *err);
-/* An upstream answered 401 to the token that was told last: another one is made, which is given
- * from then on; where none can be had, the one that was refused serves on, since not every 401
- * means the token. It does so as well where the other one takes longer than
- * KH_LIMIT_REFUSED_WAIT_MS. A command's value is read anew likewise, where it is meant to change
- * (`refresh`, or an end of its own). An upstream may answer so to anything: limits.h says how often
- * it counts.
- */
+/* An upstream answered 401 to the last token. Makes a new one, which is given out from then on. If
+ * that fails, or takes longer than KH_LIMIT_REFUSED_WAIT_MS, the refused one is given out again,
+ * since not every 401 is about the token. A command's value is read again, too, if it can change
+ * (`refresh`, or it expires). An upstream can answer 401 to anything, so limits.h bounds how often
+ * it counts. */
 void kh_vault_refused(struct kh_vault *vault, const struct kh_credential_ref *want);
-/* The worker has ended: nobody waits any more. What costs nothing to make again goes. */
+/* The worker has ended: nobody waits any more. Drops what is cheap to make again. */
 void kh_vault_forget_worker(struct kh_vault *vault);
 /* A descriptor that is readable when a turn has something to do; -1: none. */
 int kh_vault_fd(const struct kh_vault *vault);
-/* When a turn has something to do for time alone (monotonic); 0: never. */
+/* When the next timer is due (monotonic); 0: never. */
 uint64_t kh_vault_deadline(const struct kh_vault *vault);
-/* Takes what commands and the fetcher gave, what has become of files, and begins what is due. Never
+/* Takes results of commands and fetchers, checks changed files, and starts what is due. Never
  * blocks. */
 void kh_vault_turn(struct kh_vault *vault);
 
-/* What one credential is like: of all its values, the one that fares worst. */
+/* The status of one credential: of all its values, the one in the worst state. */
 struct kh_vault_state {
 	const char *source; /* "exec", "exec+github_app" is the operator's word for it */
 	const char *mint;   /* NULL: none */
@@ -235,13 +235,13 @@ struct kh_vault_state {
 	uint64_t renewals, failures;
 	const char *why; /* NULL: the last try did not fail */
 };
-/* Of one of its values: 0, or with `by_tenant` which of the slot's holdings. Where there is none,
- * `source` says so. */
+/* The status of one value. `which`: 0, or with `by_tenant` the number of the holding. If there is
+ * none, out->source says so. */
 void kh_vault_state(const struct kh_vault *vault, uint16_t index, size_t which,
 		    struct kh_vault_state *out);
 
-/* credential_status.c: of all credentials, each tenant's value by itself; a JSON array, heap.
- * *left_out: of those for which there is no room. NULL without memory. */
+/* credential_status.c: the status of all credentials, per tenant; a JSON array on the heap.
+ * *left_out: how many did not fit into `most_bytes`. NULL without memory. */
 char *kh_credential_status_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *left_out);
 
 /* known_secrets.c */

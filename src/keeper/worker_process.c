@@ -2,13 +2,13 @@
 
 /*
  * States: NONE → STARTING → SERVING → DRAINING → NONE, and from each of them CONDEMNED → NONE. Only
- * kh_worker_process_reap leads back to NONE: a process is forgotten when it is known to be gone.
+ * kh_worker_process_reap leads back to NONE: the keeper forgets a process only after it was reaped.
  *
- * The worker may have been taken over. It is asked nothing; what it says is one of a dozen
- * messages, each allowed in certain states only, with a body that fits exactly and no descriptor.
- * Anything else condemns it. An answer that can't be sent condemns it too: sending has one budget
- * of time for all messages together (kh_channel_patience), so neither a worker that stops reading
- * nor one that reads slowly holds the keeper up for long.
+ * The worker may have been taken over. It can send about a dozen messages, each allowed only in
+ * certain states, with a body that must match exactly, and without descriptors. Anything else
+ * condemns it. It is also condemned if an answer can't be sent: all messages together have one time
+ * budget for sending (kh_channel_patience), so a worker that stops reading, or reads slowly, can't
+ * block the keeper for long.
  */
 
 #include "keeper_internal.h"

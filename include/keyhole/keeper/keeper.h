@@ -37,8 +37,7 @@ struct kh_keeper_options {
 	gid_t socket_gid;
 	/* main's arguments, for the new binary that takes over at SIGUSR2. NULL: no handover. */
 	char **argv;
-	bool heir; /* started by a keeper to take over from it; the channel is KH_KEEPER_HANDOVER_FD
-		    */
+	bool heir; /* started by a keeper to take over, with the channel on KH_KEEPER_HANDOVER_FD */
 	/* SIGHUP: reads the configuration again; the result is the keeper's. NULL: it has errors,
 	 * which were shown. `said` gets errors and warnings, as far as there is room. */
 	struct kh_config *(*reload)(void *arg, struct kh_buf *said);
