@@ -1,4 +1,4 @@
-/* audit.c - `keyhole audit`: is the journal whole, and what does it say */
+/* audit.c - `keyhole audit`: verifies the journal, and shows it */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>

@@ -1,10 +1,11 @@
 /*
- * audit_show.c - a journal for people: one aligned line an exchange
+ * audit_show.c - `keyhole audit show`: the journal for people, one line per exchange
  *
- * An open waits for its close and is shown with it; what still waits at the end is shown as open.
- * Columns of a fixed width come first and the long ones last, so that lines are aligned without
- * reading ahead. Which lines are the journal, the same reading says as for `audit verify`. All text
- * of a record was written by a sandbox or an upstream, and passes kh_esc.
+ * An `open` record is held until its `close` record and shown with it; at the end the remaining
+ * ones are shown as open. Columns of a fixed width come first and the long ones last, so that lines
+ * are aligned without reading ahead. The same code as for `audit verify` decides which lines belong
+ * to the journal. Text in a record may come from a sandbox or an upstream, so all of it passes
+ * kh_esc.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* ca.c - `keyhole ca`: the certificate authority made, shown, handed out and changed */
+/* ca.c - `keyhole ca`: makes, shows, exports and rotates the certificate authority */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>

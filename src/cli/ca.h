@@ -10,11 +10,11 @@
 struct ca_options {
 	const char *config, *tenant, *certificate, *key, *output, *format, *which, *password;
 	bool json, now, drop;
-	/* Of these, or of the configuration. */
+	/* The resulting paths, from these options or the configuration. */
 	char *certificate_path, *key_path;
 };
 
-/* Tells it. Return: the exit status. */
+/* Prints the error. Return: the exit status. */
 int kh_cli_ca_failed(const struct kh_err *err);
 /* "2026-01-02T03:04:05Z" */
 const char *kh_cli_ca_day(int64_t seconds, char out[32]);

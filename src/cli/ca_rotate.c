@@ -1,4 +1,4 @@
-/* ca_rotate.c - `keyhole ca rotate`: the next step of changing the CA */
+/* ca_rotate.c - `keyhole ca rotate`: makes the next step of changing the CA */
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>

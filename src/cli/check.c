@@ -1,4 +1,4 @@
-/* check.c - `keyhole check`: every error and warning of a configuration, and an exit status */
+/* check.c - `keyhole check`: prints all errors and warnings about a configuration */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>

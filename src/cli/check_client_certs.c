@@ -1,4 +1,4 @@
-/* check_client_certs.c - `keyhole check`: do client certificates and their keys belong together? */
+/* check_client_certs.c - `keyhole check`: do client certificates match their keys? */
 #include <errno.h>
 
 #include <keyhole/config/config.h>

@@ -1,12 +1,12 @@
-/* check_client_certs.h - client certificates and their keys, as far as they stand in files */
+/* check_client_certs.h - checks client certificates and their keys, if both are in files */
 #ifndef KEYHOLE_CLI_CHECK_CLIENT_CERTS_H
 #define KEYHOLE_CLI_CHECK_CLIENT_CERTS_H
 
 struct kh_config;
 struct kh_diagnostics;
 
-/* A pair that the daemon would refuse is an error. Of files that are not here, or that are not this
- * user's to read, nothing is said. */
+/* Reports an error for each pair that the daemon would refuse. Skips files that do not exist or
+ * that this user can't read. */
 void kh_check_pairs(const struct kh_config *config, struct kh_diagnostics *diags);
 
 #endif

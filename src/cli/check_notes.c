@@ -1,4 +1,4 @@
-/* check_notes.c - `keyhole check`: notes, which ask for nothing to be done */
+/* check_notes.c - `keyhole check`: notes, which need no action */
 #include <string.h>
 
 #include <keyhole/base/account.h>

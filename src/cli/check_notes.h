@@ -1,4 +1,4 @@
-/* check_notes.h - what a sound configuration does that its writer may not expect */
+/* check_notes.h - notes about effects of a valid configuration that its author may not expect */
 #ifndef KEYHOLE_CLI_CHECK_NOTES_H
 #define KEYHOLE_CLI_CHECK_NOTES_H
 
@@ -9,10 +9,10 @@ struct kh_config;
 struct kh_diagnostics;
 
 /*
- * One note for each rule that would take a WebSocket's handshake, sets a credential, and says
- * nothing of `websocket`: it refuses one. Rules of presets are left out. And one where
- * `limits.connections` is out of reach of the hard limit of descriptors; it has no rule. As lines
- * of text, or as the JSON objects of a list. Return: false: no memory.
+ * Appends one note for each rule that matches a WebSocket handshake, sets a credential, and has no
+ * `websocket`, so that it refuses the WebSocket; rules of presets are skipped. Appends one note,
+ * without a rule, if the hard limit of descriptors is too low for `limits.connections`. The notes
+ * are lines of text, or JSON objects of a list. Return: false: no memory.
  */
 bool kh_check_notes_put(struct kh_buf *out, const struct kh_config *config,
 			const struct kh_diagnostics *diags, bool json);

@@ -1,5 +1,5 @@
-/* check_values.c - `keyhole check`: can the values be used that the sources have now, and is one so
- * easy to guess that it is not looked for? */
+/* check_values.c - `keyhole check`: are the current values of the sources usable, and hard enough
+ * to guess to be searched for in requests? */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -5,8 +5,8 @@
 struct kh_config;
 struct kh_diagnostics;
 
-/* Warns of each credential whose value can't be used, is easy to guess, or is missing where a rule
- * has no other one, as far as it comes from a file or a variable. Of others nothing is said. */
+/* Warns about each credential whose value is unusable, easy to guess, or missing while a rule has
+ * no other credential. Checks only values from files and variables. */
 void kh_check_values(const struct kh_config *config, struct kh_diagnostics *diags);
 
 #endif

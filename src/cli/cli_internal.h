@@ -1,4 +1,4 @@
-/* cli_internal.h - one function a subcommand; argv[0] is the subcommand's name */
+/* cli_internal.h - one function per subcommand; argv[0] is the subcommand's name */
 #ifndef KEYHOLE_CLI_INTERNAL_H
 #define KEYHOLE_CLI_INTERNAL_H
 
@@ -7,12 +7,12 @@
 
 #include <keyhole/base/err.h>
 
-/* Exit statuses that are keyhole's own and not a command's. */
+/* Exit statuses of keyhole itself, not of the command of `keyhole run`. */
 enum {
-	KH_EXIT_FAILED = 1,	      /* the subcommand looked, and the answer is no */
-	KH_EXIT_USAGE = 2,	      /* it was called wrongly */
+	KH_EXIT_FAILED = 1,	      /* the subcommand failed, or its answer is no */
+	KH_EXIT_USAGE = 2,	      /* wrong usage */
 	KH_EXIT_KEYHOLE = 125,	      /* `run`: keyhole itself failed */
-	KH_EXIT_NOT_EXECUTABLE = 126, /* `run`: as a shell would */
+	KH_EXIT_NOT_EXECUTABLE = 126, /* `run`: the command can't be executed, as in a shell */
 	KH_EXIT_NOT_FOUND = 127,
 };
 
@@ -29,11 +29,11 @@ int kh_cli_workspace(int argc, char **argv);
 struct kh_audit_show_options {
 	bool json;
 	bool denied; /* refusals only */
-	/* Only what names these; NULL: any. */
+	/* Only records of this tenant and sandbox; NULL: any. */
 	const char *tenant, *sandbox;
 };
-/* audit.c. A regular file, or a stream that the caller passed as /dev/fd/N. Return: -1, and it was
- * said why. */
+/* audit.c. Opens a regular file, or a stream that the caller passed as /dev/fd/N. Return: a
+ * descriptor; -1: an error was printed. */
 int kh_cli_open_journal(const char *name);
 /* audit_show.c. Return: exit status. */
 int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *options);
@@ -41,13 +41,13 @@ int kh_cli_version(int argc, char **argv);
 
 /* "keyhole: what: why (what to do)", one write to standard error. */
 void kh_cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The same for an error that a function left. */
+/* The same for an error of a function. */
 void kh_cli_complain_err(const struct kh_err *err);
-/* The name of `names` (n of them) that is nearest to what was typed, NULL when none is near. */
+/* The one of `names` (n of them) that is most similar to what was typed; NULL: none is similar. */
 const char *kh_cli_nearest(const char *typed, const char *const *names, size_t n);
 struct option;
-/* option.c. getopt_long() of the subcommand argv[0] without the index of the option. Return: as
- * there, and '?' for all that is wrong, which it has said. */
+/* option.c. getopt_long(3) for the subcommand argv[0], without the index of the option. Return: as
+ * getopt_long; '?' for every error, which it has printed. */
 int kh_cli_option(int argc, char **argv, const char *shorts, const struct option *longs);
 /* "keyhole: run: unknown option --worspace (did you mean --workspace?)"; `names` without "--". */
 void kh_cli_unknown_option(const char *where, const char *typed, const char *const *names,

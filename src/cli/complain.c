@@ -1,4 +1,4 @@
-/* complain.c - how every subcommand says that it cannot, and guesses what was meant */
+/* complain.c - error messages of all subcommands, and suggestions for mistyped names */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,11 +1,12 @@
 /*
- * complete.c - `keyhole complete`: what may stand where a shell's cursor is
+ * complete.c - `keyhole complete`: completions for shells
  *
- * For the shells' own functions (deploy/completion), which give the words behind `keyhole` up to
- * the cursor, the last of them as far as it was typed. What a subcommand takes is read off its
- * --help, so that nothing has to be said twice. Answers are lines: a word, or a word, a tab and
- * what it is for; or one that begins with ':' and leaves it to the shell: files, folders, commands,
- * or files and folders behind the last ':' of what was typed. A word that ends with ':' goes on.
+ * It is called by the shells' completion functions (deploy/completion), with the words after
+ * `keyhole` up to the cursor; the last one is as far as it was typed. The options of a subcommand
+ * are parsed from its --help, so that they are in one place only. The answer has lines. A line is a
+ * word, or a word, a tab and a description. Or it begins with ':' and tells the shell to complete
+ * files, folders, commands, or files and folders after the last ':' of what was typed. After a word
+ * that ends with ':' no space is added.
  */
 #include "complete.h"
 

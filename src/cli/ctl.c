@@ -1,4 +1,4 @@
-/* ctl.c - `keyhole ctl`: a running daemon, looked at and steered by its admin socket */
+/* ctl.c - `keyhole ctl`: shows and controls a running daemon by its admin socket */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* ctl_client.c - one question to a daemon's admin socket: HTTP/1.1, by keyhole's own codec */
+/* ctl_client.c - sends one request to a daemon's admin socket: HTTP/1.1, by keyhole's own codec */
 #include "ctl_client.h"
 
 #include <errno.h>

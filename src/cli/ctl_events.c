@@ -1,9 +1,9 @@
 /*
- * ctl_events.c - `keyhole ctl events`: decisions as they fall, a line each
+ * ctl_events.c - `keyhole ctl events`: shows decisions as they are made, one per line
  *
  * Columns of a fixed width come first and the long ones last. When the daemon's process is
- * replaced, by a handover or because it died, the next one is asked: what is decided between is in
- * the journal and not shown.
+ * replaced, by a handover or after a crash, it connects to the next one. Decisions in between are
+ * in the journal but not shown.
  */
 #include "ctl_events.h"
 

@@ -1,4 +1,4 @@
-/* ctl_events.h - `keyhole ctl events`: decisions as they fall */
+/* ctl_events.h - `keyhole ctl events`: shows decisions as they are made */
 #ifndef KEYHOLE_CLI_CTL_EVENTS_H
 #define KEYHOLE_CLI_CTL_EVENTS_H
 
@@ -9,7 +9,7 @@ struct kh_ctl_events {
 	bool denied;		      /* refusals only */
 	bool json;
 };
-/* Until it is interrupted, or no daemon answers any more. Return: exit status. */
+/* Runs until it is interrupted, or no daemon answers any more. Return: exit status. */
 int kh_ctl_events(const char *socket_path, const struct kh_ctl_events *what);
 
 #endif

@@ -1,4 +1,4 @@
-/* ctl_sandbox.c - `keyhole ctl sandbox add` and `remove`: what is asked, and the answer shown */
+/* ctl_sandbox.c - `keyhole ctl sandbox add` and `remove`: sends the request and shows the answer */
 #include "ctl_sandbox.h"
 
 #include <pwd.h>

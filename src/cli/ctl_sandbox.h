@@ -1,4 +1,5 @@
-/* ctl_sandbox.h - `keyhole ctl sandbox add` and `remove`: what is asked, and the answer shown */
+/* ctl_sandbox.h - `keyhole ctl sandbox add` and `remove`: composes the request and shows the
+ * answer */
 #ifndef KEYHOLE_CLI_CTL_SANDBOX_H
 #define KEYHOLE_CLI_CTL_SANDBOX_H
 
@@ -8,22 +9,22 @@
 
 #include <keyhole/base/buf.h>
 
-/* NULL: not given. */
+/* Arguments of the command; NULL: not given. */
 struct kh_ctl_sandbox {
 	const char *tenant, *id, *narrow, *ttl, *mode, *owner;
-	const char *base; /* admin.sandboxes, where a configuration was given */
+	const char *base; /* admin.sandboxes, if a configuration was given */
 };
 
 /* The first of --narrow, --ttl, --mode and --owner that was given; NULL: none was. */
 const char *kh_ctl_sandbox_term(const struct kh_ctl_sandbox *given);
-/* Tenant and id. Return: false: it has said what is wrong. */
+/* Checks tenant and id. Return: false: an error was printed. */
 bool kh_ctl_sandbox_check(const struct kh_ctl_sandbox *given);
-/* The content of the request that adds it. Return: likewise. */
+/* Writes the content of the request to add it. Return: false: an error was printed. */
 bool kh_ctl_sandbox_wish(const struct kh_ctl_sandbox *given, struct kh_buf *content);
-/* The target of the request that removes it, on the heap; NULL: likewise. */
+/* The target of the request to remove it, on the heap; NULL: an error was printed. */
 char *kh_ctl_sandbox_target(const struct kh_ctl_sandbox *given);
-/* Is the folder that the answer names the one that a daemon of user `server` makes for it? Return:
- * likewise. */
+/* Checks that the folder in the answer is the one that a daemon of user `server` would make.
+ * Return: false: an error was printed. */
 bool kh_ctl_judge_added(const struct kh_ctl_sandbox *given, const json_t *answer, uid_t server);
 bool kh_ctl_show_added(const json_t *answer);
 

@@ -1,7 +1,6 @@
-/* ctl_text.c - what a daemon says of itself, as lines and tables
+/* ctl_text.c - formats a daemon's status as lines and tables
  *
- * The daemon may be of another version: what it does not say is left out.
- */
+ * The daemon may have another version: members that its answer lacks are skipped. */
 #include "ctl_text.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* ctl_text.h - what a daemon says of itself, as lines and tables */
+/* ctl_text.h - formats a daemon's status as lines and tables */
 #ifndef KEYHOLE_CLI_CTL_TEXT_H
 #define KEYHOLE_CLI_CTL_TEXT_H
 

@@ -1,4 +1,4 @@
-/* ctl_trust.c - how far who answers at an admin socket is believed */
+/* ctl_trust.c - checks whether the process that answers at an admin socket can be trusted */
 #include "ctl_trust.h"
 
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /*
- * doctor.c - `keyhole doctor`: what this host can do, and which command makes it do the rest
+ * doctor.c - `keyhole doctor`: what works on this host, and which command enables the rest
  *
- * Nothing is concluded from a file's existence or a version: an engine makes a sandbox and runs a
- * shell in it, a kernel's feature is used, a virtual machine is run.
+ * It infers nothing from a file's existence or a version: each engine makes a sandbox and runs a
+ * shell in it, each feature of the kernel is used, and a virtual machine is run.
  */
 #include <getopt.h>
 #include <stdarg.h>

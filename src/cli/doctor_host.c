@@ -1,4 +1,4 @@
-/* doctor_host.c - what the kernel of this host lets us do, each found out by doing it */
+/* doctor_host.c - tests features of this host's kernel by using them */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

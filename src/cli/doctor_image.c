@@ -1,4 +1,5 @@
-/* doctor_image.c - what `keyhole run --image` needs, each program run and a layer laid */
+/* doctor_image.c - tests what `keyhole run --image` needs: runs each program, and mounts an
+ * overlay */
 #include <string.h>
 
 #include <keyhole/sandbox/child.h>

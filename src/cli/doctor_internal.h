@@ -1,4 +1,4 @@
-/* doctor_internal.h - what `keyhole doctor` found, a row a thing */
+/* doctor_internal.h - the results of `keyhole doctor`, one row per test */
 #ifndef KEYHOLE_DOCTOR_INTERNAL_H
 #define KEYHOLE_DOCTOR_INTERNAL_H
 
@@ -7,14 +7,14 @@
 
 enum kh_doctor_state {
 	KH_DOCTOR_OK,
-	KH_DOCTOR_ABSENT,  /* what nobody needs to have */
-	KH_DOCTOR_WARNING, /* keyhole works without it, less well guarded or less fast */
-	KH_DOCTOR_NO,	   /* what needs it does not work here */
+	KH_DOCTOR_ABSENT,  /* optional, and not there */
+	KH_DOCTOR_WARNING, /* keyhole works without it, but less safely or more slowly */
+	KH_DOCTOR_NO,	   /* features that need it do not work here */
 };
 
 struct kh_doctor_row {
 	const char *group;
-	char *name, *text; /* a word; a line: what was found, and what to do */
+	char *name, *text; /* a word; and a line with the result and what to do */
 	enum kh_doctor_state state;
 };
 

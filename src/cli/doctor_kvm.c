@@ -1,4 +1,4 @@
-/* doctor_kvm.c - can this process run a virtual machine? By one of a single instruction: HLT */
+/* doctor_kvm.c - can this process run a virtual machine? Runs one with a single instruction: HLT */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>

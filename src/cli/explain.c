@@ -1,4 +1,4 @@
-/* explain.c - `keyhole explain`: which rule decides about a request, why, and what would go in */
+/* explain.c - `keyhole explain`: which rule decides a request, why, and which credentials go in */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>

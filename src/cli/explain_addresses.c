@@ -1,4 +1,4 @@
-/* explain_addresses.c - what would be dialled for a request, and whether it may be */
+/* explain_addresses.c - which addresses a request would connect to, and whether they are allowed */
 #include "explain_addresses.h"
 
 #include <netdb.h>

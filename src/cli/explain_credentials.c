@@ -1,4 +1,4 @@
-/* explain_credentials.c - what would go into a request: which, where, and what it is bound to */
+/* explain_credentials.c - which credentials a request would get, where, and their bindings */
 #include "explain_credentials.h"
 
 enum { WORDS_BYTES = 64 * 1024 };

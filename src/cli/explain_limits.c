@@ -1,4 +1,4 @@
-/* explain_limits.c - the limits that a request would be under, for `keyhole explain` */
+/* explain_limits.c - the limits that apply to a request, for `keyhole explain` */
 #include "explain_limits.h"
 
 #include <stdio.h>

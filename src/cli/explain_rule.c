@@ -1,4 +1,4 @@
-/* explain_rule.c - a rule that has a say, and where it stands */
+/* explain_rule.c - describes a rule that took part in a decision */
 #include "explain_rule.h"
 
 static const char *file_of(const struct kh_config *config, const struct kh_rule *rule)

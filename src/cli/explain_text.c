@@ -1,4 +1,4 @@
-/* explain_text.c - what `keyhole explain` found out, for people */
+/* explain_text.c - prints the result of `keyhole explain` for people */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* image.c - `keyhole image`: the images that `keyhole run --image` has unpacked and keeps */
+/* image.c - `keyhole image`: lists and removes the images that `keyhole run --image` has
+ * unpacked */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>

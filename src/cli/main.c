@@ -1,4 +1,4 @@
-/* main.c - finds the subcommand */
+/* main.c - the entry point: finds and calls the subcommand */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

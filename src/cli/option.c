@@ -1,4 +1,4 @@
-/* option.c - getopt_long, with what is wrong said in the form of every other message */
+/* option.c - getopt_long(3) with keyhole's own error messages */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>

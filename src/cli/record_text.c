@@ -1,7 +1,7 @@
 /*
- * record_text.c - a record of the journal in words
+ * record_text.c - formats a record of the journal for people
  *
- * All text of a record was written by a sandbox or an upstream, and passes kh_esc.
+ * Text in a record may come from a sandbox or an upstream, so all of it passes kh_esc.
  */
 #include "record_text.h"
 

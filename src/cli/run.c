@@ -1,12 +1,12 @@
 /*
  * run.c - `keyhole run`: a private daemon, a sandbox over its socket, and a clean end
  *
- * The keeper is forked before anything that takes time, so that it opens its CA and starts its
- * worker while the launcher asks git who commits. When it is ready it says what the sandbox needs
- * (CA, placeholders), and the launcher wipes the keys out of its own environment and goes on. At
- * the end the keeper is asked to stop, which closes the journal, and everything that the run made
- * is removed: also when a signal ends it, since the signals are the command's and only its end is
- * ours.
+ * The keeper is forked before anything slow, so that it opens its CA and starts its worker while
+ * the launcher asks git for the committer. When it is ready it sends what the sandbox needs (CA,
+ * placeholders); the launcher then wipes the keys from its own environment and goes on. At the end
+ * the keeper is told to stop, which closes the journal, and everything that the run made is
+ * removed. A signal does not prevent this: signals are passed to the command, and the launcher ends
+ * only after the command.
  */
 #include <errno.h>
 #include <fcntl.h>

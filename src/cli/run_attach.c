@@ -1,9 +1,9 @@
 /*
- * run_attach.c - `keyhole run` with a daemon that runs already
+ * run_attach.c - `keyhole run` with a daemon that is already running
  *
- * Instead of a keeper and a worker of its own the run asks that daemon for a sandbox, which ends
- * with the process that asked: a launcher that is killed leaves nothing behind. What a private
- * daemon tells its launcher (the CA, placeholders) stands in the answer.
+ * Instead of starting its own keeper and worker, the run asks that daemon for a dynamic sandbox,
+ * which ends with the process that asked: a launcher that is killed leaves nothing behind. The
+ * answer contains what a private daemon tells its launcher (CA, placeholders).
  */
 #include <stdlib.h>
 #include <string.h>

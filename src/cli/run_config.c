@@ -1,4 +1,5 @@
-/* run_config.c - the configuration of one run: its own listener, its journal, what stays unseen */
+/* run_config.c - makes the configuration of one run: its listener, its journal, the forbidden
+ * paths */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * run_folder.c - the folder of one run, with its socket
  *
- * A run holds a lock on its folder as long as it lives. A folder without one belongs to a launcher
+ * A run holds a lock on its folder until it ends. A folder that is not locked belongs to a launcher
  * that was killed: the next run removes it.
  */
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* run_git.c - the name and address that commits made in the sandbox bear */
+/* run_git.c - the name and e-mail address for commits made in the sandbox */
 #include <stdlib.h>
 #include <string.h>
 

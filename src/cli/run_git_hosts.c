@@ -1,9 +1,10 @@
 /*
- * run_git_hosts.c - what git in the sandbox is told of hosts that take a credential by Basic
+ * run_git_hosts.c - git's settings in the sandbox for hosts with a credential for Basic
+ * authentication
  *
- * There is no SSH in a sandbox, and no key for it: URLs of that kind take the way over HTTPS, where
- * the proxy puts the credential in. Where a credential asks for its placeholder, git is given it as
- * a field, since git itself sends a password only when it has been asked for one.
+ * A sandbox has no SSH and no SSH key: SSH URLs are rewritten to HTTPS, where the proxy puts the
+ * credential in. If the credential requires its placeholder in the request, git gets it as an extra
+ * field, since git itself sends a password only after a challenge.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* run_hint.c - what to do where the command could not be executed */
+/* run_hint.c - a hint what to do if the command could not be executed */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

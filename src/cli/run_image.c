@@ -1,9 +1,8 @@
 /*
- * run_image.c - --image of `keyhole run`: which engine takes what
+ * run_image.c - `keyhole run --image`: which engine supports which kind of image
  *
- * An engine that drives a program with a store of its own (kh_sandbox_has_store) is given the
- * reference as it stands: what it means is that program's matter. Every other one runs a root that
- * lies in a folder.
+ * An engine whose program has its own image store (kh_sandbox_has_store) gets the reference
+ * unchanged; that program interprets it. Every other engine runs a root in a folder.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -20,12 +20,12 @@ struct kh_run_options {
 	const char *config_path;
 	const char *tenant;
 	const char *engine;
-	const char *image;			 /* as it was given */
-	const char *entrypoint;			 /* in the place of the image's; "": none; NULL */
+	const char *image;	/* as it was given */
+	const char *entrypoint; /* replaces the image's; "": none; NULL: the image's */
 	char *rootfs, *workspace, *home, *audit; /* absolute */
 	bool layer;				 /* over rootfs */
 	bool workspace_read_only, mask_env, quiet;
-	char *review; /* of the workspace: "" its only one, "new", or an id; NULL: none */
+	char *review; /* of the workspace: "": its only review; "new"; or an id; NULL: no review */
 	char **presets;
 	size_t n_presets;
 	char **read_only;
@@ -56,14 +56,14 @@ bool kh_run_limit_cpus(struct kh_sandbox_limits *out, const char *text);
 
 /* DIR or DIR:O. What was wrong has been said. */
 bool kh_run_rootfs(struct kh_run_options *out, const char *text);
-/* An image that is unpacked for the run, and the command line that it makes of ours. */
+/* An unpacked image for the run, and the command line for it. */
 struct kh_run_image {
 	bool is_open;
 	struct kh_image image;
-	char **argv; /* its words are the image's and the options' */
+	char **argv; /* the array is owned; its strings belong to `image` and the options */
 };
-/* Nothing is opened where none is asked for, or the engine has a store. `is_over` is asked while it
- * takes its time. */
+/* Opens nothing if no image was asked for, or if the engine has its own store. `is_over` is polled
+ * during long steps. */
 bool kh_run_image_open(const struct kh_run_options *options, bool (*is_over)(void *),
 		       struct kh_run_image *out, struct kh_err *err);
 void kh_run_image_fini(struct kh_run_image *image);
@@ -80,19 +80,19 @@ struct kh_run_review {
 /* Nothing is opened where none is asked for. */
 bool kh_run_review_open(struct kh_run_review *out, const struct kh_run_options *options,
 			struct kh_err *err);
-/* Says what came of it; one without a change is removed. */
+/* Prints the result; removes a review without changes. */
 void kh_run_review_end(struct kh_run_review *run, bool quiet);
 
 /* ---- run_folder.c: the folder of one run, gone at its end ---- */
 
 struct kh_run_folder {
 	char *path;
-	char *socket_dir;  /* what the sandbox sees of it */
+	char *socket_dir;  /* the part of it that the sandbox sees */
 	char *socket_path; /* in it: "s" */
 	const char *id;	   /* last part of `path`: "run-Ab3dEf" */
 	int lock;
 };
-/* Also removes what runs that were killed have left. */
+/* Also removes folders of runs that were killed. */
 bool kh_run_folder_make(struct kh_run_folder *folder, struct kh_err *err);
 void kh_run_folder_remove(struct kh_run_folder *folder);
 
@@ -101,18 +101,18 @@ void kh_run_folder_remove(struct kh_run_folder *folder);
 struct kh_run_attach {
 	char *socket; /* the daemon's admin socket; NULL: there is none */
 	char *tenant;
-	bool added; /* until it is removed */
+	bool added; /* it was added and not yet removed */
 	char *id;
 	char *base;   /* admin.sandboxes, where the daemon makes their folders */
 	char *folder; /* of its socket: BASE/TENANT/ID */
-	int held;     /* that folder, as it was judged; -1 */
-	/* What it came to, once it is removed. */
+	int held;     /* a descriptor of that folder, which was checked; -1 */
+	/* Its counts, after it was removed. */
 	bool counted;
 	uint64_t calls, denials;
 };
-/* Adds it; the daemon ends it with this process, however that ends. `ready` gets what a private
- * daemon would say. The daemon's worker answers, and nothing of that is believed which the
- * configuration does not say as well: neither the folder, nor the journal, nor a variable. */
+/* Adds a dynamic sandbox. The daemon removes it when this process ends, however it ends. `ready`
+ * gets what a private daemon would send. The answer comes from the daemon's worker, so it is only
+ * used as far as it agrees with the configuration: the folder, the journal, and each variable. */
 bool kh_run_attach(struct kh_run_attach *attach, const struct kh_config *config, const char *id,
 		   struct kh_ready *ready, struct kh_err *err);
 void kh_run_detach(struct kh_run_attach *attach);
@@ -120,15 +120,16 @@ void kh_run_attach_fini(struct kh_run_attach *attach);
 
 /* ---- run_config.c ---- */
 
-/* The configuration of this run: the file's or the presets', with one listener and a journal. Where
- * the file names a daemon that answers, and nothing was asked for that only a private one can do,
- * `attach` says which, and as which tenant. `forbidden` gets every path that the sandbox must not
- * see (a list that ends with NULL). What was wrong has been said. Return: NULL. */
+/* Makes the configuration of this run from the file or the presets, with one listener and a
+ * journal. If the file names a daemon that answers, and no option needs a private one, `attach`
+ * gets its socket and the tenant. `forbidden` gets every path that the sandbox must not see (a
+ * NULL-terminated list for kh_run_forbidden_free). Return: NULL: an error was printed. */
 struct kh_config *kh_run_config(const struct kh_run_options *options,
 				const struct kh_run_folder *folder, char ***forbidden,
 				struct kh_run_attach *attach);
 void kh_run_forbidden_free(char **list);
-/* Refuses a variable of --env that is a credential's: the value must not get in. */
+/* Refuses a variable of --env that is the source of a credential: the real value must not get into
+ * the sandbox. */
 bool kh_run_env_check(const struct kh_run_options *options, const struct kh_config *config,
 		      struct kh_err *err);
 /* Overwrites the values of all credentials in our own environment. */
@@ -137,32 +138,32 @@ void kh_run_wipe_environment(const struct kh_config *config);
 /* ---- run_git.c: who commits ---- */
 
 struct kh_run_git {
-	bool asked; /* and not answered */
+	bool asked; /* asked, and not answered yet */
 	struct kh_child child;
 	char *name, *email;
 };
-/* Asks git in the background, since it takes a few milliseconds. */
+/* Starts to ask git in the background, since that takes a few milliseconds; kh_run_git_answer waits
+ * for it. */
 void kh_run_git_ask(struct kh_run_git *git);
 void kh_run_git_answer(struct kh_run_git *git);
 void kh_run_git_fini(struct kh_run_git *git);
-/* run_git_hosts.c: settings for hosts that take a credential by Basic. Heap; NULL without memory.
- */
+/* run_git_hosts.c: git's settings for hosts with a credential for Basic authentication. Heap; NULL
+ * without memory. */
 char *kh_run_git_hosts(const struct kh_config *config, const struct kh_ready *ready);
 
 /* ---- run_hint.c ---- */
 
-/* Adds to `err`, which says why the command could not be executed (`status` 126, 127), what to do.
- */
+/* Adds a hint to `err`, which says why the command could not be executed (`status` 126 or 127). */
 void kh_run_hint(const struct kh_run_options *options, const struct kh_run_image *image, int status,
 		 struct kh_err *err);
 
 /* ---- run_summary.c ---- */
 
 struct kh_run_summary {
-	bool counted; /* by a daemon */
+	bool counted; /* the counts come from a daemon */
 	uint64_t calls, denials;
 	char *path;
-	off_t start; /* of this run's lines */
+	off_t start; /* where this run's lines begin */
 };
 void kh_run_summary_begin(struct kh_run_summary *summary, const char *journal);
 /* One line to standard error. */

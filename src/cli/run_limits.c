@@ -1,4 +1,4 @@
-/* run_limits.c - --memory, --cpus, --pids, --disk and --timeout of `keyhole run` */
+/* run_limits.c - parses --memory, --cpus, --pids, --disk and --timeout of `keyhole run` */
 #include <stdlib.h>
 #include <string.h>
 

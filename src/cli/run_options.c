@@ -1,4 +1,4 @@
-/* run_options.c - what was asked of `keyhole run` */
+/* run_options.c - parses the options of `keyhole run` */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* run_review.c - the workspace of a run under review: which review, and what came of it */
+/* run_review.c - chooses the review for a run's workspace, and reports its changes at the end */
 #include <stdlib.h>
 #include <string.h>
 

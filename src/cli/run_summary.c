@@ -1,4 +1,4 @@
-/* run_summary.c - what a run came to, in one line, from its journal */
+/* run_summary.c - the one-line summary of a run, from its journal */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,9 @@
 /*
- * show_text.c - bytes that an agent wrote, for somebody's eyes: nothing moves a cursor or turns
- * text
+ * show_text.c - prints bytes that an agent wrote, without control characters or invisible marks
  *
- * What is read here is looked at before it is taken over, so it must look like what it is: a name
- * that hides a line, or a comment that is shown in another order than it is compiled in, is written
- * out. Lines of files have a place of their own, so that none looks like a line of keyhole's.
+ * People review this text before they apply changes, so it must look like what it is: characters
+ * that hide a line or reorder text (bidirectional controls) are escaped. Lines of files have a
+ * column of their own, so that none looks like a line of keyhole's output.
  */
 #include "show_text.h"
 

@@ -1,4 +1,4 @@
-/* show_text.h - bytes that an agent wrote, for somebody's eyes */
+/* show_text.h - prints bytes that an agent wrote, safely */
 #ifndef KEYHOLE_CLI_SHOW_TEXT_H
 #define KEYHOLE_CLI_SHOW_TEXT_H
 
@@ -7,10 +7,10 @@
 #include <keyhole/base/slice.h>
 
 /*
- * One line of what is shown, and none that a terminal makes of it: one that is longer than the
- * terminal is wide goes on after " > ", with which no line begins, and a tabulator is spaces. The
- * first row on a terminal sets back what an agent may have left in it (screen.h). What is written
- * to kh_row_open's stream has no control but the tabulator in it.
+ * Prints one line, and wraps it itself instead of the terminal: a line wider than the terminal
+ * continues after " > ", with which no other line begins, and a tab becomes spaces. The first row
+ * on a terminal resets its state, which an agent may have changed (screen.h). Text written to
+ * kh_row_open's stream must contain no control character except the tab.
  */
 struct kh_row {
 	FILE *out, *file;
@@ -21,16 +21,15 @@ FILE *kh_row_open(struct kh_row *row, FILE *out);
 void kh_row_close(struct kh_row *row);
 
 /*
- * A line of a file, without its end, as a line of its own. It begins with three columns that no
- * line of keyhole's begins with: blank where all that follows is as it is in the file. Else they
- * are " ! ", and in this line controls but the tabulator, marks that turn the direction of text or
- * can't be seen, and bytes that are not UTF-8 are written as \xHH or \u{HEX}, and each backslash
- * twice.
+ * Prints a line of a file, without its line end, on a line of its own. It begins with three columns
+ * with which no line of keyhole's output begins. They are blank if the text is unchanged. Otherwise
+ * they are " ! ", and control characters except the tab, bidirectional and invisible marks, and
+ * bytes that are not UTF-8 are written as \xHH or \u{HEX}, and each backslash twice.
  */
 void kh_show_line(FILE *out, struct kh_slice line);
-/* A file's name. The same is written so, a tabulator as well, and a backslash always twice. One
- * with a space or a quotation mark in it is quoted, so that none can be taken for the rest of a
- * line. */
+/* Prints a file's name. The same characters, and also the tab, are escaped; a backslash is always
+ * written twice. A name with a space or a quotation mark is quoted, so that it can't be mistaken
+ * for the rest of a line. */
 void kh_show_name(FILE *out, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* version.c - `keyhole version`: of itself and of the libraries that it runs with */
+/* version.c - `keyhole version`: the versions of keyhole and of its libraries */
 #include <stdio.h>
 #include <string.h>
 

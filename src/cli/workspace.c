@@ -1,4 +1,5 @@
-/* workspace.c - `keyhole workspace`: what sandboxes did in workspaces, and what becomes of it */
+/* workspace.c - `keyhole workspace`: lists reviews and what was set aside, and applies or discards
+ * changes */
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>

@@ -1,5 +1,4 @@
-/* workspace_aside.c - `keyhole workspace set-aside`, `restore` and `survey`: what was set aside
- * after runs */
+/* workspace_aside.c - `keyhole workspace set-aside`, `restore` and `survey` */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* workspace_commits.c - the commits of an agent's: which there are, and what they change */
+/* workspace_commits.c - lists an agent's commits, and what they change */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* workspace_diff.c - `keyhole workspace diff`: what an agent did in a workspace under review */
+/* workspace_diff.c - `keyhole workspace diff`: an agent's changes in a workspace under review */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,11 +1,11 @@
 /*
- * workspace_text.c - what became of a file's lines
+ * workspace_text.c - the changed lines of a file, by the host's diff(1)
  *
- * diff of the host compares two descriptors: it gets no name, no setting and no folder, and reads
- * nothing else. Each line of its output begins with a character of diff's own, passes the same
- * escaper as all that an agent wrote, and has a place of its own: what is in a file can't look like
- * the name of another file, or like a note of keyhole's. Large files, and those that are no text,
- * are named and not compared.
+ * diff compares two descriptors: it gets no names, no settings and no folder, and reads nothing
+ * else. Each line of its output begins with a character of diff's own, passes the same escaper as
+ * everything that an agent wrote, and is in a column of its own, so that a file's content can't
+ * look like another file's name or like keyhole's own output. Large and binary files are only
+ * named.
  */
 #include <errno.h>
 #include <fcntl.h>
