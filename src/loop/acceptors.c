@@ -1,4 +1,4 @@
-/* acceptors.c - accepting what comes out of the sandboxes, with their rates and caps */
+/* acceptors.c - accepts connections from sandboxes, within their rates and caps */
 
 #include <stdatomic.h>
 #include <string.h>

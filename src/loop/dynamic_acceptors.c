@@ -1,4 +1,4 @@
-/* dynamic_acceptors.c - the acceptors to dynamic sandboxes, of one event thread */
+/* dynamic_acceptors.c - one event thread's acceptors for dynamic sandboxes */
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* dynamic_sandboxes.c - the worker's list of dynamic sandboxes, as the keeper tells it */
+/* dynamic_sandboxes.c - the worker's list of dynamic sandboxes, from the keeper's messages */
 
 #include <keyhole/loop/dynamic_sandboxes.h>
 

@@ -1,9 +1,9 @@
 /*
  * events.c - a ring of records between an event thread and the admin thread
  *
- * Positions only grow; where they lie in the ring is their remainder. What is put in is a length,
- * the tenant's and the sandbox's names, each with its NUL, and the record; any of it may go round
- * the end.
+ * Positions only grow; the offset in the ring is the position modulo its size. An entry is a
+ * length, the names of tenant and sandbox, each with its NUL, and the record. An entry may wrap
+ * around the end at any byte.
  */
 
 #include <keyhole/loop/events.h>

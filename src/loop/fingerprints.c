@@ -1,5 +1,5 @@
-/* fingerprints.c - the worker's list of what no sandbox may send: replaced whenever a value is
- * another */
+/* fingerprints.c - the worker's list of fingerprints of real values: replaced whenever a value
+ * changes */
 
 #include <keyhole/loop/worker.h>
 

@@ -1,10 +1,10 @@
 /*
- * generation.c - a configuration in force, and the next one in the making
+ * generation.c - a configuration with what is made of it, in force or being prepared
  *
- * All that a reload replaces hangs on one object. Each event thread holds the one in force and
- * takes the next between two turns; an exchange holds the one that it was decided under, so rules
- * and credentials that it points to stay. What counts a listener's connections belongs to the
- * listener and goes from one generation to the next.
+ * Everything that a reload replaces belongs to one object. Each event thread holds a reference to
+ * the generation in force and changes to the next between two turns. An exchange holds a reference
+ * to the one that it was decided under, so that its pointers to rules and credentials stay valid.
+ * The counters of a listener move from one generation to the next.
  */
 
 #include <keyhole/loop/values.h>

@@ -1,13 +1,14 @@
-/* leaf_requests.c - leaves: event threads ask, the main thread takes the answers */
+/* leaf_requests.c - requests for leaves: sent by event threads, answered to the main thread */
 
 /*
- * An event thread notes under the lock that it asks, lets go of the lock, and sends. Nothing is
- * sent with the lock held: sending waits while the keeper's queue is full, the keeper may wait for
- * this process's main thread to take its answers, and the main thread takes the lock for each
+ * An event thread registers its request under the lock, releases the lock, and then sends. Sending
+ * with the lock held could deadlock: it waits while the keeper's queue is full, the keeper may wait
+ * for this process's main thread to take its answers, and the main thread takes the lock for each
  * answer.
  *
- * A thread makes its exchange or session wait first and asks then. So an answer that comes in
- * between finds it waiting; and one that was under way for another thread is told to every loop.
+ * A thread first makes its exchange or session wait, and then asks. So an answer that comes in
+ * between finds it waiting, and the answer to another thread's request is told to every loop
+ * anyway.
  */
 
 #include <keyhole/loop/leaf_requests.h>

@@ -1,4 +1,4 @@
-/* leg.c - a connection with what waits to be written to it */
+/* leg.c - a connection with its output buffer */
 
 #include <keyhole/base/hidden.h>
 

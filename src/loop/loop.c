@@ -1,11 +1,11 @@
 /*
  * loop.c - one event thread
  *
- * A turn is one pass of libevent. During it, exchanges whose open record lies in the batch wait for
- * RECORDED; at its end the batch is written in one go, and only then do they go on. What ended
- * during the turn is freed after that. Who has more work than a turn may take goes on at the end of
- * the next one (KH_LOOP_NEXT), after the events of all others. Other threads speak to the loop by
- * mail: a locked list and an eventfd.
+ * A turn is one pass of libevent. During a turn, exchanges whose `open` record is in the batch wait
+ * for RECORDED. At the end of the turn the batch is written with one call, and only then they go
+ * on. Objects that ended during the turn are freed after that. Work that is too long for one turn
+ * continues at the end of the next one (KH_LOOP_NEXT), after the events of all others. Other
+ * threads communicate with the loop by mail: a locked list and an eventfd.
  */
 
 #include <errno.h>

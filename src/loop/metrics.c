@@ -1,4 +1,4 @@
-/* metrics.c - histograms, and what is counted of each tenant */
+/* metrics.c - histograms, and the counters of each tenant */
 
 #include <keyhole/loop/metrics.h>
 

@@ -1,13 +1,13 @@
 /*
- * refusals.c - records of what was refused: one by one within a budget, counted beyond it
+ * refusals.c - records of refusals: one each within a budget, only counted beyond it
  *
- * A sandbox can be refused as fast as it can ask, and a full disk under the journal stops every
- * tenant. So a refusal has a record of its own while its sandbox is within limits.refusals, its
- * tenant's share of the journal's bytes (account.h) lasts, and the disk has audit.reserve left.
- * Beyond that it is counted. The first one that is only counted is written at once, as a `denials`
- * record with a count of 1, before its answer leaves; from there on the count is written every few
- * seconds while it grows, and when the acceptor ends. What is forwarded has its records whatever
- * stands here.
+ * A sandbox can cause refusals as fast as it can send requests, and a full disk of the journal
+ * stops every tenant. So a refusal gets its own record only while its sandbox is within
+ * limits.refusals, its tenant's share of the journal's bytes (account.h) is not used up, and the
+ * disk has audit.reserve left. Beyond that it is only counted. The first counted one is written at
+ * once, as a `denials` record with a count of 1, before its answer is sent; then the count is
+ * written every few seconds while it grows, and when the acceptor ends. Forwarded requests always
+ * get their records.
  */
 
 #include <string.h>

@@ -1,13 +1,14 @@
 /*
- * values.c - credential values in the worker: asked of the keeper once, kept while they are good
+ * values.c - credential values in the worker: requested from the keeper once, kept until they
+ * expire
  *
- * One list a credential, under the generation's lock: a value for each tenant and scope that was
- * asked for. Most credentials have one. Nothing is sent with the lock held (leaf_requests.c says
- * why). The keeper answers each question, when it knows.
+ * There is one list per credential, protected by the generation's lock, with a value for each
+ * tenant and scope that was asked for. Most credentials have one value. No message is sent with the
+ * lock held (leaf_requests.c says why). The keeper answers each request, but maybe much later.
  *
- * A sandbox chooses scopes. So their number is capped (values_list.c); a sandbox has few questions
- * under way at a time, and asks few a second. What has no scope is the configuration's, and none of
- * this holds for it.
+ * Sandboxes choose scopes. So their number is capped (values_list.c), and a sandbox may have only a
+ * few requests in progress, and make only a few per second. The configuration determines the values
+ * without a scope, so these have no such bounds.
  */
 #include "values_internal.h"
 

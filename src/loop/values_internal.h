@@ -1,4 +1,4 @@
-/* values_internal.h - the values of a credential that the worker has: found, made, given up */
+/* values_internal.h - the lists of credential values in the worker: find, add, evict */
 #ifndef KEYHOLE_LOOP_VALUES_INTERNAL_H
 #define KEYHOLE_LOOP_VALUES_INTERNAL_H
 
@@ -9,12 +9,12 @@ struct kh_credential_value {
 	struct kh_credential_value *next;
 	enum kh_slot_state state;
 	struct kh_secret *secret; /* FULL */
-	bool asked;		  /* FULL: for the next one */
+	bool asked;		  /* FULL: the next value was requested */
 	uint64_t expires_ms;	  /* FULL: wall clock; 0: never */
-	uint64_t ahead_ms;	  /* FULL: wall clock: when it is asked for anew; 0: never */
-	uint64_t asked_ms;	  /* monotonic, of the answer that brought none */
-	uint64_t used;		  /* the generation's counter */
-	uint64_t used_ms;	  /* monotonic */
+	uint64_t ahead_ms;	  /* FULL: wall clock: when the next value is requested; 0: never */
+	uint64_t asked_ms; /* MISSING: monotonic: when the keeper answered that there is none */
+	uint64_t used;	   /* kh_generation.uses at its last use */
+	uint64_t used_ms;  /* monotonic */
 	struct kh_fair_share_asker asker; /* the sandbox that used it last */
 	uint64_t refused_ms;		  /* monotonic: when one was dropped for a 401; 0: never */
 	char *why;			  /* MISSING */
@@ -23,19 +23,19 @@ struct kh_credential_value {
 	char scope[];
 };
 
-/* All of it under the generation's lock. */
+/* Call all of these with the generation's lock held. */
 
 bool kh_values_is_for(const struct kh_credential_value *value, const struct kh_credential_ref *want,
 		      uint16_t tenant);
-/* Where the pointer to it stands; the end of the list when it is not there. */
+/* The pointer in the list that points to the value; the list's final pointer if there is none. */
 struct kh_credential_value **kh_values_find(struct kh_credential_slot *slot,
 					    const struct kh_credential_ref *want, uint16_t tenant);
-/* Return: NULL: there is no place for it, or no memory. */
+/* Adds a value, evicting another if needed. Return: NULL: no place for it, or no memory. */
 struct kh_credential_value *kh_values_make(struct kh_generation *g,
 					   const struct kh_credential_ref *want, uint16_t tenant,
 					   const struct kh_fair_share_asker *asker);
 void kh_values_remove_at(struct kh_credential_slot *slot, struct kh_credential_value **at);
-/* A value for a scope has come, and may be larger than was reckoned with: others go for it. */
+/* A value for a scope has come, and may be larger than was reserved: evicts others if needed. */
 void kh_values_bound(struct kh_generation *g, const struct kh_credential_value *newcomer);
 
 #endif

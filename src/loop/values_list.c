@@ -1,9 +1,10 @@
 /*
- * values_list.c - the values of credentials that the worker has: found, made, given up
+ * values_list.c - the lists of credential values in the worker: find, add, evict
  *
- * One list a credential. What has a scope takes a locked page by a sandbox's choice, so there is a
- * bound for each credential and one for all of them together (kh_secret_scoped_most_bytes), and
- * fair_share.h says who gives up a place: shares are a tenant's first.
+ * There is one list per credential. A value with a scope takes a locked page, and sandboxes choose
+ * scopes. So there is a bound per credential and one for all together
+ * (kh_secret_scoped_most_bytes). fair_share.h decides which value is evicted: shares are divided
+ * among tenants first.
  */
 #include "values_internal.h"
 

@@ -29,8 +29,7 @@ struct kh_loop_call {
 enum kh_loop_when {
 	KH_LOOP_DOWN = 0, /* at the end of the turn, first: writes to sandboxes */
 	KH_LOOP_UP,	  /* … then writes to upstreams */
-	KH_LOOP_RECORDED, /* the batch is in the journal, or could not be written (`journal_failed`)
-			   */
+	KH_LOOP_RECORDED, /* the batch is in the journal, or failed (`journal_failed`) */
 	KH_LOOP_ANSWER,	  /* after those: answers that had to wait for the journal */
 	KH_LOOP_NEXT,	  /* at the end of the next turn, before the others: work that was split */
 	KH_LOOP_WHENS,
