@@ -3,16 +3,16 @@
 /*
  * The stages, as "precondition → result":
  *
- *   limits    one thread; all that needs a name is open → no core file
+ *   limits    one thread; all files are open → no core file
  *   powers    any uid → the bounding set is empty
  *   identity  root → an empty root folder, an unprivileged uid and gid, no groups
- *             (not root: left as it is; another root folder would take a user namespace, in
- *             which the kernel shows who calls as nobody, the admin socket's callers too)
+ *             (not root: unchanged; an empty root folder would need a user namespace, in which
+ *             the kernel shows all other users, such as callers of the admin socket, as nobody)
  *   powers    any uid → no capability in any set
  *   sealed    no capability → no new privileges, not dumpable, dies with the keeper
  *   landlock  no new privileges → nothing can be opened by name
  *   seccomp   no new privileges → the allowlist of seccomp.c
- *     proof     all of these → opening a folder is tried, and must fail
+ *   proof     all of these → opening a folder is tried, and must fail
  *
  * If the kernel has no Landlock, that is only a warning, since seccomp refuses every call that
  * takes a path. If any other stage fails, the process ends: there is no weaker mode.

@@ -1,29 +1,29 @@
 /* seccomp.c - the system calls that a worker may make after its start */
 
 /*
- * An allowlist: what is not in it fails with EPERM, so that a library which tries something odd
- * (reads a configuration file late, asks for a terminal) gets an error that it can live with. Three
- * exceptions:
- * - KILLED: calls that nothing in a worker ever makes, and with which a take-over would go on
- *   (another program, another process's memory, kernel surfaces, another identity). The
- *   process dies with SIGSYS; the keeper says so in its log and starts a clean one.
- * - UNKNOWN: calls whose absence the C library handles (ENOSYS) by an older one whose
- *   arguments this filter can read. clone3 keeps its flags in memory, where a filter can't
- *   look.
- * - LENT: open, and how the C library spells fstat, which are answered by this process itself
- *   (lockin_open.c). So no call is left that takes a path, and the worker's root folder is empty to
- *   it, whoever started it.
+ * An allowlist: any other call fails with EPERM, so that a library which tries something unexpected
+ * (reads a configuration file late, queries a terminal) gets an error that it can handle. There are
+ * three exceptions:
+ * - KILLED: calls that a worker never makes, and that an attacker would make next (another program,
+ *   another process's memory, kernel interfaces, another identity). The process dies by SIGSYS; the
+ *   keeper logs that and starts a new worker.
+ * - UNKNOWN: calls that fail with ENOSYS, so that the C library falls back to an older call whose
+ *   arguments this filter can check. clone3, for example, has its flags in memory, which a filter
+ *   can't read.
+ * - LENT: open, and the call that the C library makes for fstat; a signal handler of this process
+ *   answers them (lockin_open.c). So no call that takes a path reaches the kernel, whoever started
+ *   the worker.
  *
- * Where a call is allowed for some arguments only, a row of `matched` says for which. The filter
- * sees register values, never what a pointer points at: whatever depends on that (a path, an
- * address) must be refused whole, or be harmless whole.
+ * If a call is allowed only with some arguments, a row of `matched` has them. The filter sees
+ * register values, but not the memory behind a pointer: a call that depends on such memory (a path,
+ * an address) must be refused completely, or be harmless with any content.
  *
- * Two things that an open descriptor would allow are taken away:
- * - Descriptors are not passed. sendmsg and its kin are missing, so nothing leaves by a sandbox's
- *   connection; recvmsg works on the keeper's channel alone. A second filter keeps that number
- *   from being closed, and nothing here can put another descriptor in its place.
- * - What is in the journal is not changed. A write to it appends: F_SETFL, which could clear
- *   O_APPEND, is missing, and so are pwrite, ftruncate and fallocate.
+ * Two uses of open descriptors are prevented:
+ * - Descriptors can't be passed. sendmsg and the like are not allowed, so none can be sent on a
+ *   sandbox's connection; recvmsg works only on the keeper's channel. A second filter prevents that
+ *   this number is closed, and no allowed call can replace the descriptor with another one.
+ * - The journal's content can't be changed. Writes append: F_SETFL, which could clear O_APPEND, is
+ *   not allowed, nor are pwrite, ftruncate and fallocate.
  */
 
 #include "lockin_internal.h"

@@ -2,15 +2,15 @@
  * messages */
 
 /*
- * The main thread only talks with the keeper; each event thread runs one loop. Messages of the
- * start come in a fixed order (channel.h), and everything that opens, reads or loads by name
- * happens while they come. With GO the worker locks itself in, then starts its threads. From there
- * it waits for the keeper's messages and for its threads: when all of them work by what GO brought,
- * at the start or at a reload, it says READY; while draining, when they have returned, DRAINED.
+ * The main thread only talks with the keeper; each event thread runs one loop. The start messages
+ * come in a fixed order (worker_messages.h), and everything that is opened, read or loaded by name
+ * is handled while they come. At GO the worker locks itself in, then starts its threads. After that
+ * it waits for the keeper's messages and for its threads: when all of them use the generation of
+ * the last GO, it sends READY; when they have returned after a drain, DRAINED.
  *
- * The channel's end is the keeper's end: the worker stops at that moment, since nobody would own
- * the journal any more. It ends with _exit: what runs at a normal exit (libraries' clean-up) has
- * nothing to do here, and is not made for a process that may open nothing.
+ * When the channel closes, the keeper has ended: the worker stops at once, since nobody would own
+ * the journal any more. It ends with _exit: the exit handlers of libraries are not needed here, and
+ * are not written for a process that can open nothing.
  */
 
 #include <errno.h>

@@ -11,8 +11,8 @@
  * capability, no new privileges, is not dumpable, dies with its parent, and has the seccomp
  * allowlist; Landlock allows it to open nothing (a kernel without Landlock is only a warning). If
  * root calls it, it also becomes `user` (config.worker_user; NULL: the default one), without groups
- * and in an empty root folder; any other user keeps its uid and root folder. Return: false with
- * `err`: the process is half locked in and must exit. */
+ * and, if possible, in an empty root folder; any other user keeps its uid and root folder. Return:
+ * false with `err`: the process is half locked in and must exit. */
 bool kh_lockin(const char *user, struct kh_err *err);
 /* Could root's worker run as this user? NULL: the default one. Changes nothing. Return: false with
  * `err`. */
