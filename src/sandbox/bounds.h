@@ -3,7 +3,7 @@
  *
  *   memory    a control group where we may make one; else what one process may have (RLIMIT_AS),
  *             set by keyhole-init
- *     pids      a control group; else a number of processes (RLIMIT_NPROC, counted in the sandbox's
+ *   pids      a control group; else a number of processes (RLIMIT_NPROC, counted in the sandbox's
  *             user namespace), set by keyhole-init; both where the program is a kernel of its own
  *   cpus      a control group; else an error, or with `best_effort` a warning
  *   disk      the size of the sandbox's own places in memory (view)

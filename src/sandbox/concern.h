@@ -1,4 +1,4 @@
-/* concern.h - what in a workspace could make something run on the host */
+/* concern.h - concerns: what in a workspace could make something run on the host */
 #ifndef KEYHOLE_SANDBOX_CONCERN_H
 #define KEYHOLE_SANDBOX_CONCERN_H
 
@@ -30,11 +30,11 @@ struct kh_concern {
 	const struct kh_walk_folder *folder;
 	struct kh_walk_entry *entry;
 	const char *path; /* absolute */
-	/* Of kind, path, and what of its content matters: the same digest before and after means
-	 * that it is as it was. */
+	/* Over kind, path, and the relevant content: the same digest before and after means
+	 * unchanged. */
 	unsigned char digest[KH_CONCERN_DIGEST_BYTES];
-	/* Of kind, path, and where it leads (leads.h): a file may stay as it is while a folder on
-	 * the way gives place to a link. */
+	/* Over kind, path, and its resolved targets (leads.h): a file may stay unchanged while a
+	 * folder on the path is replaced by a link. */
 	unsigned char leads[KH_CONCERN_DIGEST_BYTES];
 };
 

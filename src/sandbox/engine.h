@@ -52,8 +52,7 @@ struct kh_plan {
 	uint64_t start_ms;			/* the most time for each command of the program */
 	uid_t uid;				/* the sandbox's on the host */
 	gid_t gid;
-	bool terminal; /* the program's standard descriptors are a terminal, to pass on (own_kernel)
-			*/
+	bool terminal; /* the program's standard descriptors are a terminal (own_kernel) */
 };
 
 /* A command line that makes the sandbox and becomes (or waits for) keyhole-init. */

@@ -1,4 +1,4 @@
-/* git_ask.h - what git on the host says that it is set up to do, whatever the repository says */
+/* git_ask.h - asks git for the settings of the system and the user, without the repository's */
 #ifndef KEYHOLE_SANDBOX_GIT_ASK_H
 #define KEYHOLE_SANDBOX_GIT_ASK_H
 

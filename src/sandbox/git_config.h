@@ -1,6 +1,4 @@
-/* git_config.h - git's configuration files, read as bytes: what they say, and whether it is
- * harmless
- */
+/* git_config.h - parses git's configuration files, and tells which settings are harmless */
 #ifndef KEYHOLE_SANDBOX_GIT_CONFIG_H
 #define KEYHOLE_SANDBOX_GIT_CONFIG_H
 

@@ -1,4 +1,4 @@
-/* git_index.h - the names in git's index, read as bytes */
+/* git_index.h - parses the names in git's index */
 #ifndef KEYHOLE_SANDBOX_GIT_INDEX_H
 #define KEYHOLE_SANDBOX_GIT_INDEX_H
 

@@ -1,4 +1,4 @@
-/* git_names.h - what a variable of git's configuration names in the workspace */
+/* git_names.h - finds the paths in the workspace that a variable of git's configuration names */
 #ifndef KEYHOLE_SANDBOX_GIT_NAMES_H
 #define KEYHOLE_SANDBOX_GIT_NAMES_H
 

@@ -1,4 +1,4 @@
-/* git_path.h - where a path leads that git is told of */
+/* git_path.h - resolves a path in git's configuration */
 #ifndef KEYHOLE_SANDBOX_GIT_PATH_H
 #define KEYHOLE_SANDBOX_GIT_PATH_H
 

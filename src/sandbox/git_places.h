@@ -1,4 +1,4 @@
-/* git_places.h - where git on the host looks by its own rules, whether anything is there or not */
+/* git_places.h - the fixed places of git's configuration files, whether they exist or not */
 #ifndef KEYHOLE_SANDBOX_GIT_PLACES_H
 #define KEYHOLE_SANDBOX_GIT_PLACES_H
 

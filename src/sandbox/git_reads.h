@@ -1,4 +1,4 @@
-/* git_reads.h - what git on the host reads or runs that lies in the workspace */
+/* git_reads.h - finds what git on the host reads or runs from the workspace */
 #ifndef KEYHOLE_SANDBOX_GIT_READS_H
 #define KEYHOLE_SANDBOX_GIT_READS_H
 

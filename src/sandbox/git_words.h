@@ -1,4 +1,4 @@
-/* git_words.h - the paths that a value of git's configuration may name */
+/* git_words.h - finds the paths that a value of git's configuration may name */
 #ifndef KEYHOLE_SANDBOX_GIT_WORDS_H
 #define KEYHOLE_SANDBOX_GIT_WORDS_H
 

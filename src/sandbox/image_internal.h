@@ -18,8 +18,8 @@ enum { KH_TOOL_SAID_BYTES = 16 * 1024 };
 struct kh_tool {
 	const char *const *argv; /* the program by its name */
 	/*
-	 * Locked in: without a network, no new privileges, and as root in the stage, as its uid.
-	 * Not locked_in: as who we are, with our variables.
+	 * True: no network, no new privileges; if root started keyhole, in a mount namespace and as
+	 * the sandboxes' uid (`stage`). False: as the current user, with our environment.
 	 */
 	bool locked_in;
 	const struct kh_idmap *stage; /* root and locked_in */
@@ -28,36 +28,37 @@ struct kh_tool {
 	const char *watched; /* the same as we see it */
 	const struct kh_image_options *options;
 };
-/* Runs it to its end. `said`: the end of what it said. Return: it ended well; else err has why, or
- * (*failed) it said so itself. */
+/* Runs the tool and waits for it. `said`: the end of its output. Return: true: it succeeded. False:
+ * with *failed, the tool itself failed, and `said` has its message; else `err` says why. */
 bool kh_tool_run(const struct kh_tool *tool, char said[KH_TOOL_SAID_BYTES], bool *failed,
 		 struct kh_err *err);
-/* False: err says which package has it. */
+/* Is the program installed? Return: false: err says which package has it. */
 bool kh_tool_need(const char *program, struct kh_err *err);
-/* The last thing that it said, as one clean line into `said` itself. */
+/* The last line of its output, cleaned up, in `said` itself. */
 const char *kh_tool_last_words(char said[KH_TOOL_SAID_BYTES]);
 
 /* ---- image_cache.c ---- */
 
 enum { KH_IMAGE_NAME_ROOM = 128, KH_IMAGE_KEY_ROOM = 65 };
 
-/* Makes the folders that are absent; what a killed launcher left is removed. */
+/* Makes absent folders, and removes what killed launchers left. */
 bool kh_image_cache_open(const char *cache, struct kh_err *err);
-/* Which image this key stood for. */
+/* Gets the name of the image for this key. Return: false: unknown. */
 bool kh_image_cache_find(const char *cache, const char *key, char name[KH_IMAGE_NAME_ROOM]);
 bool kh_image_cache_note(const char *cache, const char *key, const char *name, struct kh_err *err);
 bool kh_image_cache_has(const char *cache, const char *name);
-/* Fills *out with an image that is there: false with err->code KH_ERR_NONE where there is none. */
+/* Opens a cached image. Return: false: with err->code KH_ERR_NONE, it is not in the cache. */
 bool kh_image_cache_take(const char *cache, const char *name, struct kh_image *out,
 			 struct kh_err *err);
-/* One at a time makes images. Return: -1. */
+/* Takes the lock for making images, one at a time. Return: a descriptor, whose close releases it;
+ * -1. */
 int kh_image_cache_lock(const char *cache, const struct kh_image_options *options,
 			struct kh_err *err);
 
-/* A folder to make one in. */
+/* A folder in which an image is made. */
 struct kh_making {
 	char *path;  /* tmp/X, ours */
-	char *image; /* in it: what becomes images/NAME; the tools' own while they work */
+	char *image; /* in it: becomes images/NAME; owned by the tools' uid while they work */
 	int lock;
 };
 bool kh_making_begin(struct kh_making *making, const char *cache, struct kh_err *err);
@@ -77,11 +78,11 @@ struct kh_image_lockin {
 	bool staged;
 	const char *source, *folder; /* as the tool sees them */
 };
-/* `source` is to be read, the image's folder to be written. */
+/* The tool may read `source` and write to the image's folder. */
 bool kh_image_lockin_open(struct kh_image_lockin *lockin, const char *source,
 			  const struct kh_making *making, struct kh_err *err);
 void kh_image_lockin_fini(struct kh_image_lockin *lockin);
-/* Runs a tool in it. False with *failed: what it said is in `said`. */
+/* Runs a tool in it. Return: as kh_tool_run. */
 bool kh_image_lockin_run(const struct kh_image_lockin *lockin, const char *const *argv,
 			 const struct kh_making *making, const struct kh_image_options *options,
 			 char said[KH_TOOL_SAID_BYTES], bool *failed, struct kh_err *err);
@@ -91,7 +92,7 @@ bool kh_image_lockin_run(const struct kh_image_lockin *lockin, const char *const
 enum { KH_PODMAN_ID_ROOM = 64 + 1 };
 
 bool kh_image_podman_is_reference(const char *reference);
-/* `folder`: for what the tool keeps while it works. */
+/* The id of podman's image. `folder`: for temporary files of the tool. */
 bool kh_image_podman_id(const char *reference, const char *folder,
 			const struct kh_image_options *options, char id[KH_PODMAN_ID_ROOM],
 			struct kh_err *err);
@@ -104,7 +105,7 @@ bool kh_image_podman_save(const char *reference, const char *id, const char *fil
 
 /* "debian", "debian:SUITE". */
 bool kh_debian_is_reference(const char *reference);
-/* Of its folder in the cache. */
+/* The name of its folder in the cache. */
 bool kh_debian_name(const char *reference, char name[KH_IMAGE_NAME_ROOM], struct kh_err *err);
 /* Makes "rootfs" in the folder of the image. */
 bool kh_debian_make(const char *reference, const struct kh_making *making,

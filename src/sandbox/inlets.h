@@ -1,4 +1,4 @@
-/* inlets.h - symbolic links into folders in which names of tools do not count */
+/* inlets.h - symbolic links into folders that are exempt from the check of tools' names */
 #ifndef KEYHOLE_SANDBOX_INLETS_H
 #define KEYHOLE_SANDBOX_INLETS_H
 

@@ -1,4 +1,4 @@
-/* launch_internal.h - one sandbox while it runs, as the launcher's parts share it */
+/* launch_internal.h - the state of a running sandbox, for the parts of the launcher */
 #ifndef KEYHOLE_SANDBOX_LAUNCH_INTERNAL_H
 #define KEYHOLE_SANDBOX_LAUNCH_INTERNAL_H
 
@@ -8,16 +8,16 @@
 
 enum { COMPLAINT_BYTES = 2048 };
 
-/* What is waited for, and for so long. */
+/* The named timers. */
 enum kh_clock {
-	KH_CLOCK_START,	  /* the command is to run */
-	KH_CLOCK_TIMEOUT, /* it is to have ended: first by itself, then since it was asked to */
-	KH_CLOCK_HEARD,	  /* keyhole-init is to have passed on a signal that ends */
-	KH_CLOCK_GONE,	  /* keyhole-init has ended: so is the program to */
+	KH_CLOCK_START,	  /* until the command runs */
+	KH_CLOCK_TIMEOUT, /* --timeout; then, after it was told to end, until it has ended */
+	KH_CLOCK_HEARD,	  /* until keyhole-init has passed on a terminating signal */
+	KH_CLOCK_GONE,	  /* after keyhole-init ended: until the engine's program ends */
 	KH_CLOCKS,
 };
 
-/* What goes on while the sandbox runs. */
+/* The state while the sandbox runs. */
 struct kh_running {
 	struct kh_launch *launch;
 	pid_t pid;

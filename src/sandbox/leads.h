@@ -1,4 +1,4 @@
-/* leads.h - the folders that a file of git's names, and where they are */
+/* leads.h - the folders that a file of git names, and where they really are */
 #ifndef KEYHOLE_SANDBOX_LEADS_H
 #define KEYHOLE_SANDBOX_LEADS_H
 

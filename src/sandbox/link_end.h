@@ -1,17 +1,16 @@
-/* link_end.h - where a symbolic link ends, for whoever follows it on the host */
+/* link_end.h - resolves a symbolic link as the host would */
 #ifndef KEYHOLE_SANDBOX_LINK_END_H
 #define KEYHOLE_SANDBOX_LINK_END_H
 
 enum kh_link_end {
-	KH_LINK_NO_FOLDER, /* at no folder, for anybody */
+	KH_LINK_NO_FOLDER, /* its target is not a folder */
 	KH_LINK_OUTSIDE,
 	KH_LINK_INSIDE,
-	KH_LINK_UNKNOWN, /* that depends on who follows it, or could not be found out */
+	KH_LINK_UNKNOWN, /* depends on the process, or could not be determined */
 };
 
-/* Follows the link `name` of the folder `dir`, step by step and however it is spelled. Nothing is
- * mounted for its sake. KH_LINK_INSIDE: *path is where, from the folder `root`, through no link
- * (heap). */
+/* Follows the link `name` in the folder `dir` step by step, in any spelling, and triggers no
+ * automount. KH_LINK_INSIDE: *path is its target below the folder `root`, without links (heap). */
 enum kh_link_end kh_link_end(int root, int dir, const char *name, char **path);
 
 #endif

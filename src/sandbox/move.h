@@ -4,13 +4,13 @@
 
 #include <stdbool.h>
 
-/* Moves an entry of one folder to another. Where a rename can't, it copies and removes; no link is
- * followed; a socket or device becomes an empty file, and set-user-ID and set-group-ID modes are
- * taken away, holes stay holes, and more than KH_LIMIT_MOVE_BYTES are not copied (EFBIG). It
- * never replaces anything. Return: false with errno; the source is still there. */
+/* Moves an entry from one folder to another. If rename(2) is not possible, it copies and removes.
+ * Follows no link. In a copy a socket or device becomes an empty file, set-user-ID and set-group-ID
+ * bits are removed, holes stay holes, and more than KH_LIMIT_MOVE_BYTES is an error (EFBIG). Never
+ * replaces anything. Return: false with errno; the source is still there. */
 bool kh_move(int from_dir, const char *from, int to_dir, const char *to);
-/* Where it can't be moved away: it gets another name in the same folder, and a file loses the right
- * to be run. It never replaces anything. Return: false with errno. */
+/* For an entry that can't be moved: renames it in the same folder, and removes the execute
+ * permission of a file. Never replaces anything. Return: false with errno. */
 bool kh_move_disarm(int dir, const char *name, const char *as);
 /* Removes a file, as kh_move does after it has copied one: also from a folder that its owner may
  * not write to. Return: false with errno. */

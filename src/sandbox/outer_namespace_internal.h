@@ -1,4 +1,4 @@
-/* outer_namespace_internal.h - namespaces of the launcher's own, around an engine's program */
+/* outer_namespace_internal.h - the outer namespaces, in which a nested engine's program runs */
 #ifndef KEYHOLE_SANDBOX_OUTER_NAMESPACE_INTERNAL_H
 #define KEYHOLE_SANDBOX_OUTER_NAMESPACE_INTERNAL_H
 
@@ -23,10 +23,11 @@ struct kh_view;
 /* ---- outer_namespace.c ---- */
 
 /*
- * In the child that will be the engine's program, when it is who it will be: new user, mount and
- * process namespaces, the view laid in them, and the bundle's configuration. Returns in a process
- * below, PID 1 of the new namespace, which is to exec; the one that called waits for it and ends as
- * it ends. Every process of both ends with either.
+ * In the child that will be the engine's program, after it changed its identity: makes new user,
+ * mount and process namespaces, mounts the view in them, and writes the bundle's configuration. It
+ * returns in a child process, PID 1 of the new namespace, which then executes the program. The
+ * calling process waits for that and exits with its status. If either ends, so does everything in
+ * the namespaces.
  */
 struct kh_supervisor;
 bool kh_outer_namespace_enter(const struct kh_engine_command *command, const struct kh_view *view,
@@ -49,9 +50,9 @@ struct kh_supervisor {
 	 * uplink, which is brought when the mark has come, and what the program complains to. */
 	int master, donated, complaints, program;
 };
-/* Blocks what it will hear of, so that nothing comes before there is somebody to pass it on. */
+/* Blocks the signals that it will pass on, so that none is lost before it runs. */
 void kh_supervisor_prepare(void);
-/* Holds no other descriptors; ends as the program ends. */
+/* Closes all other descriptors; exits with the program's status. */
 _Noreturn void kh_supervisor_run(pid_t program, const struct kh_supervisor *given);
 
 /* ---- mount_plan.c ---- */

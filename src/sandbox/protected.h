@@ -1,4 +1,4 @@
-/* protected.h - names in a workspace that tools of the host run things from */
+/* protected.h - the names of files from which tools on the host run something */
 #ifndef KEYHOLE_SANDBOX_PROTECTED_H
 #define KEYHOLE_SANDBOX_PROTECTED_H
 
@@ -6,14 +6,14 @@
 #include <stddef.h>
 
 /*
- * Hooks, and settings of editors, agents and other tools. In every folder such a name is read-only
- * in a sandbox where it exists; one that the agent makes is set aside after the run (after.c), and
- * a review takes it over only where it is named.
+ * Hooks, and settings of editors, agents and other tools. In every folder, an existing file with
+ * such a name is read-only in a sandbox. One that the agent makes is set aside after the run
+ * (after.c), and a review applies it only if it is named.
  */
 struct kh_protected {
 	const char *pattern; /* of fnmatch(3); case does not count */
-	/* At the top it can't be made either: an empty folder lies in its place, which does no harm
-	 * to a project without it. Then it is no pattern but the name itself. */
+	/* At the top of the workspace it can't be created either: an empty folder is in its place,
+	 * which is harmless for a project without it. Then `pattern` is the exact name. */
 	bool absent_too;
 };
 /* The last one has no pattern. */

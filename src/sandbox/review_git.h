@@ -31,7 +31,7 @@ const char *kh_host_git_said(struct kh_slice said);
 
 /* ---- review_objects.c ---- */
 
-/* A folder for objects that are not the repository's, and what git is told of it. */
+/* A folder for objects outside of the repository, with git's variables for it. */
 struct kh_review_objects {
 	char *folder;
 	char *own, *known, *quarantine; /* for git's environment */

@@ -1,4 +1,5 @@
-/* review_reads.h - what git and other tools of the host run or read in a workspace under review */
+/* review_reads.h - finds what git and other tools on the host run or read in a workspace under
+ * review */
 #ifndef KEYHOLE_SANDBOX_REVIEW_READS_H
 #define KEYHOLE_SANDBOX_REVIEW_READS_H
 

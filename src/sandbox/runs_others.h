@@ -1,4 +1,4 @@
-/* runs_others.h - the records of runs, as another run reads them (runs.h has what is in one) */
+/* runs_others.h - reads the records of other runs (runs.h explains the files) */
 #ifndef KEYHOLE_SANDBOX_RUNS_OTHERS_H
 #define KEYHOLE_SANDBOX_RUNS_OTHERS_H
 

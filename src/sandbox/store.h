@@ -1,5 +1,5 @@
 /*
- * store.h - sandboxes out of the images that a container program of the host keeps
+ * store.h - sandboxes from images in the store of a container program (docker, podman)
  *
  * Docker's daemon (and podman, of an image) makes the container as the one who started the program,
  * so nothing of ours lies around it:
@@ -31,18 +31,19 @@
 struct kh_mount;
 struct kh_view;
 
-/* What an image says of how it is run; owned. */
+/* The configuration of an image; owned. */
 struct kh_store_image {
 	struct kh_env_var *env;
 	size_t n_env;
 	char *directory;	      /* NULL: none */
 	char **entrypoint, **command; /* ended by NULL; NULL: none */
 };
-/* Asks the program. False where it has no such image, or one for another kind of machine. */
+/* Asks the program about an image. Return: false with `err`: it has no such image, or one for
+ * another architecture. */
 bool kh_store_inspect(const char *program, const char *reference, uint64_t most_ms,
 		      struct kh_store_image *out, struct kh_err *err);
-/* What is run: as podman has it, the caller's command stands in the place of the image's, behind
- * its entry point. The words are not owned, the list is. Return: NULL, and err says why. */
+/* The command line to run: as in podman, the caller's command replaces the image's, after the
+ * entrypoint. The array is the caller's to free, its strings are not. Return: NULL with `err`. */
 char **kh_store_argv(const struct kh_store_image *image, const struct kh_sandbox_spec *spec,
 		     struct kh_err *err);
 void kh_store_image_fini(struct kh_store_image *image);
@@ -53,15 +54,16 @@ bool kh_store_prepare(const char *program, const struct kh_plan *plan,
 
 /* ---- store_tool.c ---- */
 
-/* Runs the program with `argv` (argv[0] is its path) and `input` (-1: none) and waits, `most_ms` at
- * the longest, and until a signal that ends is held back for us. What it said on standard output is
- * in `out` (may be NULL); where it failed, its complaint is in err. */
+/* Runs `argv` (argv[0] is the program's path) with `input` (-1: none) as standard input and waits,
+ * at most `most_ms`, or until a terminating signal is pending. `out` (may be NULL) gets its
+ * standard output. Return: false: `err` has its error message. */
 bool kh_store_tool(char *const *argv, int input, uint64_t most_ms, struct kh_buf *out,
 		   struct kh_err *err);
 
 /* ---- store_tar.c ---- */
 
-/* Folders, files and links of the view as a tar (ustar), in memory. Return: -1. */
+/* Writes folders, files and links of the view to a tar (ustar) in memory. Return: its descriptor;
+ * -1 with `err`. */
 int kh_store_tar(const struct kh_view *view, struct kh_err *err);
 /* Is it in the tar? Docker mounts some files of its own over /etc, so ours are mounted as well. */
 bool kh_store_in_tar(const struct kh_mount *m);

@@ -1,4 +1,4 @@
-/* stores.h - folders of objects that repositories in a workspace take from elsewhere in it */
+/* stores.h - object folders elsewhere in a workspace that its repositories use (alternates) */
 #ifndef KEYHOLE_SANDBOX_STORES_H
 #define KEYHOLE_SANDBOX_STORES_H
 

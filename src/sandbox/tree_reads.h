@@ -1,5 +1,5 @@
-/* tree_reads.h - what git reads or runs by a path that is compared: in each work tree anew, where
- * it is relative */
+/* tree_reads.h - paths that git reads or runs, compared before and after a run; relative ones in
+ * each work tree */
 #ifndef KEYHOLE_SANDBOX_TREE_READS_H
 #define KEYHOLE_SANDBOX_TREE_READS_H
 

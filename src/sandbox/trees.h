@@ -1,5 +1,5 @@
 /*
- * trees.h - what lies in the mounted trees of the host that a sandbox must not have as it is
+ * trees.h - covers sockets and set-ID files in the mounted trees of the host
  *
  * Two kinds, wherever they lie in a workspace, a home, what --ro names or a folder of --rootfs:
  *

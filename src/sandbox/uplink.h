@@ -5,13 +5,13 @@
  *                   any datagram asks for a connection ─▶          (supervisor.c) ──connect──▶ s
  *                ◀─ the connected socket, or why there is none
  *
- * One end is donated to the sandbox at its start. So that kernel has to open no socket of the
- * host's by its name, and is told to open none. The first message is KH_INIT_MET, with what other
- * engines let keyhole-init inherit.
+ * The sandbox gets one end at its start. So its kernel does not need to open sockets of the host by
+ * name, and is configured to open none. The first message is KH_INIT_MET, with what keyhole-init
+ * inherits in other engines.
  *
- * What asks is hostile. Nothing that it sends is looked at, and no descriptor of its is taken; it
- * gets connections to the one socket, each of which it is to have received before there are more
- * than KH_LIMIT_UPLINK_WAITING.
+ * The sandbox is hostile. The content of its datagrams is ignored, and no descriptors are received.
+ * It only gets connections to that one socket, and at most KH_LIMIT_UPLINK_WAITING that it has not
+ * received yet.
  */
 #ifndef KEYHOLE_SANDBOX_UPLINK_H
 #define KEYHOLE_SANDBOX_UPLINK_H
@@ -20,12 +20,12 @@
 
 #include <keyhole/base/err.h>
 
-/* Makes the pair: pair[0] stays outside. What keyhole-init is to be given waits in it already; the
- * descriptors stay the caller's. */
+/* Makes the pair: pair[0] stays outside. The descriptors for keyhole-init are already queued in it;
+ * the caller keeps its own copies. */
 bool kh_uplink_make(int pair[2], int control, const int stdio[3], struct kh_err *err);
 /*
- * Answers one question, by a connection to the socket `name` in the current folder. *wants: what
- * the caller is to poll for, before it calls again. Return: false when nobody is there any more.
+ * Answers one request with a connection to the socket `name` in the current folder. *wants: the
+ * events to poll for before the next call. Return: false: the other end is closed.
  */
 bool kh_uplink_answer(int uplink, const char *name, short *wants);
 

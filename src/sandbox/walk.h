@@ -1,4 +1,4 @@
-/* walk.h - one bounded walk through a folder that an agent may have written */
+/* walk.h - a bounded walk through a folder that an agent may have written */
 #ifndef KEYHOLE_SANDBOX_WALK_H
 #define KEYHOLE_SANDBOX_WALK_H
 
@@ -20,8 +20,8 @@ struct kh_walk_entry {
 	uid_t uid;
 	nlink_t links;
 	struct timespec changed;
-	bool skip;     /* the visitor's: do not go into this folder */
-	unsigned mark; /* the visitor's, for a folder: what its own visit gets */
+	bool skip;     /* set by the visitor: do not enter this folder */
+	unsigned mark; /* set by the visitor, for a folder: passed to its own visit */
 };
 
 /* One folder, with all of its entries but "." and "..". */
@@ -42,20 +42,21 @@ struct kh_walk {
 	/* Only these folders below the root (paths from it) and what is below them, or all. */
 	char *const *from;
 	size_t n_from;
-	/* That of all that the walk is a part of. NULL: one of its own, KH_LIMIT_SURVEY_MS. */
+	/* The deadline of the whole work. NULL: its own, KH_LIMIT_SURVEY_MS. */
 	struct kh_deadline *deadline;
-	/* Afterwards: what was not looked at, and why (heap); NULL: the walk was complete. */
+	/* Result: what was not visited, and why (heap); NULL: the walk was complete. */
 	char *missed;
 };
 
 /*
- * Visits `root` and every folder below it, level by level. No symbolic link is followed, whatever
- * somebody swaps meanwhile. KH_LIMIT_SURVEY_* bound it. Return: false when the visitor said so, or
- * the system failed. A walk that a bound has ended returns true and says so in `missed`.
+ * Visits `root` and every folder below it, level by level. Follows no symbolic link, even if
+ * somebody replaces folders meanwhile. KH_LIMIT_SURVEY_* bound it. Return: false with `err`: the
+ * visitor returned false, or a system error. A walk that ended at a bound returns true and sets
+ * `missed`.
  */
 bool kh_walk_run(struct kh_walk *walk, const char *root, struct kh_err *err);
-/* The entry of this name, or of one that a file system may take for it (name_fold.h). NULL: there
- * is none. */
+/* Finds the entry with this name, or one that a file system may treat as equal (name_fold.h). NULL:
+ * none. */
 const struct kh_walk_entry *kh_walk_find(const struct kh_walk_folder *folder, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* workspace_internal.h - what the parts that protect a workspace share */
+/* workspace_internal.h - shared by the files that protect a workspace */
 #ifndef KEYHOLE_SANDBOX_WORKSPACE_INTERNAL_H
 #define KEYHOLE_SANDBOX_WORKSPACE_INTERNAL_H
 

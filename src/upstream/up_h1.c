@@ -165,8 +165,8 @@ static void put_end(struct kh_up_stream *up, const struct kh_field *trailers, si
 
 /* ---- the response ---- */
 
-/* A request that meets the server's end of the connection on its way is lost, and what has content
- * can't be sent again: so such a connection is let go before the server lets go of it. */
+/* A request that is sent just when the server closes the connection is lost, and one with content
+ * can't be sent again. So such a connection is closed before the server closes it. */
 static uint64_t kept_ms(const struct kh_message *response)
 {
 	enum { MARGIN_MS = 1000 };

@@ -36,8 +36,8 @@
  *   --pids     the most processes and threads in its user namespace, including keyhole-init
  *   --hold     with --control: sends READY and waits for GO, so that the launcher can put it into
  *              control groups first; and ends with its parent
- *     --become   its uid and gid on the host after its ports are bound, without other groups, if it
- *                           was started as the host's uid 0 (needs CAP_SETUID and CAP_SETGID)
+ *   --become   its uid and gid on the host after its ports are bound, without other groups, if it
+ *              was started as the host's uid 0 (needs CAP_SETUID and CAP_SETGID)
  *   --apart    for an engine with a kernel of its own: this otherwise unused uid becomes
  *              keyhole-init's real and saved uid, so that the command can't signal it. It also
  *              owns /dev, in which only the standard devices are left (needs CAP_SETUID and
