@@ -1,4 +1,4 @@
-/* daemon_internal.h - the whole of the parent process, and the parts of its loop */
+/* daemon_internal.h - the state of the parent process, and the parts of its loop */
 #ifndef KEYHOLE_KEEPER_DAEMON_INTERNAL_H
 #define KEYHOLE_KEEPER_DAEMON_INTERNAL_H
 
@@ -6,7 +6,7 @@
 
 /* Reloads that are not in force yet (reload.c). */
 struct kh_reload {
-	uint32_t generation; /* that of the last one; 0: there are none */
+	uint32_t generation; /* of the last one; 0: none */
 	unsigned count;
 	bool another_failed; /* after the last one */
 };
@@ -22,157 +22,160 @@ struct kh_keeper {
 	struct kh_worker_process worker_process;
 	struct kh_registry dynamic_sandboxes;
 	struct kh_quota_slots *quota_slots; /* what is used of limits */
-	char *state_path;		    /* where that is kept; NULL: nowhere */
-	uint64_t state_due_ms;		    /* not written again before */
+	char *state_path;		    /* the file for that; NULL: none */
+	uint64_t state_due_ms;		    /* not written again before this time */
 	bool state_failed;
 	struct kh_handover handover; /* to another process */
 	struct kh_legacy legacy;     /* from another process */
 	int signals;
 	unsigned failures;	  /* workers in a row that died young */
-	unsigned unready;	  /* and that ended before they were ready */
-	bool late;		  /* the last one was killed for that */
-	bool journal_bad;	  /* one of them said so, or they were too many */
-	bool journal_misnumbered; /* the last one said so, of its last line */
-	bool journal_gone;	  /* its name leads elsewhere (journal_place.c) */
-	uint64_t journal_look_ms; /* when that is looked at again */
-	uint64_t restart_ms;	  /* 0: none is due */
-	uint64_t asked_ms;	  /* when the end was asked for */
-	bool at_once;		  /* and asked for again */
-	bool choose_anew;	  /* the worker is still to be told */
+	unsigned unready;	  /* workers in a row that ended before they were ready */
+	bool late;		  /* the last one was killed because it was not ready in time */
+	bool journal_bad;	  /* a worker reported a bad journal, or too many workers failed */
+	bool journal_misnumbered; /* the last worker reported an impossible number of the last line
+				   */
+	bool journal_gone;	  /* its name no longer leads to it (journal_place.c) */
+	uint64_t journal_look_ms; /* when that is checked again */
+	uint64_t restart_ms;	  /* when to start the next worker; 0: none is due */
+	uint64_t asked_ms;	  /* when the daemon was told to end */
+	bool at_once;		  /* told again: end at once */
+	bool choose_anew;	  /* the worker has to be told (kh_keeper_choose_anew) */
 	uint64_t drain_ms;	  /* when draining ends; 0: not draining */
 	struct kh_reload reload;
-	bool reload_later;   /* SIGHUP came in a handover */
-	bool handover_later; /* SIGUSR2 came in a reload, or before the segment was joined */
-	bool end_later;	     /* SIGTERM came when it was no longer to be called off */
-	bool last_worker;    /* it was started to say how the segment before ended */
+	bool reload_later;   /* SIGHUP came during a handover */
+	bool handover_later; /* SIGUSR2 came during a reload, or before the segment was joined */
+	bool end_later;	     /* SIGTERM came when the handover could no longer be cancelled */
+	bool last_worker;    /* it was started only to record how the previous segment ended */
 	bool has_served;
 	struct kh_admin_facts facts;
-	uint64_t states_due_ms;	 /* when credentials' states are told anew; 0: as they are */
-	uint64_t verb_ms;	 /* not before is done what was asked for by way of the worker */
-	struct kh_buf verb_said; /* what there is to say of it */
+	uint64_t states_due_ms;	 /* when the status of credentials is sent next; 0: up to date */
+	uint64_t verb_ms;	 /* a request by the admin socket is not handled before this time */
+	struct kh_buf verb_said; /* the text of its answer */
 	bool over;
 	int status;
 };
 
 /* keeper.c */
-/* The loop ends with this turn, and the process with this status. */
+/* Ends the loop after this turn; the process exits with this status. */
 void kh_keeper_stop(struct kh_keeper *k, int status);
 
 /* between.c */
-/* A worker has ended, with that status. */
+/* A worker has ended with this status: notes what it says about the journal. */
 void kh_keeper_note_journal(struct kh_keeper *k, int status);
-/* Before another one starts: sockets listen, and the journal is as the last one left it or a new
- * segment is begun. Return: false when neither is so; no worker may start then. */
+/* Call it before another worker starts: repairs sockets, and checks the journal or begins a new
+ * segment. Return: false with `err`: no worker may start. */
 bool kh_keeper_between_workers(struct kh_keeper *k, struct kh_err *err);
 
-/* Why sandboxes can't come and go just now; NULL: they can. */
+/* Why sandboxes can't be added or removed now; NULL: they can. */
 const char *kh_keeper_busy(const struct kh_keeper *k);
-/* A listener that was down is tried again; the worker is told where that helps. */
+/* Tries again to open listeners that are down, and tells the worker. */
 void kh_keeper_look_at_listeners(struct kh_keeper *k);
 uint64_t kh_keeper_listeners_deadline(const struct kh_keeper *k); /* 0: never */
-/* The worker has ended: what it counted is none of its any more, or bounded (quota_slots.h). */
+/* The worker has ended: corrects its counts (kh_quota_slots_end_worker). */
 void kh_keeper_end_counting(struct kh_keeper *k);
 
 /* journal_place.c */
-/* The worker is told where the journal was moved away or deleted, and where it is back. */
+/* Tells the worker if the journal was moved or deleted, and when it is back. */
 void kh_keeper_look_at_journal(struct kh_keeper *k);
 void kh_keeper_look_before_start(struct kh_keeper *k);
-/* Where a full disk has left a part of a record at its end, and the worker waits. */
+/* Cuts off a partial record that a full disk left at the journal's end, while the worker waits. */
 void kh_keeper_cut_journal(struct kh_keeper *k);
 uint64_t kh_keeper_journal_deadline(const struct kh_keeper *k); /* 0: never */
 
 /* ca_in_force.c */
 bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err);
-/* The CAs that `next` names, read anew, and what its placeholders are drawn from. Nothing is
- * changed but `next`. *out NULL: it names none, the one in force stays. */
+/* Reads the CAs that `next` names, and the keys of its placeholders. Changes nothing except `next`.
+ * *out NULL: it names none, so the CA in force stays. */
 bool kh_ca_in_force_next(const struct kh_config *now, struct kh_config *next, struct kh_ca **out,
 			 struct kh_tenant_cas *of_tenants, struct kh_err *err);
-/* They sign from now on (NULL: nothing changes); the worker is to be told. `config`: what they were
- * opened for. */
+/* Puts them in force (NULL: nothing changes); the caller tells the worker. `config`: the
+ * configuration that they were opened for. */
 void kh_ca_in_force_adopt(struct kh_keeper *k, struct kh_ca *next, struct kh_tenant_cas *of_tenants,
 			  const struct kh_config *config, struct kh_buf *said);
-/* `tenant` NULL: it signs for all. */
+/* Reports a change of the CA. `tenant` NULL: the shared CA. */
 void kh_ca_in_force_say(const char *tenant, const struct kh_ca *now, const struct kh_ca *next,
 			struct kh_buf *said);
 
 /* tenant_cas.c */
-/* `before`: what they were opened for until now, or NULL: a tenant that it has too must have its CA
- * already, and so must all with LOAD. OF_RUN: the first listener's tenant is the only one that has
- * a sandbox. kh_tenant_cas_free in any case. */
+/* Opens the tenants' CAs. `before`: the previous configuration, or NULL; a tenant that it has must
+ * already have a CA. LOAD: all must have one. OF_RUN: only the first listener's tenant has a
+ * sandbox. Call kh_tenant_cas_free also after an error. */
 enum kh_tenant_cas_how { KH_TENANT_CAS_MAKE, KH_TENANT_CAS_LOAD, KH_TENANT_CAS_OF_RUN };
 bool kh_tenant_cas_open(struct kh_tenant_cas *out, const struct kh_config *config,
 			const struct kh_config *before, enum kh_tenant_cas_how how,
 			struct kh_err *err);
-/* `next` goes into `now`; what is in memory alone stays. */
+/* Moves `next` into `now`; CAs that are only in memory stay. */
 void kh_tenant_cas_adopt(struct kh_tenant_cas *now, const struct kh_config *before,
 			 struct kh_tenant_cas *next, const struct kh_config *config,
 			 struct kh_buf *said);
 void kh_tenant_cas_free(struct kh_tenant_cas *cas);
-/* Who signs for the first listener's sandbox. */
+/* The CA that signs for the first listener's sandbox. */
 const struct kh_ca *kh_ca_in_force_of_first(const struct kh_keeper *k);
 
 /* reload.c */
-/* Return: another configuration was told to the worker, and kh_keeper_look_at_reload says when it
- * is in force; `said` (may be NULL) gets what there is to say of it. */
+/* Reloads. Return: true: the worker was told; kh_keeper_look_at_reload notices when the
+ * configuration is in force. `said` (may be NULL) gets errors and warnings. */
 bool kh_keeper_reload(struct kh_keeper *k, struct kh_buf *said);
-/* A worker serves, and has not confirmed yet what it was told at a reload. */
+/* Is there a reload that the serving worker has not confirmed yet? */
 bool kh_keeper_is_reloading(const struct kh_keeper *k);
-/* It has: that is said and noted, and what waited for it is done. */
+/* Checks for the confirmation; then reports it, and does what waited for it. */
 void kh_keeper_look_at_reload(struct kh_keeper *k);
-/* READY=1 to systemd, unless something is under way of which it is told later. */
+/* Sends READY=1 to systemd, unless a reload or handover in progress will do so later. */
 void kh_keeper_tell_ready(const struct kh_keeper *k);
 
 /* credential_status.c */
-/* Into the facts, which the caller tells; and soon, however often it is called. */
+/* Write the status into the facts, which the caller sends; and schedule that, however often it is
+ * called. */
 void kh_keeper_describe_credentials(struct kh_keeper *k);
 void kh_keeper_credential_changed(struct kh_keeper *k);
-/* What the vault has to say goes to the worker that runs. */
+/* Connects the vault's callbacks to the running worker. */
 void kh_keeper_listen_to_vault(struct kh_keeper *k);
 
 /* signals.c */
 void kh_keeper_on_signal(struct kh_keeper *k, uint32_t sig);
-/* In its time: a database that was replaced comes into force. */
+/* When due: puts replaced databases in force. */
 void kh_keeper_look_at_geo(struct kh_keeper *k);
-/* Of alternatives another one has a value (vault_internal.h): the worker is told, when it may be.
- */
+/* Another alternative has a value now (vault_internal.h): tells the worker, when possible. */
 void kh_keeper_choose_anew(struct kh_keeper *k);
-/* Now, or as soon as a reload is in force and the segment before is joined; a reason against it is
- * logged. */
+/* Starts a handover: now, or once a reload is in force and the previous segment is joined. If it is
+ * not possible, logs why. */
 void kh_keeper_hand_over(struct kh_keeper *k);
-/* After a handover: what runs has timeouts.drain from now on. */
+/* After a handover: running exchanges must end within timeouts.drain. */
 void kh_keeper_hurry(struct kh_keeper *k);
-/* At the very end, when no turn reads signals: is it asked for again? Of a struct kh_keeper. */
+/* At the very end, when no turn reads signals: was SIGTERM sent again? `arg` is a struct
+ * kh_keeper. */
 bool kh_keeper_hurries(void *arg);
-/* What runs is cut off, also in the process before. */
+/* Ends all exchanges at once, also in the previous process. */
 void kh_keeper_end_now(struct kh_keeper *k);
 
-/* admin.c: what is told to the worker, and asked by way of it */
+/* admin.c: facts for the worker, and requests by the admin socket */
 void kh_keeper_begin_facts(struct kh_keeper *k);
 void kh_keeper_note_failed_reload(struct kh_keeper *k, const char *failure);
-/* They are in force. */
+/* Notes that these reloads are in force. */
 void kh_keeper_note_reloads(struct kh_keeper *k, const struct kh_reload *reloads);
 void kh_keeper_on_verb(struct kh_keeper *k);
-uint64_t kh_keeper_verb_deadline(const struct kh_keeper *k); /* 0: there is none to be done */
-/* Whoever asked for a reload by way of the worker hears that it is in force. */
+uint64_t kh_keeper_verb_deadline(const struct kh_keeper *k); /* 0: none */
+/* Answers a request for a reload by the admin socket: it is in force. */
 void kh_keeper_answer_reload(struct kh_keeper *k);
 void kh_keeper_end_facts(struct kh_keeper *k);
 
-/* quota_state.c: what is used of limits, in a file */
+/* quota_state.c: stores how much of limits is used */
 bool kh_quota_state_open(struct kh_keeper *k, struct kh_err *err);
-/* Into quota_slots without an entry. A damaged file is no error: nothing is left of any limit. */
+/* Reads the file into quota_slots, which must have no entry. A damaged file is not an error, but
+ * all limits count as used up. */
 bool kh_quota_state_read(struct kh_keeper *k, struct kh_err *err);
 uint64_t kh_quota_state_deadline(const struct kh_keeper *k); /* 0: none */
 void kh_quota_state_turn(struct kh_keeper *k);
 void kh_quota_state_end(struct kh_keeper *k);
 
 /* takeover.c */
-/* All that a start opens, with what the process before holds in the place of what it has. */
+/* Opens everything for a start, but takes what the previous process offers. */
 bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err);
-/* A step of the handover to another process, and of that from another one. */
+/* Make a step of a handover: to another process, or from one. */
 void kh_keeper_on_handover(struct kh_keeper *k);
 void kh_keeper_on_legacy(struct kh_keeper *k);
-/* The worker has drained, or was never there: is this the end, or is something left to be done for
- * the process before? */
+/* The worker has drained, or there was none: ends, unless something has to be done for the previous
+ * process. */
 void kh_keeper_after_drain(struct kh_keeper *k);
 
 #endif

@@ -11,12 +11,11 @@
 struct kh_worker_process;
 
 /*
- * Who is registered has a folder BASE/TENANT/ID with the socket `s` in it, which the keeper holds
- * open, whatever becomes of the worker. All of it goes when the dynamic sandbox is removed, when
- * its time is over, when the process ends that holds it, when its tenant goes with a reload, and
- * when the daemon drains. A daemon that was killed leaves folders behind; the next one clears them
- * away. A dynamic sandbox outlives its worker; one that was added by a worker that ended
- * unexpectedly is marked.
+ * Each entry has a folder BASE/TENANT/ID with the socket `s`, which the keeper holds open across
+ * workers. They are removed when the dynamic sandbox is removed or expires, when the process that
+ * holds it ends, when a reload removes its tenant, and when the daemon drains. A killed daemon
+ * leaves folders behind, which the next one removes. An entry is marked as suspect if the worker
+ * that added it ended unexpectedly.
  */
 struct kh_registry_entry {
 	struct kh_node link; /* in the registry's list */
@@ -24,17 +23,17 @@ struct kh_registry_entry {
 	uint64_t number;
 	char *path;
 	int fd;	   /* listening */
-	dev_t dev; /* of the socket's name; ino 0: it is not ours to take away */
+	dev_t dev; /* of the socket's name; ino 0: not ours to remove */
 	ino_t ino;
 	int pidfd;	     /* of the process that holds it; -1: none */
-	int watch;	     /* the registry's epoll, where it has pidfd; -1: it has not */
-	uint64_t ends_ms;    /* by the clock that only goes on; 0: never */
-	uint64_t expires_ms; /* the same by the wall's */
-	bool of_this_worker; /* the worker that runs had it added */
-	bool suspect;	     /* a worker had, and ended unexpectedly */
+	int watch;	     /* the registry's epoll, if it watches pidfd; -1: it does not */
+	uint64_t ends_ms;    /* monotonic clock; 0: never */
+	uint64_t expires_ms; /* the same by the wall clock */
+	bool of_this_worker; /* the running worker added it */
+	bool suspect;	     /* an earlier worker added it and ended unexpectedly */
 };
 
-/* What one tenant has. */
+/* The counts of one tenant. */
 struct kh_registry_share {
 	size_t count, narrow_bytes;
 	size_t held; /* those with a pidfd */
@@ -47,59 +46,60 @@ struct kh_registry {
 	struct kh_node list;
 	size_t count, held; /* held: those with a pidfd */
 	size_t narrow_bytes;
-	size_t peak; /* of count, since memory was given back */
-	size_t most; /* by RLIMIT_NOFILE */
+	size_t peak; /* the most of `count` since memory was last trimmed */
+	size_t most; /* the most entries, by RLIMIT_NOFILE */
 	uint64_t last_number;
-	uint64_t next_end_ms;	   /* no entry ends before; 0: none ends */
+	uint64_t next_end_ms;	   /* no entry expires before; 0: none expires */
 	int watch;		   /* epoll of pidfds, by number; -1: there are none */
-	struct kh_channel *before; /* to the keeper that handed over, whose worker may still have
-				      their connections; NULL: there is none */
-	const char *busy;	   /* why nothing can be added or removed just now; NULL: it can */
+	struct kh_channel *before; /* to the previous keeper in a handover, whose worker may still
+				      have their connections; NULL: none */
+	const char *busy;	   /* why nothing can be added or removed now; NULL: it can */
 };
 
 bool kh_registry_open(struct kh_registry *reg, struct kh_err *err);
-/* All of them go, with their folders; nobody is told. */
+/* Removes all entries with their folders, without telling the worker. */
 void kh_registry_shut(struct kh_registry *reg);
-/* They are another process's: names stay. */
+/* Another process owns them now: closes them, and leaves the folders. */
 void kh_registry_forget(struct kh_registry *reg);
 void kh_registry_close(struct kh_registry *reg);
 
-/* DYNAMIC_SANDBOX_ADD, DYNAMIC_SANDBOX_REMOVE. Return: false when it is not what a worker sends. */
+/* Handles DYNAMIC_SANDBOX_ADD and DYNAMIC_SANDBOX_REMOVE. Return: false: malformed; no worker sends
+ * that. */
 bool kh_registry_take(struct kh_registry *reg, struct kh_worker_process *worker_process,
 		      const struct kh_channel_message *message);
-/* Between two workers: sockets that the last one has shut down. */
+/* Between two workers: repairs sockets that the last one has shut down. */
 void kh_registry_revive(struct kh_registry *reg);
 /* While another process still has them: a flag of the open file, which it shares. It can't shut
  * them down. */
 void kh_registry_unblock(struct kh_registry *reg);
-/* The worker has ended, and nobody had asked it to. Return: how many are marked for that. */
+/* The worker has ended unexpectedly: marks its entries as suspect. Return: how many. */
 size_t kh_registry_distrust(struct kh_registry *reg, pid_t worker);
-/* A worker is told of all. */
+/* Tells a worker about all entries. */
 bool kh_registry_feed(struct kh_registry *reg, struct kh_worker_process *worker_process,
 		      struct kh_err *err);
-/* Those whose tenant this configuration does not have go. */
+/* Removes entries whose tenant is not in this configuration. */
 void kh_registry_prune(struct kh_registry *reg, struct kh_worker_process *worker_process,
 		       const struct kh_config *config);
-/* Those whose time is over, or whose holder has ended, go. */
+/* Removes entries that have expired, or whose holder has ended. */
 void kh_registry_turn(struct kh_registry *reg, struct kh_worker_process *worker_process);
-/* When the next one's time is over; 0: never. */
+/* When the next one expires; 0: never. */
 uint64_t kh_registry_deadline(const struct kh_registry *reg);
 
-/* What another keeper has made: taken over, or freed when there is no memory. */
+/* Adds an entry of another keeper. Takes ownership; frees it without memory. */
 bool kh_registry_adopt(struct kh_registry *reg, struct kh_registry_entry *entry,
 		       struct kh_err *err);
 void kh_registry_entry_free(struct kh_registry_entry *entry);
 
 /* dynamic_sandbox_check.c */
-/* Return: OK: there is room for it, and it may be. */
+/* Return: OK: it may be added, and there is room for it. */
 enum kh_dynamic_sandbox_result kh_dynamic_sandbox_check(struct kh_registry *reg,
 							const struct kh_config *config,
 							const struct kh_dynamic_sandbox_wish *wish,
 							struct kh_err *err);
-/* The configuration has a sandbox of that name. */
+/* Does the configuration have a sandbox with this name? */
 bool kh_dynamic_sandbox_is_configured(const struct kh_config *config, size_t tenant,
 				      const char *id);
-/* To the log. */
+/* Log an addition, a removal, an end. */
 void kh_dynamic_sandbox_say_added(const struct kh_registry_entry *entry, pid_t worker);
 void kh_dynamic_sandbox_say_removed(const struct kh_registry_entry *entry, uid_t uid, uint32_t pid,
 				    pid_t worker);
@@ -113,16 +113,16 @@ bool kh_dynamic_sandbox_hold(struct kh_registry_entry *entry, struct kh_err *err
  * same. */
 bool kh_dynamic_sandbox_hold_watch(struct kh_registry *reg, struct kh_registry_entry *entry,
 				   struct kh_err *err);
-/* It is found by its number no more. */
+/* Removes it from the table by number. */
 void kh_dynamic_sandbox_hold_forget(struct kh_registry *reg, const struct kh_registry_entry *entry);
-/* Ends the watching, whoever else has the process's descriptor, and closes it. */
+/* Ends the watch, even if another process has the same pidfd open, and closes the pidfd. */
 void kh_dynamic_sandbox_hold_end(struct kh_registry_entry *entry);
-/* One whose process has ended; NULL: none. */
+/* Returns an entry whose process has ended; NULL: none. */
 struct kh_registry_entry *kh_dynamic_sandbox_hold_ended(struct kh_registry *reg);
 
 /* dynamic_sandbox_offer.c: at a handover. */
 bool kh_registry_offer(const struct kh_registry *reg, struct kh_channel *to, struct kh_err *err);
-/* An OFFER_DYNAMIC_SANDBOX. Its descriptors are taken. */
+/* Takes an OFFER_DYNAMIC_SANDBOX, with its descriptors. */
 bool kh_registry_take_offer(struct kh_registry *reg, struct kh_channel_message *message,
 			    struct kh_err *err);
 
@@ -130,11 +130,11 @@ bool kh_registry_take_offer(struct kh_registry *reg, struct kh_channel_message *
 /* Makes BASE/TENANT/ID/s and listens; sets path, fd, dev, ino. On error nothing is left. */
 bool kh_dynamic_sandbox_folder_make(struct kh_registry_entry *entry, const char *base,
 				    struct kh_err *err);
-/* Closes, and takes away what is ours. */
+/* Closes the socket, and removes our files. */
 void kh_dynamic_sandbox_folder_remove(struct kh_registry_entry *entry);
-/* Between two workers: where the last one has shut it down it is listened on anew. */
+/* Between two workers: listens again if the last one has shut the socket down. */
 void kh_dynamic_sandbox_folder_revive(struct kh_registry_entry *entry);
-/* What a daemon that was killed has left there. Anything else stays, and is said. */
+/* Removes what a killed daemon left there. Anything else stays, and is logged. */
 void kh_dynamic_sandbox_folder_sweep(const char *base);
 
 #endif

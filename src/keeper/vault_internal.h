@@ -245,18 +245,18 @@ void kh_vault_state(const struct kh_vault *vault, uint16_t index, size_t which,
 char *kh_credential_status_of(const struct kh_vault *vault, size_t most_bytes, uint32_t *left_out);
 
 /* known_secrets.c */
-/* Every secret that is held (values, tokens, clients' secrets, refresh tokens, variables of
- * commands), and then former ones, as many as limits.h says. Return: false without memory; nothing
- * was used. */
+/* Calls `use` for every secret that is held (values, tokens, clients' secrets, refresh tokens,
+ * variables of commands), and then for former ones, up to the bound in limits.h. Return: false
+ * without memory; `use` was not called. */
 bool kh_known_secrets_each(struct kh_vault *vault,
 			   void (*use)(const struct kh_known_secret *known, void *arg), void *arg);
-/* `next` knows what `now` knew. */
+/* Moves the list from `now` to `next`. */
 void kh_known_secrets_hand_on(struct kh_vault *next, struct kh_vault *now);
 void kh_known_secrets_fini(struct kh_vault *vault);
 
-/* Writes into the configuration what placeholders have to know of the values. */
+/* Writes into the configuration what is needed of the values to make placeholders. */
 void kh_vault_see(const struct kh_vault *vault);
-/* Placeholders for what the sandbox's rules would put in, into `ready`. */
+/* Adds the placeholders for the credentials of the sandbox's rules to `ready`. */
 bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
 			   struct kh_err *err);
 
@@ -265,31 +265,33 @@ bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
 /* vault_item.c */
 void kh_item_fini(struct kh_item *item);
 bool kh_item_is_good(const struct kh_item *item);
-/* Takes the secret over. `refresh_ms`: it is to be renewed after that, whatever its end; 0: not. */
+/* Takes ownership of the secret. `refresh_ms`: renew it after this time, whatever its expiry; 0: do
+ * not. */
 void kh_item_fill(struct kh_item *item, struct kh_secret *secret, uint64_t expires_ms,
 		  uint64_t refresh_ms);
-/* `why` for the operator, `reason` for a sandbox. Tried again later, and later. */
+/* A try has failed: `why` for the operator, `reason` for a sandbox. It is retried with increasing
+ * pauses. */
 void kh_item_fail(struct kh_item *item, const char *why, const char *reason);
-/* A 401 said that it is no good, and another one is on its way: who asks waits, but not for long.
- */
+/* Was it refused by a 401, while a new one is being made? Then requests wait, but only for a
+ * bounded time. */
 bool kh_item_is_withheld(const struct kh_item *item);
 void kh_item_withhold(struct kh_item *item);
-/* Shares the value and its times. */
+/* Shares the value and its times with another item. */
 bool kh_item_share(struct kh_item *to, const struct kh_item *from);
 
 /* exec.c: is `text` of an `environment` a name, and the variable likely to be a secret? */
 bool kh_exec_is_secret_variable(const char *text);
 
 /* variables.c */
-/* The value of a variable; read, and overwritten in the environment, the first time. Return: NULL:
- * it is not there, or no good. */
+/* The value of a variable. The first call reads it and overwrites it in the environment. Return:
+ * NULL: it is absent or invalid (*result). */
 struct kh_secret *kh_variables_get(struct kh_vault *vault, const char *credential,
 				   const struct kh_source *source, enum kh_value_form form,
 				   enum kh_source_result *result, struct kh_err *err);
-/* Those of a command that may be secrets: from now on they are kept here, and in the environment
- * they are overwritten. */
+/* Moves a command's variables that may be secrets from the environment to here, and overwrites them
+ * there. */
 void kh_variables_keep(struct kh_vault *vault, const struct kh_exec *exec);
-/* NULL: none of that name is kept. */
+/* Return: NULL: no variable with that name is kept. */
 const struct kh_secret *kh_variables_find(const struct kh_vault *vault, const char *name);
 bool kh_variables_share(struct kh_vault *next, const struct kh_vault *now);
 bool kh_variables_add(struct kh_vault *vault, char *name, struct kh_secret *secret);
@@ -297,57 +299,59 @@ void kh_variables_fini(struct kh_vault *vault);
 
 /* scopes.c */
 struct kh_made *kh_scopes_find(const struct kh_holding *holding, struct kh_slice scope);
-/* Found, or new and empty; used now, by `asker`. NULL: there is no place for it, or no memory. */
+/* Finds or adds the token for a scope, and notes its use by `asker`. NULL: no place for it, or no
+ * memory. */
 struct kh_made *kh_scopes_get(struct kh_vault *vault, const struct kh_credential_ref *want,
 			      const struct kh_fair_share_asker *asker, struct kh_holding *holding);
-/* May it have a value made for a scope now? */
+/* Takes one of the asker's rate of values for scopes. Return: false: not now. */
 bool kh_scopes_take_turn(struct kh_vault *vault, const struct kh_fair_share_asker *asker);
-/* There are no more secret pages: drops what was computed for a scope, but that one (NULL: all).
+/* There are no more secret pages: drops derived values for scopes, except `but` (NULL: all).
  * Return: something was dropped. */
 bool kh_scopes_relieve(struct kh_vault *vault, const struct kh_secret *but);
 void kh_scopes_forget_askers(struct kh_vault *vault);
 
 /* vault.c */
-/* Runs `visit` on every rule of the tenants that have a sandbox here, until one returns false. */
+/* Calls `visit` for every rule of the tenants that have a sandbox, until it returns false. */
 bool kh_vault_each_rule(const struct kh_config *config,
 			bool (*visit)(const struct kh_rule *rule, void *arg), void *arg);
-/* With a holding for each source, and nothing in them. */
+/* Makes a vault with an empty holding for each source. */
 bool kh_vault_make(struct kh_vault *vault, struct kh_config *config, struct kh_err *err);
-/* Sets `present` of the configuration: there is a value, or a command has not said yet whether
- * there is. A value that was there and has ended counts: a rule does not go on to another identity
- * because one can't be renewed. */
+/* Sets `present` in the configuration: there is a value, or a command that has not run yet may give
+ * one. An expired value counts as present, so that a rule does not change to another identity
+ * because a value can't be renewed. */
 void kh_vault_note_presence(struct kh_vault *vault, uint16_t index);
-/* What is read at once. Return: the worst that came of it. */
+/* Reads the sources that need no waiting. Return: the worst result. */
 enum kh_source_result kh_vault_read_slot(struct kh_vault *vault, uint16_t index,
 					 struct kh_err *err);
 enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
 				    struct kh_holding *holding, struct kh_err *err);
-/* What is read at once, of this holding; `tried_ms` and `timed_out` say how that went. */
+/* Reads one source that needs no waiting; sets `tried_ms` and `timed_out` of the holding. */
 enum kh_source_result kh_vault_read_source(struct kh_vault *vault, uint16_t index,
 					   struct kh_holding *holding,
 					   const struct kh_source *source, struct kh_secret **out,
 					   struct kh_err *err);
-/* It is a pipe whose end did not come in time, a moment ago: not to be waited for again yet. */
+/* Is it a pipe that timed out a moment ago, and should not be read again yet? */
 bool kh_vault_rests(const struct kh_holding *holding, const struct kh_source *source);
-/* How long a pipe's end is waited for now. */
+/* How long to wait for the end of a pipe now, in milliseconds. */
 uint32_t kh_vault_pipe_ms(const struct kh_vault *vault);
-/* GOT: holding->client_secret, or there is to be none. */
+/* Reads the client secret. GOT: it is in holding->client_secret, or none is needed. */
 enum kh_source_result kh_vault_read_client(struct kh_vault *vault, uint16_t index,
 					   struct kh_holding *holding, struct kh_err *err);
 
-/* account.c: where `secret` is a secret access key alone, it becomes the lines of a whole account.
- */
+/* account.c: if `secret` is only a secret access key, completes it with the other keys of the
+ * account. */
 bool kh_account_complete(struct kh_vault *vault, const struct kh_credential_config *credential,
 			 const struct kh_source *source, struct kh_secret **secret,
 			 struct kh_err *err);
 
-/* What it would read besides, where it stands in the environment. */
+/* Overwrites the other variables that it would read. */
 void kh_account_forget(const struct kh_credential_config *credential);
 
-/* derive.c: what is computed of a raw value at once: a pair, or for the part that is asked for. */
+/* derive.c: values that are derived from a raw value: a certificate with its key, or a key for a
+ * scope. */
 bool kh_derives(const struct kh_credential_config *credential);
-/* May what is derived for that scope be given out, by the hosts and the day of now? True of what is
- * no signing key. */
+/* May the derived key for this scope be given out, by the credential's hosts and today's date? True
+ * for other derived values. */
 bool kh_derives_for(const struct kh_credential_config *credential, struct kh_slice scope,
 		    struct kh_err *err);
 /* aws_sigv4. `err` is for a sandbox to read, and names the credential. */
@@ -355,17 +359,16 @@ bool kh_derive(const struct kh_credential_config *credential, struct kh_slice sc
 	       const struct kh_secret *raw, struct kh_secret **out, uint64_t *expires_ms,
 	       struct kh_err *err);
 
-/* client_cert.c: a client certificate and its key (mtls), which is the raw value. */
+/* client_cert.c: a client certificate and its key (mtls); the key is the raw value. */
 bool kh_client_cert_is(const struct kh_credential_config *credential);
-/* Reads both anew; what is no good leaves the pair that is there. Return: there is one to be used.
- */
+/* Reads both again; if they are invalid or do not match, the current pair stays. Return: there is a
+ * usable pair. */
 bool kh_client_cert_make(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 			 struct kh_made *made);
-/* The pair of one holding, and of all (`present` says then whether there is one), where there is a
- * key. */
+/* Renew the pair of one holding, or of all (which also sets `present`), if there is a key. */
 void kh_client_cert_renew(struct kh_vault *vault, uint16_t index, struct kh_holding *holding);
 void kh_client_certs_renew(struct kh_vault *vault);
-/* Why there is none to be used; NULL: there is one, or no key. */
+/* Why there is no usable pair; NULL: there is one, or no key. */
 const char *kh_client_cert_fault(const struct kh_holding *holding);
 
 /* mint.c: tokens */
@@ -375,29 +378,30 @@ struct kh_token {
 };
 enum kh_mint_result {
 	KH_MINT_GOT = 1,
-	KH_MINT_MORE, /* one more question is to be asked: begin again */
+	KH_MINT_MORE, /* another request is needed: call kh_mint_begin again */
 	KH_MINT_FAILED,
 };
-/* The question for the fetcher. NULL: `err` says why, for the operator. */
+/* Makes the job for the next request. Return: NULL with `err`, for the operator. */
 struct kh_job *kh_mint_begin(const struct kh_config *config, uint16_t index,
 			     struct kh_holding *holding, struct kh_made *made, struct kh_err *err);
-/* What came of it. A refresh token is put away, whoever asked (`holding` may be NULL). */
+/* Takes the result of a job. A new refresh token is persisted even if nobody waits any more
+ * (`holding` NULL). */
 enum kh_mint_result kh_mint_took(const struct kh_config *config, struct kh_job *job,
 				 struct kh_token *out, struct kh_err *err);
 
-/* vault_turn.c: what is under way */
+/* vault_turn.c: values in progress */
 enum kh_value_form kh_vault_form(const struct kh_credential_config *credential);
-/* Begins what makes the value, or says (false) why it can't. */
+/* Starts to make the value. Return: false with `err`. */
 bool kh_vault_begin_raw(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 			struct kh_err *err);
 bool kh_vault_begin_made(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 			 struct kh_made *made, struct kh_err *err);
-/* The raw value was read: who waits is answered. Where it is another one, nothing of the one before
- * serves any more: the worker forgets it, and tokens that were made of it, or are being made. */
+/* The raw value was read: answers those who wait. If it has changed (`is_another`), everything from
+ * the old value is dropped: the worker's copy, and tokens that were made or are being made. */
 void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 		       bool is_another);
-/* The secret with which the client says who it is is another one: what is being asked is asked
- * anew; tokens that are there stay, they are of the same client. */
+/* The client secret has changed: requests in progress are repeated; existing tokens stay, since the
+ * client is the same. */
 void kh_vault_client_came(struct kh_vault *vault, uint16_t index, struct kh_holding *holding);
 void kh_vault_raw_failed(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 			 const char *why, const char *reason);
@@ -405,15 +409,15 @@ void kh_vault_made_failed(struct kh_vault *vault, uint16_t index, struct kh_hold
 			  struct kh_made *made, const char *why, const char *reason);
 void kh_vault_due(struct kh_vault *vault, uint64_t due_ms);
 
-/* vault_files.c: those that have changed, if any have */
+/* vault_files.c: reads files that have changed */
 void kh_vault_look_at_files(struct kh_vault *vault);
 
 /* watch.c */
-/* Watches all files of the vault's sources; does nothing where there are none. */
+/* Watches all files of the vault's sources, if there are any. */
 void kh_watch_begin(struct kh_vault *vault);
 void kh_watch_end(struct kh_vault *vault);
 int kh_watch_fd(const struct kh_watch *watch);
-/* Return: something has changed in a folder that holds one of the files. */
+/* Return: something has changed in a folder of one of the files. */
 bool kh_watch_look(struct kh_watch *watch);
 
 #endif
