@@ -38,53 +38,54 @@ struct kh_concern {
 	unsigned char leads[KH_CONCERN_DIGEST_BYTES];
 };
 
-/* Gives each concern of one folder of a walk, and marks the folders below for their own visit. */
+/* Calls `each` for every concern in one folder of a walk, and marks the folders below for their own
+ * visit. */
 bool kh_concern_find(const struct kh_walk_folder *folder,
 		     bool (*each)(void *arg, const struct kh_concern *concern, struct kh_err *err),
 		     void *arg, struct kh_err *err);
-/* Is the folder's commondir as git writes it, in GIT/worktrees/NAME, and leads to GIT? */
+/* Is the folder's commondir as git writes it: in GIT/worktrees/NAME, leading to GIT? */
 bool kh_concern_is_gits_commondir(const struct kh_walk_folder *folder);
-/* Is it an index that git would read, with a name in it that is none of the work tree? Also where
- * that can't be told. */
+/* Is it an index that git would read, with a name outside of the work tree? True also if that can't
+ * be determined. */
 bool kh_concern_is_bad_index(const struct kh_walk_folder *folder, const char *name);
-/* After that: names of tools count below this folder, whatever it and the folders above are called.
- */
+/* From now on names of tools count below this folder, whatever it and the folders above are
+ * called. */
 void kh_concern_end_exemption(const struct kh_walk_folder *folder);
-/* The same in a folder that holds objects, whatever it is called (the top of the walk), and of
- * symbolic links and lists of alternates alone, where git reads them. */
+/* The same for an object folder with any name (the top of the walk); only for symbolic links and
+ * lists of alternates, in the places that git reads. */
 bool kh_concern_find_in_objects(const struct kh_walk_folder *folder,
 				bool (*each)(void *arg, const struct kh_concern *concern,
 					     struct kh_err *err),
 				void *arg, struct kh_err *err);
 /*
- * Is the folder a git folder by its shape? git takes it for one if HEAD, objects and refs are in
- * it, or HEAD and commondir. Half of one counts as well: the rest may have been renamed for a
- * while. `strong`: only what a host program can hardly have made for another purpose.
+ * Is the folder a git folder by its content? git recognises one by HEAD, objects and refs, or by
+ * HEAD and commondir. An incomplete one counts as well, since the rest may be renamed temporarily.
+ * `strong`: only combinations that hardly any other program makes.
  */
 bool kh_concern_is_git_folder(const struct kh_walk_folder *folder, bool strong);
 bool kh_concern_is_dot_git(const char *name);
-/* The same for a folder or anything in it, by its path in the workspace `root`; true as well where
- * that can't be told. */
+/* Is `path` a git folder or in one, in the workspace `root`? True also if that can't be
+ * determined. */
 bool kh_concern_is_in_git_folder(const char *root, const char *path);
-/* May git be at work there: is it a git folder, or has it one named .git? */
+/* May git use this folder: is it a git folder, or does it have one named .git? */
 bool kh_concern_is_tree(const struct kh_walk_folder *folder);
-/* Is it the name of a folder of which some names count (.cargo: config.toml)? */
+/* Is it the name of a folder in which some names count (.cargo: config.toml)? */
 bool kh_concern_is_holder(const char *name, bool top);
-/* Is `name` one that counts in a folder of that name? */
+/* Does `name` count in a folder with that name? */
 bool kh_concern_is_held(const char *folder, const char *name);
-/* The digest under which a file or folder is noted that was read-only while the sandbox ran. */
+/* The digest that records a file or folder which is read-only while the sandbox runs. */
 void kh_concern_protected_digest(const char *path, unsigned char out[KH_CONCERN_DIGEST_BYTES]);
 /*
- * Gives what every user of the host may write to, and with it put something else in the place of
- * what git or a tool reads: the top of the workspace, a folder with .git in it (entry: NULL), and
- * each folder and file of a git folder. `digest` is what that is noted by.
+ * Calls `each` for what every user of the host may write to, and so could replace what git or a
+ * tool reads: the top of the workspace, a folder with .git in it (entry: NULL), and each folder and
+ * file of a git folder. `digest` records it.
  */
 bool kh_concern_each_open(const struct kh_walk_folder *folder,
 			  bool (*each)(void *arg, const struct kh_walk_entry *entry,
 				       const unsigned char digest[KH_CONCERN_DIGEST_BYTES]),
 			  void *arg);
-/* The digest of what git reads or runs by a relative path, whichever work tree that is in. NULL: it
- * is like no other. */
+/* The digest of what git reads or runs by a relative path, in any work tree. `content` NULL: a
+ * digest that is equal to no other. */
 void kh_concern_content_digest(const char *path, const struct kh_buf *content,
 			       unsigned char out[KH_CONCERN_DIGEST_BYTES]);
 /* Reads a regular file by its name in a folder; links are not followed. Return: false when it is no

@@ -7,29 +7,29 @@
 #include <keyhole/base/buf.h>
 #include <keyhole/base/err.h>
 
-/* Somebody who uses git in the workspace. */
+/* A user of git in the workspace. */
 struct kh_git_person {
 	char *home; /* heap; NULL: none is known */
 	uid_t uid;
 	gid_t gid;
-	bool is_owner; /* of the workspace, and not whoever runs this */
+	bool is_owner; /* the workspace's owner, and not the current user */
 };
 enum { KH_GIT_PERSONS = 2 };
 struct kh_git_persons {
 	struct kh_git_person list[KH_GIT_PERSONS];
 	size_t n;
-	uid_t unknown; /* an owner whose settings can't be known; 0: there is none */
+	uid_t unknown; /* an owner whose settings are unknown; 0: none */
 };
 
-/* Whoever runs this, and where root does that in somebody else's folder, its owner as well. Return:
- * false where the folder can't be looked at, or without memory. */
+/* Finds the current user, and if root runs this in another user's folder, its owner as well.
+ * Return: false with `err`: the folder can't be read, or no memory. */
 bool kh_git_persons_find(struct kh_git_persons *out, const char *root, struct kh_err *err);
 void kh_git_persons_fini(struct kh_git_persons *persons);
 
 /*
- * The settings of the system, of this person and of the environment, as `git config --list -z
- * --show-origin` gives them. No repository is read, so that none can have git fail. Return: false
- * where git did not answer in full.
+ * Gets the settings of the system, of this user and of the environment, as `git config --list -z
+ * --show-origin` prints them. git reads no repository, since one could make it fail. Return: false
+ * with `err`: no complete answer.
  */
 bool kh_git_ask(const char *git, const struct kh_git_person *person, const char *root,
 		struct kh_buf *answer, struct kh_err *err);

@@ -8,11 +8,11 @@
 enum { KH_GIT_INDEX_SHA1 = 20, KH_GIT_INDEX_SHA256 = 32 };
 
 /*
- * Is the file an index (gitformat-index(5), versions 2 to 4) in which each entry names a place in
- * the work tree? git checks names when it adds an entry and trusts those that it reads: with
- * `../.profile` or `.git/hooks/post-checkout` in the index, `git checkout .` writes there, and
- * `git commit -a` reads from there. Return: false as well for what can't be read, and for what git
- * may read in more than one way.
+ * Is the file an index (gitformat-index(5), versions 2 to 4) in which each entry is a path in the
+ * work tree? git checks names when it adds an entry, but trusts those that it reads: with
+ * `../.profile` or `.git/hooks/post-checkout` in the index, `git checkout .` writes there, and `git
+ * commit -a` reads there. Return: false also if it is malformed, or if git may read it in more than
+ * one way.
  */
 bool kh_git_index_is_harmless(struct kh_slice bytes, size_t id_bytes);
 

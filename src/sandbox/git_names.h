@@ -8,26 +8,29 @@
 struct kh_git_finding {
 	struct kh_git_reads *out;
 	const char *root;
-	const char *home;    /* of who uses git; NULL: unknown */
-	const char *tree;    /* where git is when it runs something */
-	const char *origin;  /* the folder of the file that says so */
-	const char *git_dir; /* the one that says so; "": the user; NULL: that is noted already */
+	const char *home;    /* of the user of git; NULL: unknown */
+	const char *tree;    /* the folder in which git runs something */
+	const char *origin;  /* the folder of the configuration file */
+	const char *git_dir; /* the git folder with the setting; "": the user's configuration; NULL:
+				recorded already */
 	int depth;	     /* of includes */
 };
 
-/* What is not known in full is not to be relied on; the first reason counts. */
+/* Marks the result as incomplete, so that it is not used; the first reason is kept. */
 void kh_git_names_fail(struct kh_git_reads *out, const char *what, const char *why);
 void kh_git_names_no_memory(struct kh_git_reads *out);
-/* As git reads a path in its configuration. Heap. */
+/* Expands a path as git does in its configuration. Heap. */
 char *kh_git_names_expand(const struct kh_git_finding *f, const char *base, const char *value);
-/* A place that git will look at, whether it exists or not: by the name, and where that leads. */
+/* Records a place that git will read, whether it exists or not: the name, and its resolved
+ * target. */
 void kh_git_names_look(struct kh_git_finding *f, const char *base, const char *value,
 		       enum kh_git_read_kind kind);
-/* core.hooksPath and the like: whatever is in that folder. */
+/* Records everything in a folder of hooks (core.hooksPath and the like). */
 void kh_git_names_hooks(struct kh_git_finding *f, const char *value);
-/* Where links in a folder outside of the workspace lead in it: a hook may be one. */
+/* Records where links from a folder outside of the workspace lead inside it: a hook may be such a
+ * link. */
 void kh_git_names_links(struct kh_git_finding *f, const char *folder);
-/* The paths in the value of any other variable. */
+/* Records the paths in the value of any other variable. */
 void kh_git_names_words(struct kh_git_finding *f, const struct kh_git_config_entry *e);
 
 #endif

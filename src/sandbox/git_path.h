@@ -4,12 +4,12 @@
 
 #include <stdbool.h>
 
-/* Without "." and "..", by its letters. In place. */
+/* Removes "." and ".." from the text of a path, in place. */
 void kh_git_normalise(char *path);
-/* The absolute path through no link; the rest of one that does not exist, by its letters. Heap.
- * Return: NULL without memory, or where it is too long. */
+/* Resolves the symbolic links of an absolute path; the part that does not exist is normalised as
+ * text. Heap. Return: NULL: no memory, or too long. */
 char *kh_git_resolve(const char *path);
-/* Is the path below the folder? Both are normal. */
+/* Is the path below the folder? Both must be normalised. */
 bool kh_git_is_inside(const char *path, const char *folder);
 /* Is it the folder, or one above it? */
 bool kh_git_holds(const char *path, const char *folder);

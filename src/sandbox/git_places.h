@@ -5,10 +5,10 @@
 #include "git_ask.h"
 #include "git_names.h"
 
-/* The configuration files of the system and of this person, each by an absolute path. */
+/* Calls `each` for the configuration files of the system and of this user, with absolute paths. */
 void kh_git_places_each(struct kh_git_finding *f, const struct kh_git_person *person,
 			void (*each)(struct kh_git_finding *f, const char *path));
-/* Notes these files, and what else git reads beside them or by the environment. */
+/* Records these files, and others that git reads beside them or by the environment. */
 void kh_git_places_look(struct kh_git_finding *f, const struct kh_git_person *person);
 
 #endif

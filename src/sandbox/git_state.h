@@ -4,17 +4,18 @@
 
 #include <keyhole/base/slice.h>
 
-/* Is that a folder of a git folder that holds a rebase, an am, a cherry-pick or a revert? */
+/* Is it the name of a folder in a git folder with the state of a rebase, am, cherry-pick or
+ * revert? */
 bool kh_git_state_is_folder(const char *name);
 /*
- * Does the file of such a folder have the form that git gives it, so that git, and the shell
- * prompts that read it, run nothing and read and write nothing elsewhere because of it? A file
- * with a name that is not known has no known form. `text`: its whole content.
+ * Does a file of such a folder have git's own form, so that git, and shell prompts that read it,
+ * run nothing and access no other files because of it? A file with an unknown name is not harmless.
+ * `text`: its whole content.
  */
 bool kh_git_state_is_harmless(const char *folder, const char *name, struct kh_slice text);
-/* The same for a file of the git folder itself; what is no state is harmless. */
+/* The same for a file directly in the git folder; a file without state is harmless. */
 bool kh_git_state_is_harmless_at_top(const char *name, struct kh_slice text);
-/* Is that a file of the git folder itself which the function above judges? */
+/* Does the function above check this file? */
 bool kh_git_state_is_at_top(const char *name);
 
 #endif

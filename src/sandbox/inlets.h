@@ -4,20 +4,19 @@
 
 #include "concern.h"
 
-/* Nobody opens an editor below node_modules or .git, unless a link elsewhere stands for something
- * in there. */
+/* Nobody opens an editor below node_modules or .git, unless a link elsewhere leads in there. */
 struct kh_inlets {
-	char **list; /* where such links lead, from the root */
+	char **list; /* the targets of such links, relative to the root */
 	size_t n;
 	bool too_many;
-	bool everywhere; /* where one of them leads is not known: it may be any folder in there */
+	bool everywhere; /* a target is unknown: it may be any folder in there */
 };
 void kh_inlets_fini(struct kh_inlets *inlets);
-/* Notes those of one folder of a walk; `root_fd` is the workspace, held, and `root` its path. */
+/* Records those in one folder of a walk; `root_fd` is the open workspace, `root` its path. */
 bool kh_inlets_note(struct kh_inlets *inlets, int root_fd, const char *root,
 		    const struct kh_walk_folder *folder, struct kh_err *err);
-/* Gives `each` the names (KH_CONCERN_NAME) below where they lead, as if those folders lay where the
- * links are, and notes links in there as well. *missed as in struct kh_walk; it is set only where
+/* Calls `each` for the names (KH_CONCERN_NAME) below their targets, as if those folders were in the
+ * place of the links, and records links in there as well. *missed: see struct kh_walk; only set if
  * it was NULL. */
 bool kh_inlets_find(struct kh_inlets *inlets, int root_fd, const char *root,
 		    bool (*each)(void *arg, const struct kh_concern *concern, struct kh_err *err),

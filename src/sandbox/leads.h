@@ -5,15 +5,15 @@
 #include "concern.h"
 
 /*
- * Gives each folder that a configuration (core.worktree), a .git file, a commondir or a list of
- * alternates names, and from which folder git reads that name. Other kinds give none. Return: false
- * where it can't be read, where git may read it otherwise, where it names more than
- * KH_LIMIT_SURVEY_LEADS, where the walk's time is over, or where `each` said so.
+ * Calls `each` for each folder that a configuration (core.worktree), a .git file, a commondir or a
+ * list of alternates names (`target`), with the folder to which it is relative. Other kinds name
+ * none. Return: false: it can't be read, git may read it differently, it names more than
+ * KH_LIMIT_SURVEY_LEADS, the walk's deadline has passed, or `each` returned false.
  */
 bool kh_leads_each(const struct kh_concern *c,
 		   bool (*each)(void *arg, const char *folder, struct kh_slice target), void *arg);
-/* Does it lead to where it was led before? Appends where that is, links followed. Return: false
- * without memory, or where not all could be followed: it is like no other. */
+/* Appends where it leads, with symbolic links resolved, to compare before and after. Return: false:
+ * no memory, or not all could be resolved; then it counts as changed. */
 bool kh_leads_where(const struct kh_concern *c, struct kh_buf *out);
 
 #endif

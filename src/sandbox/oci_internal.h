@@ -6,13 +6,14 @@
 
 #define KH_OCI_CONFIG "config.json"
 
-/* What the runtime is to make read-only. */
+/* What the runtime makes read-only. */
 enum kh_oci_seal {
 	KH_OCI_SEAL_NONE,
 	KH_OCI_SEAL_DEV,
 	KH_OCI_SEAL_ALL, /* the root as well */
 };
-/* The text of config.json for a root that is laid already (mount_plan.c). Heap. Return: NULL. */
+/* Makes the text of config.json for a root that is already mounted (mount_plan.c). Heap. Return:
+ * NULL with `err`. */
 char *kh_oci_config(const struct kh_plan *plan, enum kh_oci_seal seal, struct kh_err *err);
 
 #endif

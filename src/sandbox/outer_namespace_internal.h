@@ -11,12 +11,12 @@
 struct kh_engine_command;
 struct kh_view;
 
-/* Where things lie in them: over /run, which nothing that is started here needs. */
+/* Paths in them: over /run, which no program that is started here needs. */
 #define KH_OUTER_NAMESPACE "/run"
 #define KH_OUTER_NAMESPACE_BUNDLE \
 	KH_OUTER_NAMESPACE "/bundle" /* config.json, and the root in "rootfs" */
 #define KH_OUTER_NAMESPACE_ROOT KH_OUTER_NAMESPACE_BUNDLE "/rootfs"
-#define KH_OUTER_NAMESPACE_STATE KH_OUTER_NAMESPACE "/state" /* for what the program notes */
+#define KH_OUTER_NAMESPACE_STATE KH_OUTER_NAMESPACE "/state" /* for the program's state */
 #define KH_OUTER_NAMESPACE_TERMINALS \
 	KH_OUTER_NAMESPACE "/pts" /* a devpts, where the command wants one */
 
@@ -33,18 +33,18 @@ struct kh_supervisor;
 bool kh_outer_namespace_enter(const struct kh_engine_command *command, const struct kh_view *view,
 			      const struct kh_supervisor *supervisor, struct kh_err *err);
 
-/* The first step of it: the namespaces, in the calling process. */
+/* Its first step: makes the namespaces, for the calling process. */
 bool kh_outer_namespace_unshare(const struct kh_engine_command *command, struct kh_err *err);
-/* A new file system in memory at `path`. Return: its root, -1. */
+/* Mounts a file system in memory at `path`. Return: a descriptor of its root; -1. */
 int kh_outer_namespace_memory(const char *path);
 
 /* ---- supervisor.c: the process that waits ---- */
 
-/* What it has to do besides; each descriptor is -1 where there is nothing of that. */
+/* What the stand-by process needs; unused descriptors are -1. */
 struct kh_supervisor {
 	const struct kh_engine_command *command;
-	int control; /* the launcher's end: what its terminal says is told there */
-	int uplink;  /* its end of it (uplink.h) */
+	int control; /* the launcher's end, for signals of the engine's terminal */
+	int uplink;  /* its end of the uplink (uplink.h) */
 	int folder;  /* of the proxy's socket */
 	/* Where the program has a terminal of which this is the other end: the sandbox's end of the
 	 * uplink, which is brought when the mark has come, and what the program complains to. */
@@ -59,36 +59,37 @@ _Noreturn void kh_supervisor_run(pid_t program, const struct kh_supervisor *give
 
 struct kh_mount_plan {
 	const struct kh_view *view;
-	int *trees;	/* what of the host is mounted, by the view's index; -1 */
-	int root;	/* the folder that becomes the sandbox's root */
-	int scratch;	/* one for files that are mounted over others */
-	bool layered;	/* what lies in the way is taken away, as far as it is the root's own */
-	bool open_root; /* stays writable, for the engine's program */
-	const char *own_file; /* that the program puts there by itself; NULL */
+	int *trees;	      /* detached mounts of host trees, by the view's index; -1 */
+	int root;	      /* the folder that becomes the sandbox's root */
+	int scratch;	      /* a folder for files that are mounted over others */
+	bool layered;	      /* files of the root that are in the way are removed */
+	bool open_root;	      /* stays writable, for the engine's program */
+	const char *own_file; /* a file that the program puts there itself; NULL */
 };
-/* Takes hold of the trees of the host. */
+/* Opens the trees of the host as detached mounts. */
 bool kh_mount_plan_take(struct kh_mount_plan *lay, const struct kh_view *view, struct kh_err *err);
-/* Puts all in its place, but /proc and /dev, which the engine's program makes. */
+/* Mounts everything except /proc and /dev, which the engine's program makes. */
 bool kh_mount_plan_put(const struct kh_mount_plan *lay, struct kh_err *err);
-/* Its tree of that kind, which becomes the caller's; -1: there is none. *size: its mount's. */
+/* Takes the tree of the KH_MOUNT_LAYER entry, which then belongs to the caller; -1: none. *size: of
+ * the layer. */
 int kh_mount_plan_layer(struct kh_mount_plan *lay, uint64_t *size);
-/* A new file system in memory, mounted nowhere yet. Return: -1 with errno. */
+/* Makes a detached file system in memory. Return: -1 with errno. */
 int kh_mount_plan_tmpfs(mode_t mode, uint64_t bytes);
 
 /* ---- review_mount.c ---- */
 
-/* An overlay of two trees that are mounted nowhere yet: below, `lower`; above, the folder "upper"
- * of `layers`, which holds "work" as well. Once in an outer namespace. Return: it, mounted nowhere;
- * -1 with errno. */
+/* Makes an overlay of two detached trees: `lower`, and the folder "upper" of `layers`, which also
+ * has "work". May be called once per outer namespace. Return: the detached overlay; -1 with
+ * errno. */
 int kh_review_mount_overlay(int lower, int layers, bool read_only);
 
 /* ---- overlay.c ---- */
 
-/* Mounts an overlay on the folder `root`: the tree `lower` (which is mounted nowhere yet), and
- * above it memory of so many bytes (0: what the kernel says). Return: its root; -1. */
+/* Mounts an overlay on the folder `root`: the detached tree `lower`, and above it a file system in
+ * memory of `bytes` (0: the kernel's default). Return: its root; -1 with `err`. */
 int kh_overlay_mount(int lower, uint64_t bytes, const char *root, struct kh_err *err);
-/* Takes away what lies at `target` in the file system of `root`, unless it is what is wanted (a
- * folder); what was mounted stays. Return: false with errno. */
+/* Removes what is at `target` in the file system of `root`, unless a folder is wanted and there is
+ * one. Leaves mounts. Return: false with errno. */
 bool kh_overlay_clear(int root, const char *target, bool is_dir);
 
 #endif

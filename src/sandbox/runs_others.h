@@ -12,13 +12,13 @@ struct kh_seen_place;
 
 struct kh_other_run {
 	char *path, *id;
-	char *workspace; /* that it may write to; "": none */
-	int launcher;	 /* its process; 0: not known */
+	char *workspace; /* its writable workspace; "": none */
+	int launcher;	 /* its pid; 0: unknown */
 	bool live;
-	bool sees_unknown; /* it lives, and its record does not say what it sees */
+	bool sees_unknown; /* it is live, and its record does not tell what it sees */
 	struct kh_seen_place *places;
 	size_t n_places;
-	size_t group; /* the same number: joined, directly or through others */
+	size_t group; /* runs with the same number are joined, directly or through others */
 };
 
 struct kh_other_runs {
@@ -26,26 +26,27 @@ struct kh_other_runs {
 	size_t n;
 };
 
-/* All runs but `but` (NULL: all), grouped. Asked under the lock. Return: false also where one
- * record can't be read. */
+/* Finds all runs except `but` (NULL: all), and groups them. Call it with the lock held. Return:
+ * false with `err`, also if one record can't be read. */
 bool kh_other_runs_find(const char *state, const char *but, struct kh_other_runs *out,
 			struct kh_err *err);
 void kh_other_runs_fini(struct kh_other_runs *others);
-/* A live run for whose end the survey of this one waits, and how many there are. Return: NULL. */
+/* A live run that the survey of this run has to wait for; *n: how many there are. Return: NULL:
+ * none. */
 const struct kh_other_run *kh_other_runs_awaited(const struct kh_other_runs *others,
 						 const struct kh_other_run *run, size_t *n);
-/* Has a live run this workspace, or one in it or around it? */
+/* Does a live run have this workspace, or one inside or around it? */
 bool kh_other_runs_share(const struct kh_other_runs *others, const char *workspace);
 
-/* One file of a record. What can't be read is not taken for what is absent. */
+/* The result of reading one file of a record; unreadable is not the same as absent. */
 enum kh_note { KH_NOTE_FAILED = 0, KH_NOTE_ABSENT, KH_NOTE_READ };
 enum kh_note kh_run_note(const char *folder, const char *name, size_t most, struct kh_buf *out,
 			 struct kh_err *err);
-/* When a process started. Return: false: it can't be told; *start is 0 where it has ended. */
+/* Gets when a process started; *start is 0 if it has ended. Return: false with `err`: unknown. */
 bool kh_run_process_start(int pid, unsigned long long *start, struct kh_err *err);
 
 enum { KH_RUN_SEES_BYTES = 4 * 1024 * 1024 };
-/* Appends a folder or file of the host that a run sees, with all that is mounted in it. */
+/* Appends a folder or file of the host that a run sees, with everything that is mounted in it. */
 bool kh_run_sees(struct kh_buf *sees, const char *path, bool writable, struct kh_err *err);
 
 #endif

@@ -13,16 +13,16 @@ struct kh_stores {
 	const char *root;
 	struct kh_store *list;
 	size_t n;
-	bool failed; /* not all of what was there before could be noted */
+	bool failed; /* not everything that was there before could be recorded */
 };
 void kh_stores_fini(struct kh_stores *stores);
-/* The folders of the workspace that this list of alternates names. Other concerns name none.
- * Return: false without memory, or where there are more than can be looked through. */
+/* Adds the folders of the workspace that this list of alternates names. Other concerns name none.
+ * Return: false: no memory, or too many. */
 bool kh_stores_add(struct kh_stores *stores, const struct kh_concern *c, bool is_old);
 /*
- * Gives each symbolic link and each list of alternates where git reads them in these folders. They
- * have no name that says what they are, so the survey itself passes them over. `each` may add more
- * meanwhile. Return: false where not all could be looked through.
+ * Calls `each` for each symbolic link and each list of alternates that git would read in these
+ * folders. The survey itself does not recognise these folders by name. `each` may add more folders.
+ * Return: false with `err`: not everything could be checked.
  */
 bool kh_stores_walk(struct kh_stores *stores, struct kh_deadline *deadline,
 		    bool (*each)(void *arg, size_t store, const struct kh_concern *c), void *arg,

@@ -6,9 +6,9 @@
 #include "concern.h"
 
 /*
- * A list of such paths: for each the git folder whose configuration says so, resolved and with a
- * NUL ("": the user's, for every repository), what is there, and the path with a NUL. A path that
- * is absolute is read from there by whoever reads it.
+ * A list of such paths. Each entry is: the git folder whose configuration has the setting, resolved
+ * and with a NUL ("": the user's configuration, for every repository); the kind; and the path with
+ * a NUL, which may be absolute.
  */
 enum kh_tree_kind {
 	KH_TREE_HOOKS = '/',   /* a folder, whether it exists or not */
@@ -19,22 +19,23 @@ struct kh_tree_read {
 	const char *git_dir, *path;
 	char kind;
 };
-/* The next of the list from *at; false: there is none. */
+/* Gets the next entry of the list from *at; false: there is none. */
 bool kh_tree_reads_next(struct kh_slice list, size_t *at, struct kh_tree_read *read);
 /* Does git in the work tree of this git folder read it? */
 bool kh_tree_read_is_of(const struct kh_tree_read *read, const char *git_dir);
-/* The git folder whose configuration git reads in `tree`, which has .git in it or is a git folder
- * itself. Resolved; NULL: there is none. Heap. */
+/* The git folder whose configuration git uses in `tree`, which contains .git or is a git folder
+ * itself. Resolved, heap; NULL: none. */
 char *kh_tree_git_dir(const char *tree);
-/* The same before a file `commondir` in it is followed. */
+/* The same without following a file `commondir` in it. */
 char *kh_tree_own_git_dir(const char *tree);
-/* Does `python3 FOLDER` run it? */
+/* Would `python3 FOLDER` run it? */
 bool kh_tree_is_program(const char *folder);
-/* Where that is, without a look at the disk; NULL: not in the workspace, or not below a folder that
- * is the tree or above it. `tree` NULL: of an absolute path alone; else of a relative one. Heap. */
+/* The path of an entry in the workspace, computed without accessing the disk; NULL: it is not in
+ * the workspace, or not below the tree or a folder above it. `tree` NULL: for absolute paths only;
+ * else for relative ones. Heap. */
 char *kh_tree_read_at(const char *root, const char *tree, const struct kh_tree_read *read);
-/* Of what lies there, wherever in the workspace that is: links are followed, and what they say
- * counts. Return: false where there is nothing. */
+/* The digest of what is there: links within the workspace are followed, and their texts count too.
+ * Return: false: there is nothing. */
 bool kh_tree_read_digest(const char *root, const char *at, const struct kh_tree_read *read,
 			 unsigned char out[KH_CONCERN_DIGEST_BYTES]);
 
