@@ -86,7 +86,7 @@ bool kh_handover_begin(struct kh_handover *h, struct kh_err *err);
 /* Makes a step; call it when the channel is readable, a child has ended, or time has passed. A peer
  * that does not read can't block it for long (channel.h). */
 enum kh_handover_news kh_handover_turn(struct kh_handover *h, struct kh_err *err);
-/* Is there a handover that can still be cancelled? */
+/* Is a handover in progress, up to OPENED? It can be cancelled only before OPEN. */
 bool kh_handover_is_under_way(const struct kh_handover *h);
 /* Cancels: ends the other process and restores the journal's name. Only before OPEN. */
 void kh_handover_call_off(struct kh_handover *h);

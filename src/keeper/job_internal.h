@@ -66,8 +66,8 @@ struct kh_jobs {
 void kh_jobs_init(struct kh_jobs *jobs);
 /* Kills all jobs. */
 void kh_jobs_fini(struct kh_jobs *jobs);
-/* Takes ownership of the job, which starts as soon as there is room. Return: false without
- * memory. */
+/* Takes ownership of the job, also on failure; it starts as soon as there is room. Return: false
+ * with `err`. */
 bool kh_jobs_add(struct kh_jobs *jobs, struct kh_job *job, struct kh_err *err);
 struct kh_job *kh_job_new(uint32_t timeout_ms);
 void kh_job_free(struct kh_job *job); /* kills what runs */
