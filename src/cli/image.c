@@ -21,7 +21,7 @@ static const char usage[] =
 	"The images that `keyhole run` has unpacked. Each is unpacked once and kept, in\n"
 	"$XDG_CACHE_HOME/keyhole. Without that variable: in /var/cache/keyhole for root, in\n"
 	"~/.cache/keyhole for others.\n\n"
-	"  ls           list the images, the last used first\n"
+	"  ls           list the images, the most recently used first\n"
 	"  rm           remove the given images, by reference or name\n"
 	"  prune        remove all images that no sandbox uses\n\n"
 	"      --json             ls: print JSON\n"
