@@ -235,6 +235,7 @@ tenants:
       - allow: "POST https://api.example.com/v1/messages"
       - allow: "GET,POST https://api.test/**"
         credential: bench
+        websocket: true
       - allow: "GET,POST https://h2.test/**"
         credential: bench
 listen:
