@@ -65,7 +65,8 @@ struct kh_h1 {
 	enum kh_h1_chunk chunk;
 	enum kh_h1_reply reply;
 	uint64_t left;
-	uint32_t ext_bytes; /* chunk extensions of this message */
+	uint32_t ext_bytes;	/* chunk extensions of this message */
+	uint32_t interim_bytes; /* heads of interim responses before this message's */
 	uint16_t chunk_line_bytes;
 	uint8_t chunk_digits;
 	uint8_t interims;

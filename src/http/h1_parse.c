@@ -283,9 +283,10 @@ static enum kh_h1_event head_done(struct kh_h1 *h1)
 		return KH_H1_ERROR;
 	}
 	if (h1->side == KH_H1_RESPONSES && message->status < 200 && message->status != 101) {
-		if (h1->interims == KH_LIMIT_INTERIM_RESPONSES)
+		h1->interim_bytes += (uint32_t)text.len;
+		if (++h1->interims > KH_LIMIT_INTERIM_RESPONSES ||
+		    h1->interim_bytes > KH_LIMIT_INTERIM_BYTES)
 			return kh_h1_malformed(h1, "too many interim responses");
-		h1->interims++;
 		h1->has_head = true;
 		kh_h1_enter(h1, KH_H1_S_IDLE);
 		return KH_H1_HEAD;
@@ -388,6 +389,7 @@ static enum kh_h1_event step_end(struct kh_h1 *h1)
 		    (h1->reply == KH_H1_REPLY_CONNECT && message->status / 100 == 2));
 
 	h1->interims = 0;
+	h1->interim_bytes = 0;
 	h1->blanks = 0;
 	h1->reply = KH_H1_REPLY_PLAIN;
 	kh_h1_enter(h1, raw ? KH_H1_S_RAW : KH_H1_S_IDLE);

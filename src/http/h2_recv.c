@@ -164,7 +164,7 @@ static void take_head(struct kh_h2_stream *stream, bool end)
 	if (h2->settings.role == KH_H2_CLIENT && event.message->status < 200) {
 		stream->interim_bytes += h2->section->decoded_bytes;
 		if (++stream->interims > KH_LIMIT_INTERIM_RESPONSES ||
-		    stream->interim_bytes > KH_LIMIT_H2_INTERIM_BYTES) {
+		    stream->interim_bytes > KH_LIMIT_INTERIM_BYTES) {
 			kh_err_set(&err, KH_ERR_RESPONSE_MALFORMED, "too many interim responses");
 			malformed(stream, &err);
 		} else {

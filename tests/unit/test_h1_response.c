@@ -127,6 +127,44 @@ static void test_interim_responses_are_bounded(void **state)
 	}
 }
 
+static void put_interim(struct kh_buf *text, size_t value_bytes)
+{
+	kh_buf_append_str(text, "HTTP/1.1 103 Early Hints\r\nX-A: ");
+	for (size_t i = 0; i < value_bytes; i++)
+		kh_buf_append_char(text, 'v');
+	kh_buf_append_str(text, "\r\n\r\n");
+}
+
+/* Of each response anew. */
+static void test_interim_heads_are_bounded_in_bytes_too(void **state)
+{
+	enum { EACH = KH_LIMIT_INTERIM_BYTES / 4, AROUND = 35 };
+	struct kh_buf text;
+
+	(void)state;
+	for (int over = 0; over < 2; over++) {
+		kh_buf_init(&text, 4 * KH_LIMIT_INTERIM_BYTES);
+		for (int response = 0; response < 2; response++) {
+			for (int i = 0; i < 4; i++)
+				put_interim(&text,
+					    (size_t)(EACH - AROUND + (over && response && i == 3)));
+			kh_buf_append_str(&text, OK "Content-Length: 0\r\n\r\n");
+		}
+		if (over) {
+			drive_refused(KH_H1_RESPONSES, NULL, kh_buf_view(&text),
+				      KH_ERR_RESPONSE_MALFORMED);
+		} else {
+			char *log = drive_run(KH_H1_RESPONSES, NULL, kh_buf_view(&text), 0, false);
+			const char *end = strstr(log, "END\n");
+
+			assert_non_null(end);
+			assert_non_null(strstr(end + 1, "END\n"));
+			free(log);
+		}
+		kh_buf_fini(&text);
+	}
+}
+
 static void test_idle_is_between_messages_only(void **state)
 {
 	struct kh_h1 *h1 = kh_h1_new(KH_H1_RESPONSES);
@@ -348,6 +386,7 @@ int main(void)
 		cmocka_unit_test(test_head),
 		cmocka_unit_test(test_interim_responses),
 		cmocka_unit_test(test_interim_responses_are_bounded),
+		cmocka_unit_test(test_interim_heads_are_bounded_in_bytes_too),
 		cmocka_unit_test(test_idle_is_between_messages_only),
 		cmocka_unit_test(test_switching_protocols_leaves_the_rest),
 		cmocka_unit_test(test_connect_success_leaves_the_rest),

@@ -161,7 +161,7 @@ static void test_interim_responses_without_end(void **state)
 /* Each is within the cap of a head; a few bytes of HPACK could make as many. */
 static void interim_heads_of_a_stream_are_bounded_in_bytes_too(void **state)
 {
-	enum { VALUE_BYTES = KH_LIMIT_H2_INTERIM_BYTES / 4 };
+	enum { VALUE_BYTES = KH_LIMIT_INTERIM_BYTES / 4 };
 	static char value[VALUE_BYTES];
 	struct kh_buf block;
 	struct asked a;

@@ -149,9 +149,9 @@ enum {
 	KH_LIMIT_CHUNK_EXT_BYTES = 16 * 1024,
 	/* Interim (1xx) responses before the final one: an upstream that sends them for ever. */
 	KH_LIMIT_INTERIM_RESPONSES = 16,
-	/* Decoded bytes of interim responses on one HTTP/2 stream: heads of 64 KiB that are a few
-	   bytes in HPACK, each of which is searched for credentials that must not come back. */
-	KH_LIMIT_H2_INTERIM_BYTES = 64 * 1024,
+	/* Bytes of those together, in HTTP/2 decoded: an upstream that sends heads of 64 KiB, which
+	   are a few bytes in HPACK, and each of which is searched for what must not come back. */
+	KH_LIMIT_INTERIM_BYTES = 64 * 1024,
 	/* Options in Connection, including empty ones: each is compared with each field. */
 	KH_LIMIT_CONNECTION_OPTIONS = 32,
 	/* Empty lines before a request line (RFC 9112 §2.2 allows "at least one"). */
