@@ -210,7 +210,7 @@ fuzz-snapshots: $(B)/libkeyhole.a ## make the snapshots to fuzz from anew, when 
 	$(Q)mkdir -p $(B)/fuzz tests/fuzz/corpus/snapshot && $(RM) tests/fuzz/corpus/snapshot/doc-*
 	$(Q)$(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(HARDEN_LD) $(LDFLAGS) -o $(B)/fuzz/snapshots tests/fuzz/snapshots.c \
 		$(B)/libkeyhole.a $(PKG_LIBS) -lpthread
-	$(Q)$(B)/fuzz/snapshots tests/fuzz/corpus/snapshot docs/policy.md docs/configuration.md
+	$(Q)$(B)/fuzz/snapshots tests/fuzz/corpus/snapshot docs/policy.md docs/configuration.md docs/credentials.md
 
 # --- the tables of options in the documentation
 .PHONY: docs-tables

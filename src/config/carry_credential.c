@@ -44,6 +44,25 @@ void kh_carry_methods(struct kh_carrier *c, const struct kh_option *option, void
 		kh_carry_demand(c, !kh_binding_method_fault(kh_slice_str(credential->methods[i])));
 }
 
+static void carry_presence(struct kh_carrier *c, void *element)
+{
+	struct kh_tenant_presence *one = element;
+	kh_carry_u16(c, &one->tenant);
+	kh_carry_bool(c, &one->present);
+}
+
+/* It is searched by halves, so it has to be in order. */
+static void carry_tenants(struct kh_carrier *c, struct kh_credential_config *credential)
+{
+	kh_carry_list(c, &credential->tenants, &credential->n_tenants, sizeof(*credential->tenants),
+		      UINT16_MAX, carry_presence);
+	for (size_t i = 1; i < credential->n_tenants; i++)
+		kh_carry_demand(c,
+				credential->tenants[i - 1].tenant < credential->tenants[i].tenant);
+	kh_carry_demand(c,
+			credential->by_tenant ? !credential->present : credential->n_tenants == 0);
+}
+
 /* What the keeper found out. */
 static void carry_facts(struct kh_carrier *c, struct kh_credential_config *credential)
 {
@@ -55,6 +74,7 @@ static void carry_facts(struct kh_carrier *c, struct kh_credential_config *crede
 	kh_carry_bool(c, &credential->by_repository);
 	kh_carry_bool(c, &credential->renewable);
 	kh_carry_bool(c, &credential->present);
+	carry_tenants(c, credential);
 	kh_carry_bool(c, &credential->of_proxy);
 	kh_carry_bool(c, &credential->of_listener);
 }

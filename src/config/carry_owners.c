@@ -15,6 +15,12 @@ void kh_carry_tenants(struct kh_carrier *c, const struct kh_option *option, void
 	(void)option;
 	kh_carry_list(c, &config->tenants, &config->n_tenants, sizeof(*config->tenants), UINT16_MAX,
 		      carry_tenant);
+	/* Credentials came before them. */
+	for (size_t i = 0; i < config->n_credentials; i++) {
+		const struct kh_credential_config *one = &config->credentials[i];
+		kh_carry_demand(c, one->n_tenants == 0 || one->tenants[one->n_tenants - 1].tenant <
+								  config->n_tenants);
+	}
 }
 
 void kh_carry_listener_tenant(struct kh_carrier *c, const struct kh_option *option, void *base)

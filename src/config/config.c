@@ -34,6 +34,7 @@ static void credential_fini(struct kh_credential_config *credential)
 	for (size_t i = 0; i < credential->n_sources; i++)
 		kh_source_fini(&credential->sources[i]);
 	free(credential->sources);
+	free(credential->tenants);
 	kh_mint_free(credential->mint);
 	free(credential->preset);
 }

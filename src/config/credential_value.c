@@ -308,6 +308,8 @@ void kh_config_check_sources(struct kh_reader *reader)
 						   kh_esc_str(credential->name),
 						   kh_esc_str(source->tenant));
 		}
+		if (!kh_credential_make_presence(credential))
+			(void)kh_reader_no_memory(reader);
 	}
 }
 

@@ -10,7 +10,7 @@
 
 #include "carry.h"
 
-enum { MAGIC = 0x4b485333 /* "KHS3" */, NARROW_MAGIC = 0x4b484e32 /* "KHN2" */ };
+enum { MAGIC = 0x4b485334 /* "KHS4" */, NARROW_MAGIC = 0x4b484e32 /* "KHN2" */ };
 
 static void carry_magic(struct kh_carrier *c, uint32_t magic)
 {

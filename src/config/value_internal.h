@@ -16,6 +16,8 @@ void kh_source_done(struct kh_reader *reader, struct kh_credential_config *crede
 		    const struct kh_yaml_node *value);
 /* All tenants are there. */
 void kh_config_check_sources(struct kh_reader *reader);
+/* credential_presence.c: of the tenants that have a source. Return: false without memory. */
+bool kh_credential_make_presence(struct kh_credential_config *credential);
 /* mint.c: what is made of a value. */
 kh_option_reader kh_config_read_no_mint;
 kh_option_reader kh_config_read_mint; /* a member of it, by the row */

@@ -24,14 +24,14 @@ void kh_injection_fini(struct kh_injection *injection)
 }
 
 void kh_injection_choose(struct kh_injection *injection, const struct kh_config *config,
-			 const struct kh_decision *decision)
+			 uint16_t tenant, const struct kh_decision *decision)
 {
 	const struct kh_rule *rule = decision->rule;
 	size_t from = 0, to = decision->bare ? 0 : rule->n_credentials;
 
 	kh_injection_fini(injection);
 	while (!rule->all_credentials && from < to &&
-	       !config->credentials[rule->credentials[from]].present)
+	       !kh_credential_is_present(&config->credentials[rule->credentials[from]], tenant))
 		from++;
 	if (!rule->all_credentials && to > 0) {
 		from = from == to ? 0 : from;

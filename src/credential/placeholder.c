@@ -92,12 +92,13 @@ static bool give_all(const struct each *each, const struct kh_credential_config 
 	return !credential->env_name || give(each, credential, KH_SHAPE_NONE, credential->env_name);
 }
 
-/* Those that the rule would put in: of `credential` the first with a value, of `credentials` all.
- */
-static void mark_used(const struct kh_config *config, const struct kh_rule *rule, bool *used)
+/* Those that the rule would put in for this tenant: of `credential` the first with a value, of
+ * `credentials` all. */
+static void mark_used(const struct kh_config *config, uint16_t tenant, const struct kh_rule *rule,
+		      bool *used)
 {
 	for (size_t i = 0; i < rule->n_credentials; i++) {
-		if (!config->credentials[rule->credentials[i]].present)
+		if (!kh_credential_is_present(&config->credentials[rule->credentials[i]], tenant))
 			continue;
 		used[rule->credentials[i]] = true;
 		if (!rule->all_credentials)
@@ -128,7 +129,7 @@ bool kh_placeholders_each(const struct kh_config *config, uint16_t tenant, const
 	if (!used)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "placeholders: no memory");
 	for (size_t r = 0; r < rules->count; r++)
-		mark_used(config, &rules->list[r], used);
+		mark_used(config, tenant, &rules->list[r], used);
 	for (size_t i = 0; ok && i < config->n_credentials; i++)
 		if (used[i] && is_first_of_its_variable(config, used, i))
 			ok = give_all(&each, &config->credentials[i]);

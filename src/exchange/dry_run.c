@@ -202,16 +202,18 @@ const char *kh_dry_run_binding_fault(const struct kh_dry_run *q,
 	return repository ? NULL : "a path that names no repository";
 }
 
-/* Of alternatives the first that has a value; where that is not known of any, one will do. */
+/* Of alternatives the first that has a value for this tenant; where that is not known of any, one
+ * will do. */
 static void look_at_bindings(const struct kh_dry_run *q, const struct kh_config *config,
-			     const struct kh_rule *rule, struct kh_outcome *out)
+			     uint16_t tenant, const struct kh_rule *rule, struct kh_outcome *out)
 {
 	bool known = false;
 	for (size_t i = 0; i < rule->n_credentials; i++)
-		known = known || config->credentials[rule->credentials[i]].present;
+		known = known || kh_credential_is_present(
+					 &config->credentials[rule->credentials[i]], tenant);
 	for (size_t i = 0; i < rule->n_credentials; i++) {
 		const struct kh_credential_config *one = &config->credentials[rule->credentials[i]];
-		if (!rule->all_credentials && known && !one->present)
+		if (!rule->all_credentials && known && !kh_credential_is_present(one, tenant))
 			continue;
 		const char *fault = kh_dry_run_binding_fault(q, one);
 		if (fault && !out->fault) {
@@ -261,5 +263,5 @@ void kh_dry_run_answer(const struct kh_dry_run *q, const struct kh_config *confi
 		return;
 	}
 	if (out->allow && !out->decision.bare)
-		look_at_bindings(q, config, rule, out);
+		look_at_bindings(q, config, tenant, rule, out);
 }

@@ -134,25 +134,27 @@ static void put_words(struct kh_buf *out, const char *member,
 }
 
 /* Return: how many were put. */
-static size_t put_credentials(struct kh_buf *out, const struct kh_config *config,
-			      const struct kh_rules *rules, bool json)
+static size_t put_credentials(struct kh_buf *out, const struct kh_exchange *x, bool json)
 {
+	const struct kh_config *config = x->gen->config;
+	const struct kh_rules *rules = &config->tenants[x->tenant].rules;
 	size_t n = 0;
 
 	for (size_t i = 0; i < config->n_credentials && kh_buf_len(out) < KH_PAGE_BYTES / 2; i++) {
 		const struct kh_credential_config *credential = &config->credentials[i];
 		if (!uses(rules, i))
 			continue;
+		bool ready = kh_credential_is_present(credential, x->tenant);
 		if (json) {
 			kh_buf_append_str(out, n ? ",{\"name\":" : "{\"name\":");
 			kh_json_string(out, kh_slice_str(credential->name));
-			kh_buf_printf(out, ",\"ready\":%s", credential->present ? "true" : "false");
+			kh_buf_printf(out, ",\"ready\":%s", ready ? "true" : "false");
 			put_words(out, ",\"kind\":", credential, kh_credential_put_kind);
 			put_words(out, ",\"binding\":", credential, kh_credential_put_binding);
 			kh_buf_append_char(out, '}');
 		} else {
 			kh_buf_printf(out, "  %s: %s; goes in as ", credential->name,
-				      credential->present ? "ready" : "has no value on the host");
+				      ready ? "ready" : "has no value on the host");
 			kh_credential_put_kind(out, credential);
 			kh_buf_append_str(out, ", to ");
 			kh_credential_put_binding(out, credential);
@@ -265,7 +267,7 @@ static void put_home_text(struct kh_buf *out, const struct kh_exchange *x)
 		kh_buf_append_str(out, "These rules only observe: what they would deny goes "
 				       "through and is marked.\n");
 	kh_buf_append_str(out, "\ncredentials:\n");
-	if (put_credentials(out, config, rules, false) == 0)
+	if (put_credentials(out, x, false) == 0)
 		kh_buf_append_str(out, "  none\n");
 	kh_buf_append_str(out, "\nlimits:\n");
 	if (put_limits(out, x, rules, false) == 0)
@@ -300,7 +302,7 @@ static void put_home_json(struct kh_buf *out, const struct kh_exchange *x)
 		put_rules(out, config, &listener->narrow, true);
 	}
 	kh_buf_append_str(out, "],\"credentials\":[");
-	(void)put_credentials(out, config, &tenant->rules, true);
+	(void)put_credentials(out, x, true);
 	kh_buf_append_str(out, "],\"limits\":[");
 	(void)put_limits(out, x, &tenant->rules, true);
 	kh_buf_append_str(out, "]}\n");

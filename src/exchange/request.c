@@ -184,7 +184,7 @@ static bool choose_credentials(struct kh_exchange *x, const struct kh_request_vi
 {
 	const struct kh_credential_config *credential;
 
-	kh_injection_choose(&x->injection, x->gen->config, &x->decision);
+	kh_injection_choose(&x->injection, x->gen->config, x->tenant, &x->decision);
 	const char *fault = kh_injection_binding_fault(&x->injection, view, &credential);
 	return !fault ||
 	       kh_err_set(err, KH_ERR_CREDENTIAL_BINDING,

@@ -97,7 +97,7 @@ static bool judge_address(const struct kh_exchange *x, struct verdict *v)
 }
 
 /* What becomes of it. */
-static void put_words(struct kh_buf *out, const struct verdict *v)
+static void put_words(struct kh_buf *out, const struct kh_exchange *x, const struct verdict *v)
 {
 	const struct kh_decision *decision = &v->outcome.decision;
 	struct kh_err err = KH_ERR_INIT;
@@ -126,9 +126,10 @@ static void put_words(struct kh_buf *out, const struct verdict *v)
 	}
 	for (size_t i = 0; i < v->injection.count; i++) {
 		const struct kh_credential_config *one = v->injection.list[i].credential;
+		bool ready = kh_credential_is_present(one, x->tenant);
 		kh_buf_printf(out, "; the credential %s %s", one->name,
-			      one->present ? "goes in as " : "has no value on the host");
-		if (one->present)
+			      ready ? "goes in as " : "has no value on the host");
+		if (ready)
 			kh_credential_put_kind(out, one);
 	}
 	if (v->allow && v->unresolved)
@@ -149,7 +150,7 @@ static struct verdict judge(const struct kh_exchange *x, const struct kh_dry_run
 		v.outcome.reason = v.refused.code;
 	}
 	if (v.allow)
-		kh_injection_choose(&v.injection, x->gen->config, &v.outcome.decision);
+		kh_injection_choose(&v.injection, x->gen->config, x->tenant, &v.outcome.decision);
 	return v;
 }
 
@@ -197,7 +198,7 @@ static void put_text(struct kh_buf *out, const struct kh_exchange *x, const stru
 		      v->allow				    ? "allowed"
 		      : v->known || v->question->two_models ? "denied"
 							    : "not known");
-	put_words(out, v);
+	put_words(out, x, v);
 	kh_buf_append_str(out, ".\n");
 	for (size_t i = 0; i < n; i++)
 		kh_buf_printf(out, "%s  %s\n", i ? "" : "Allowed near it:\n", texts[i]);
@@ -215,7 +216,7 @@ static void put_json(struct kh_buf *out, const struct kh_exchange *x, const stru
 
 	kh_buf_init(&words, KH_PAGE_BYTES);
 	kh_buf_init(&url, KH_PAGE_BYTES);
-	put_words(&words, v);
+	put_words(&words, x, v);
 	put_url(&url, v->question->message.target);
 	kh_buf_append_str(out, "{\"method\":");
 	kh_json_string(out, v->question->message.method);
@@ -235,7 +236,8 @@ static void put_json(struct kh_buf *out, const struct kh_exchange *x, const stru
 		char names[KH_RULE_CREDENTIALS * (KH_NAME_MOST_BYTES + 1)];
 		bool ready = true;
 		for (size_t i = 0; i < v->injection.count; i++)
-			ready = ready && v->injection.list[i].credential->present;
+			ready = ready && kh_credential_is_present(v->injection.list[i].credential,
+								  x->tenant);
 		(void)kh_injection_names(&v->injection, names, sizeof(names));
 		kh_page_member(out, "credential", kh_slice_str(names));
 		kh_buf_printf(out, ",\"ready\":%s", ready ? "true" : "false");

@@ -157,18 +157,13 @@ void kh_client_cert_renew(struct kh_vault *vault, uint16_t index, struct kh_hold
 		(void)kh_client_cert_make(vault, index, holding, made);
 }
 
-/* A key without its certificate is no value. */
 static void renew_all(struct kh_vault *vault, uint16_t index)
 {
 	struct kh_vault_slot *slot = &vault->slots[index];
-	bool *present = &vault->config->credentials[index].present, any = false;
 
-	for (size_t i = 0; i < slot->n_holdings; i++) {
-		struct kh_holding *holding = &slot->holdings[i];
-		kh_client_cert_renew(vault, index, holding);
-		any |= !kh_client_cert_fault(holding);
-	}
-	*present = *present && any;
+	for (size_t i = 0; i < slot->n_holdings; i++)
+		kh_client_cert_renew(vault, index, &slot->holdings[i]);
+	kh_vault_note_presence(vault, index);
 }
 
 void kh_client_certs_renew(struct kh_vault *vault)

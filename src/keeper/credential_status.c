@@ -120,12 +120,13 @@ static void on_changed(void *arg, uint16_t index, bool secret)
 	kh_keeper_credential_changed(k);
 }
 
-static void on_chosen_anew(void *arg, uint16_t index)
+static void on_chosen_anew(void *arg, uint16_t index, uint16_t tenant, bool present)
 {
 	struct kh_keeper *k = arg;
-	const struct kh_credential_config *credential = &k->config->credentials[index];
-	kh_log_info("credential %s %s: rules that name others beside it choose anew",
-		    credential->name, credential->present ? "has a value" : "has no value");
+	bool own = tenant < k->config->n_tenants;
+	kh_log_info("credential %s %s%s%s: rules that name others beside it choose anew",
+		    k->config->credentials[index].name, present ? "has a value" : "has no value",
+		    own ? " for the tenant " : "", own ? k->config->tenants[tenant].name : "");
 	k->choose_anew = true;
 	kh_keeper_choose_anew(k);
 }

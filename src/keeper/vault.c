@@ -32,23 +32,26 @@ static bool has_listener(const struct kh_config *config, size_t tenant)
 	return false;
 }
 
-bool kh_vault_each_rule(const struct kh_config *config,
-			bool (*visit)(const struct kh_rule *rule, void *arg), void *arg)
+static bool each_rule(const struct kh_config *config,
+		      bool (*visit)(uint16_t tenant, const struct kh_rule *rule, void *arg),
+		      void *arg)
 {
 	for (size_t t = 0; t < config->n_tenants; t++) {
 		const struct kh_rules *rules = &config->tenants[t].rules;
 		bool served = has_listener(config, t);
 		for (size_t r = 0; served && r < rules->count; r++) {
-			if (rules->list[r].n_credentials > 0 && !visit(&rules->list[r], arg))
+			if (rules->list[r].n_credentials > 0 &&
+			    !visit((uint16_t)t, &rules->list[r], arg))
 				return false;
 		}
 	}
 	return true;
 }
 
-static bool mark_named(const struct kh_rule *rule, void *arg)
+static bool mark_named(uint16_t tenant, const struct kh_rule *rule, void *arg)
 {
 	bool *named = arg;
+	(void)tenant;
 	for (size_t i = 0; i < rule->n_credentials; i++)
 		named[rule->credentials[i]] = true;
 	return true;
@@ -144,10 +147,8 @@ static void note_missing(struct kh_vault *vault, uint16_t index, struct kh_holdi
 /* Return: the worst that came of it. */
 enum kh_source_result kh_vault_read_slot(struct kh_vault *vault, uint16_t index, struct kh_err *err)
 {
-	struct kh_credential_config *credential = &vault->config->credentials[index];
 	struct kh_vault_slot *slot = &vault->slots[index];
 	enum kh_source_result worst = slot->n_holdings > 0 ? KH_SOURCE_GOT : KH_SOURCE_REFUSED;
-	credential->present = false;
 	for (size_t i = 0; i < slot->n_holdings; i++) {
 		struct kh_holding *holding = &slot->holdings[i];
 		struct kh_err why = KH_ERR_INIT;
@@ -158,10 +159,9 @@ enum kh_source_result kh_vault_read_slot(struct kh_vault *vault, uint16_t index,
 			note_missing(vault, index, holding, &why);
 			*err = why;
 		}
-		/* What a command will say is not known: it counts as there. */
-		credential->present |= result == KH_SOURCE_GOT;
 		worst = result > worst ? result : worst;
 	}
+	kh_vault_note_presence(vault, index);
 	return worst;
 }
 
@@ -187,7 +187,8 @@ static void begin_commands(struct kh_vault *vault)
 			if (holding->source->kind == KH_SOURCE_EXEC && !holding->raw.secret &&
 			    !holding->raw.failures && !holding->raw.job &&
 			    !kh_vault_begin_raw(vault, (uint16_t)i, holding, &err))
-				kh_log_error("%s", err.text);
+				kh_vault_raw_failed(vault, (uint16_t)i, holding, err.text,
+						    err.text);
 		}
 	}
 }
@@ -195,23 +196,34 @@ static void begin_commands(struct kh_vault *vault)
 /* --- one sandbox's own ------------------------------------------------------------------------ */
 
 /* "set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN", "look at file /x" */
-static void name_sources(const struct kh_config *config, const struct kh_rule *rule, char *out,
-			 size_t room)
+static void name_sources(const struct kh_vault *vault, uint16_t tenant, const struct kh_rule *rule,
+			 char *out, size_t room)
 {
 	size_t len = 0;
+	bool is_set = false;
 	out[0] = '\0';
 	for (size_t i = 0; i < rule->n_credentials && len + 1 < room; i++) {
-		const struct kh_credential_config *c = &config->credentials[rule->credentials[i]];
-		const struct kh_source *source = c->sources;
+		uint16_t index = rule->credentials[i];
+		const struct kh_credential_config *c = &vault->config->credentials[index];
+		const struct kh_holding *holding = kh_vault_holding(vault, index, tenant);
+		const struct kh_source *source = holding ? holding->source : NULL;
 		const char *kind = source && source->kind != KH_SOURCE_ENV
 					   ? kh_source_kind_name(source->kind)
 					   : "";
-		int n = snprintf(out + len, room - len, "%s%s%s%s%s", i > 0 ? " or " : "",
-				 kind[0] ? "look at "
-				 : i > 0 ? ""
-					 : "set ",
-				 kind, kind[0] ? " " : "",
-				 source && source->name ? kh_esc_str(source->name) : c->name);
+		const char *before = i > 0 ? " or " : "", *name = c->name;
+		int n;
+		if (source && source->name)
+			name = kh_esc_str(source->name);
+		if (c->by_tenant && !holding)
+			n = snprintf(out + len, room - len,
+				     "%sadd the tenant %s to value.tenants of %s", before,
+				     vault->config->tenants[tenant].name, name);
+		else if (kind[0])
+			n = snprintf(out + len, room - len, "%slook at %s %s", before, kind, name);
+		else
+			n = snprintf(out + len, room - len, "%s%s%s", before, is_set ? "" : "set ",
+				     name);
+		is_set = !kind[0] && holding;
 		len += n > 0 ? (size_t)n : 0;
 	}
 }
@@ -221,27 +233,27 @@ struct check {
 	struct kh_err *err;
 };
 
-static bool check_rule(const struct kh_rule *rule, void *arg)
+static bool check_rule(uint16_t tenant, const struct kh_rule *rule, void *arg)
 {
 	struct check *check = arg;
 	const struct kh_config *config = check->vault->config;
 	const char *failed = NULL;
 	for (size_t i = 0; i < rule->n_credentials; i++) {
 		uint16_t index = rule->credentials[i];
-		const struct kh_vault_slot *slot = &check->vault->slots[index];
-		if (config->credentials[index].present)
+		const struct kh_holding *holding = kh_vault_holding(check->vault, index, tenant);
+		if (kh_credential_is_present(&config->credentials[index], tenant))
 			return true;
-		if (slot->n_holdings == 0)
+		if (!holding)
 			continue;
 		if (kh_client_cert_is(&config->credentials[index]))
-			failed = kh_client_cert_fault(&slot->holdings[0]);
-		else if (slot->holdings[0].source->kind == KH_SOURCE_EXEC)
-			failed = slot->holdings[0].raw.why;
+			failed = kh_client_cert_fault(holding);
+		else if (holding->source->kind == KH_SOURCE_EXEC)
+			failed = holding->raw.why;
 	}
 	if (failed)
 		return kh_err_set(check->err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s", failed);
 	char sources[256];
-	name_sources(config, rule, sources, sizeof(sources));
+	name_sources(check->vault, tenant, rule, sources, sizeof(sources));
 	const char *name = config->credentials[rule->credentials[0]].name;
 	if (!rule->preset)
 		return kh_err_set(check->err, KH_ERR_CREDENTIAL_UNAVAILABLE,
@@ -258,11 +270,17 @@ static void wait_for_commands(struct kh_vault *vault)
 		(void)poll(&fd, 1, WAIT_STEP_MS);
 		kh_vault_turn(vault);
 	}
-	for (size_t i = 0; i < vault->config->n_credentials; i++)
-		for (size_t j = 0; j < vault->slots[i].n_holdings; j++)
-			if (vault->slots[i].holdings[j].source->kind == KH_SOURCE_EXEC)
-				vault->config->credentials[i].present =
-					vault->slots[i].holdings[j].raw.secret != NULL;
+}
+
+/* Drops the holdings of tenants without a sandbox here: they have nothing yet. */
+static void drop_of_others(const struct kh_config *config, struct kh_vault_slot *slot)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < slot->n_holdings; i++)
+		if (slot->holdings[i].tenant == KH_NO_TENANT ||
+		    has_listener(config, slot->holdings[i].tenant))
+			slot->holdings[n++] = slot->holdings[i];
+	slot->n_holdings = n;
 }
 
 /* Nothing but what this sandbox can use. */
@@ -272,14 +290,16 @@ static bool read_named(struct kh_vault *vault, struct kh_err *err)
 	kh_auto_free bool *named = calloc(config->n_credentials, sizeof(*named));
 	if (!named)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "credentials: no memory");
-	(void)kh_vault_each_rule(config, mark_named, named);
+	(void)each_rule(config, mark_named, named);
 	for (size_t i = 0; i < config->n_credentials; i++) {
 		struct kh_vault_slot *slot = &vault->slots[i];
-		config->credentials[i].present = false;
 		if (!named[i] && !config->credentials[i].of_proxy) {
 			slot->n_holdings = 0; /* they have nothing yet */
 			continue;
 		}
+		drop_of_others(config, slot);
+		if (config->credentials[i].by_tenant && slot->n_holdings == 0)
+			continue;
 		enum kh_source_result result = kh_vault_read_slot(vault, (uint16_t)i, err);
 		if (result == KH_SOURCE_REFUSED ||
 		    (result == KH_SOURCE_ABSENT && config->credentials[i].of_proxy))
@@ -289,7 +309,7 @@ static bool read_named(struct kh_vault *vault, struct kh_err *err)
 	wait_for_commands(vault);
 	kh_client_certs_renew(vault);
 	struct check check = { vault, err };
-	return kh_vault_each_rule(config, check_rule, &check);
+	return each_rule(config, check_rule, &check);
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -325,19 +345,28 @@ static void find_alternatives(struct kh_vault *vault)
 	}
 }
 
+/* What a command will say is not known: it counts as there. A key without its certificate is no
+ * value. */
+static bool counts_as_there(const struct kh_credential_config *credential,
+			    const struct kh_holding *holding)
+{
+	bool unknown = holding->source->kind == KH_SOURCE_EXEC && !holding->raw.failures;
+	bool no_pair = kh_client_cert_is(credential) && kh_client_cert_fault(holding) &&
+		       !holding->made->item.secret;
+	return (holding->raw.secret || unknown) && !no_pair;
+}
+
 void kh_vault_note_presence(struct kh_vault *vault, uint16_t index)
 {
 	struct kh_credential_config *credential = &vault->config->credentials[index];
 	const struct kh_vault_slot *slot = &vault->slots[index];
-	bool before = credential->present, now = false;
 	for (size_t i = 0; i < slot->n_holdings; i++) {
 		const struct kh_holding *holding = &slot->holdings[i];
-		bool unknown = holding->source->kind == KH_SOURCE_EXEC && !holding->raw.failures;
-		now = now || holding->raw.secret || unknown;
+		bool now = counts_as_there(credential, holding);
+		if (kh_credential_set_present(credential, holding->tenant, now) &&
+		    slot->alternative && vault->chosen_anew)
+			vault->chosen_anew(vault->arg, index, holding->tenant, now);
 	}
-	credential->present = now;
-	if (now != before && slot->alternative && vault->chosen_anew)
-		vault->chosen_anew(vault->arg, index);
 }
 
 bool kh_vault_make(struct kh_vault *vault, struct kh_config *config, struct kh_err *err)

@@ -13,12 +13,12 @@
 
 enum { LOOK_AGAIN_MS = 1000 };
 
-static struct kh_holding *find_holding(struct kh_vault *vault, const struct kh_credential_ref *want)
+struct kh_holding *kh_vault_holding(const struct kh_vault *vault, uint16_t index, uint16_t tenant)
 {
-	struct kh_vault_slot *slot = &vault->slots[want->index];
-	bool by_tenant = vault->config->credentials[want->index].by_tenant;
+	const struct kh_vault_slot *slot = &vault->slots[index];
+	bool by_tenant = vault->config->credentials[index].by_tenant;
 	for (size_t i = 0; i < slot->n_holdings; i++)
-		if (!by_tenant || slot->holdings[i].tenant == want->tenant)
+		if (!by_tenant || slot->holdings[i].tenant == tenant)
 			return &slot->holdings[i];
 	return NULL;
 }
@@ -130,7 +130,7 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_creden
 				  struct kh_err *err)
 {
 	const struct kh_credential_config *credential = &vault->config->credentials[want->index];
-	struct kh_holding *holding = find_holding(vault, want);
+	struct kh_holding *holding = kh_vault_holding(vault, want->index, want->tenant);
 	bool derives = kh_derives(credential);
 	*out = (struct kh_value){ .secret = NULL };
 	if (!holding) {
@@ -196,7 +196,7 @@ static void renew_raw(struct kh_vault *vault, uint16_t index, struct kh_holding 
 
 void kh_vault_refused(struct kh_vault *vault, const struct kh_credential_ref *want)
 {
-	struct kh_holding *holding = find_holding(vault, want);
+	struct kh_holding *holding = kh_vault_holding(vault, want->index, want->tenant);
 	struct kh_err err = KH_ERR_INIT;
 	if (holding && !vault->config->credentials[want->index].mint)
 		renew_raw(vault, want->index, holding);

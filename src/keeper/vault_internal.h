@@ -169,17 +169,19 @@ struct kh_vault {
 		       const struct kh_value *value, struct kh_err *err);
 	void (*stale)(void *arg, const struct kh_credential_ref *want, bool whole);
 	void (*changed)(void *arg, uint16_t index, bool secret);
-	/* One of several alternative credentials has got a value, or is now known to have none (a
-	 * command that failed at first): `present` has changed, so rules choose again. */
-	void (*chosen_anew)(void *arg, uint16_t index);
+	/* One of several alternative credentials has got a value for this tenant, or is now known to
+	 * have none (a command that failed at first): the configuration says so, so rules choose
+	 * again. */
+	void (*chosen_anew)(void *arg, uint16_t index, uint16_t tenant, bool present);
 	void *arg;
 };
 
 /*
- * Reads the values and sets `present` in the configuration. Commands are started but not waited
- * for, and count as present. With `one_run`, only values that the sandbox's own rules need are
- * read, and commands are waited for; it is an error if a rule has credentials but none of them is
- * present. Without it, each missing value is a warning in the log.
+ * Reads the values and says in the configuration which are present, and for which tenants;
+ * commands are started and not waited for, and count as present. With `one_run`, only those that
+ * the sandbox's own rules name are read, commands among them are waited for, and a rule none of
+ * whose credentials is there for its tenant is an error; else each missing one is a warning in the
+ * log.
  */
 bool kh_vault_open(struct kh_vault *vault, struct kh_config *config, bool one_run,
 		   struct kh_err *err);
@@ -206,7 +208,9 @@ enum kh_vault_answer {
 	KH_VAULT_NONE,	/* the error says why, in words for a sandbox */
 	KH_VAULT_LATER, /* `answer` is called, once */
 };
-/* `asker`: the sandbox whose share a scope takes, according to the worker (fair_share.h). */
+/* What this tenant's source gave; NULL: the tenant has none. */
+struct kh_holding *kh_vault_holding(const struct kh_vault *vault, uint16_t index, uint16_t tenant);
+/* `asker`: whose share a scope takes, as the worker says (fair_share.h). */
 enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *want,
 				  const struct kh_fair_share_asker *asker, struct kh_value *out,
 				  struct kh_err *err);
@@ -311,14 +315,11 @@ bool kh_scopes_relieve(struct kh_vault *vault, const struct kh_secret *but);
 void kh_scopes_forget_askers(struct kh_vault *vault);
 
 /* vault.c */
-/* Calls `visit` for every rule of the tenants that have a sandbox, until it returns false. */
-bool kh_vault_each_rule(const struct kh_config *config,
-			bool (*visit)(const struct kh_rule *rule, void *arg), void *arg);
 /* Makes a vault with an empty holding for each source. */
 bool kh_vault_make(struct kh_vault *vault, struct kh_config *config, struct kh_err *err);
-/* Sets `present` in the configuration: there is a value, or a command that has not run yet may give
- * one. An expired value counts as present, so that a rule does not change to another identity
- * because a value can't be renewed. */
+/* Says in the configuration for which tenants it is present: there is a value, or a command has not
+ * said yet whether there is. A value that was there and has ended counts: a rule does not go on to
+ * another identity because one can't be renewed. */
 void kh_vault_note_presence(struct kh_vault *vault, uint16_t index);
 /* Reads the sources that need no waiting. Return: the worst result. */
 enum kh_source_result kh_vault_read_slot(struct kh_vault *vault, uint16_t index,
@@ -365,7 +366,7 @@ bool kh_client_cert_is(const struct kh_credential_config *credential);
  * usable pair. */
 bool kh_client_cert_make(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 			 struct kh_made *made);
-/* Renew the pair of one holding, or of all (which also sets `present`), if there is a key. */
+/* The pair of one holding, and of all (kh_vault_note_presence follows), where there is a key. */
 void kh_client_cert_renew(struct kh_vault *vault, uint16_t index, struct kh_holding *holding);
 void kh_client_certs_renew(struct kh_vault *vault);
 /* Why there is no usable pair; NULL: there is one, or no key. */

@@ -213,10 +213,10 @@ static void take_jobs(struct kh_vault *next, struct kh_vault *now)
 
 void kh_vault_adopt(struct kh_vault *now, struct kh_vault *next)
 {
+	void (*chosen_anew)(void *, uint16_t, uint16_t, bool) = now->chosen_anew;
 	next->answer = now->answer;
 	next->stale = now->stale;
 	next->changed = now->changed;
-	next->chosen_anew = now->chosen_anew;
 	next->arg = now->arg;
 	next->uses = now->uses;
 	next->paces = kh_steal_ptr(&now->paces);
@@ -224,5 +224,7 @@ void kh_vault_adopt(struct kh_vault *now, struct kh_vault *next)
 	kh_known_secrets_hand_on(next, now);
 	kh_vault_close(now);
 	move_into(now, next);
+	/* The worker has yet to get the configuration, which says what is there. */
 	kh_vault_begin(now);
+	now->chosen_anew = chosen_anew;
 }

@@ -367,14 +367,16 @@ bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *
 
 bool kh_values_are_ready(struct kh_generation *g, size_t index)
 {
+	const struct kh_credential_config *credential = &g->config->credentials[index];
 	bool full = false, missing = false;
 	pthread_mutex_lock(&g->lock);
 	for (struct kh_credential_value *v = g->slots[index].values; v; v = v->next) {
 		full |= v->state == KH_SLOT_FULL;
-		missing |= v->state == KH_SLOT_MISSING;
+		missing |= v->state == KH_SLOT_MISSING &&
+			   kh_credential_is_present(credential, v->tenant);
 	}
 	pthread_mutex_unlock(&g->lock);
-	return full || (!missing && g->config->credentials[index].present);
+	return full || (!missing && kh_credential_is_present_for_any(credential));
 }
 
 bool kh_values_put(struct kh_generation *g, const struct kh_credential_ref *want,

@@ -194,11 +194,13 @@ static void what_does_not_belong_together_is_known_at_the_start_and_mended_by_it
 	begin(&vault, &one, &other);
 	assert_non_null(strstr(why(&vault), "do not belong together"));
 	assert_non_null(strstr(why(&vault), folder));
+	assert_false(kh_credential_is_present(vault.config->credentials, 0));
 	kh_vault_state(&vault, 0, 0, &seen);
 	assert_false(seen.ready);
 	assert_null(get(&vault));
 	put("certificate", one.certificate);
 	assert_pair(&vault, &one, &one);
+	assert_true(kh_credential_is_present(vault.config->credentials, 0));
 	assert_string_equal(why(&vault), "");
 	kh_vault_state(&vault, 0, 0, &seen);
 	assert_true(seen.ready && seen.expires_ms > 0);

@@ -177,22 +177,56 @@ static void the_first_with_a_value_or_all_of_them(void **state)
 	char names[64];
 
 	(void)state;
-	kh_injection_choose(&injection, &config, &decision);
+	kh_injection_choose(&injection, &config, 0, &decision);
 	assert_string_equal(kh_injection_names(&injection, names, sizeof(names)), "c");
 	rule.all_credentials = true;
-	kh_injection_choose(&injection, &config, &decision);
+	kh_injection_choose(&injection, &config, 0, &decision);
 	assert_string_equal(kh_injection_names(&injection, names, sizeof(names)), "a,c,b");
 	decision.bare = true; /* and nothing of what was chosen before stays */
-	kh_injection_choose(&injection, &config, &decision);
+	kh_injection_choose(&injection, &config, 0, &decision);
 	assert_null(kh_injection_names(&injection, names, sizeof(names)));
 	decision.bare = false;
 	rule.all_credentials = false;
 	rule.n_credentials = 1;
-	kh_injection_choose(&injection, &config, &decision);
+	kh_injection_choose(&injection, &config, 0, &decision);
 	assert_string_equal(kh_injection_names(&injection, names, sizeof(names)), "a");
 	rule.n_credentials = 0;
-	kh_injection_choose(&injection, &config, &decision);
+	kh_injection_choose(&injection, &config, 0, &decision);
 	assert_null(kh_injection_names(&injection, names, sizeof(names)));
+}
+
+static void the_first_with_a_value_for_the_tenant(void **state)
+{
+	enum { FIRST, SECOND, WITHOUT, NO_SUCH = 9 };
+	struct kh_tenant_presence own[] = { { FIRST, false }, { SECOND, true } };
+	struct kh_credential_config list[2] = {
+		{ .name = text("own"), .by_tenant = true, .tenants = own, .n_tenants = 2 },
+		{ .name = text("all"), .present = true }
+	};
+	struct kh_config config = { .credentials = list, .n_credentials = 2 };
+	struct kh_rule rule = { .credentials = { 0, 1 }, .n_credentials = 2 };
+	struct kh_decision decision = { .allow = true, .rule = &rule };
+	struct kh_injection injection = { .count = 0 };
+	static const struct {
+		uint16_t tenant;
+		const char *chosen;
+	} cases[] = { { FIRST, "all" },
+		      { SECOND, "own" },
+		      { WITHOUT, "all" },
+		      { NO_SUCH, "all" },
+		      { KH_NO_TENANT, "all" } };
+	char names[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		kh_injection_choose(&injection, &config, cases[i].tenant, &decision);
+		assert_string_equal(kh_injection_names(&injection, names, sizeof(names)),
+				    cases[i].chosen);
+	}
+	/* Without another one it is named, and the request waits for it in vain. */
+	rule.n_credentials = 1;
+	kh_injection_choose(&injection, &config, WITHOUT, &decision);
+	assert_string_equal(kh_injection_names(&injection, names, sizeof(names)), "own");
 }
 
 static void the_binding_is_asked_of_every_reading(void **state)
@@ -302,6 +336,7 @@ int main(void)
 		cmocka_unit_test(basic_is_base64_of_user_and_value),
 		cmocka_unit_test(cookies_are_one_field),
 		cmocka_unit_test(the_first_with_a_value_or_all_of_them),
+		cmocka_unit_test(the_first_with_a_value_for_the_tenant),
 		cmocka_unit_test(the_binding_is_asked_of_every_reading),
 		cmocka_unit_test(a_pattern_covers_what_it_takes_whatever_that_is),
 	};

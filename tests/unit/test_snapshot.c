@@ -344,6 +344,78 @@ static void a_writer_that_lies_is_not_believed(void **state)
 	}
 }
 
+static const char by_tenant[] =
+	"version: 1\n"
+	"credentials:\n"
+	"  own:\n"
+	"    value: { tenants: { c: { env: C }, a: { env: A } } }\n"
+	"    header: { x-a: \"{}\" }\n"
+	"    hosts: [ api.example.com ]\n"
+	"  all: { value: { env: ALL }, header: { x-a: \"{}\" }, hosts: [ api.example.com ] }\n"
+	"tenants: { a: { rules: [] }, b: { rules: [] }, c: { rules: [] } }\n";
+
+static void which_tenants_have_a_value_comes_through(void **state)
+{
+	(void)state;
+	struct kh_config *config = config_of(by_tenant);
+	assert_true(kh_credential_set_present(&config->credentials[0], 2, true));
+	assert_false(kh_credential_set_present(&config->credentials[0], 2, true));
+	/* Without a source of its own; no tenant; everybody. */
+	assert_false(kh_credential_set_present(&config->credentials[0], 1, true));
+	assert_false(kh_credential_set_present(&config->credentials[0], 3, true));
+	assert_false(kh_credential_set_present(&config->credentials[0], KH_NO_TENANT, true));
+	assert_true(kh_credential_set_present(&config->credentials[1], KH_NO_TENANT, true));
+	struct kh_buf bytes = bytes_of(config);
+	struct kh_config *back = kh_config_decode(kh_buf_view(&bytes), NULL);
+	assert_non_null(back);
+	static const uint16_t tenants[] = { 0, 1, 2, 3, KH_NO_TENANT };
+	for (size_t i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++) {
+		assert_int_equal(kh_credential_is_present(&back->credentials[0], tenants[i]),
+				 tenants[i] == 2);
+		assert_true(kh_credential_is_present(&back->credentials[1], tenants[i]));
+	}
+	assert_true(kh_credential_is_present_for_any(&back->credentials[0]));
+	assert_true(kh_credential_set_present(&back->credentials[0], 2, false));
+	assert_false(kh_credential_is_present_for_any(&back->credentials[0]));
+	kh_config_free(back);
+	kh_buf_fini(&bytes);
+	kh_config_free(config);
+}
+
+static void a_lie_about_who_has_a_value_is_not_believed(void **state)
+{
+	(void)state;
+	for (unsigned lie = 0; lie < 6; lie++) {
+		struct kh_config *config = config_of(by_tenant);
+		struct kh_credential_config *own = &config->credentials[0];
+		switch (lie) {
+		case 0:
+			own->tenants[1].tenant = 3; /* there is none */
+			break;
+		case 1:
+			own->tenants[0].tenant = 2; /* twice */
+			break;
+		case 2:
+			own->tenants[1].tenant = 0; /* likewise */
+			break;
+		case 3:
+			own->by_tenant = false;
+			break;
+		case 4:
+			own->present = true;
+			break;
+		default:
+			own->tenants[0].tenant = 2; /* in another order */
+			own->tenants[1].tenant = 0;
+		}
+		struct kh_buf bytes = bytes_of(config);
+		if (kh_config_decode(kh_buf_view(&bytes), NULL))
+			fail_msg("lie %u is believed", lie);
+		kh_buf_fini(&bytes);
+		kh_config_free(config);
+	}
+}
+
 static void a_snapshot_that_does_not_fit_is_an_error(void **state)
 {
 	(void)state;
@@ -432,6 +504,8 @@ int main(void)
 		cmocka_unit_test(a_cut_snapshot_is_refused_wherever_it_is_cut),
 		cmocka_unit_test(a_changed_byte_gives_a_sound_configuration_or_none),
 		cmocka_unit_test(a_writer_that_lies_is_not_believed),
+		cmocka_unit_test(which_tenants_have_a_value_comes_through),
+		cmocka_unit_test(a_lie_about_who_has_a_value_is_not_believed),
 		cmocka_unit_test(a_snapshot_that_does_not_fit_is_an_error),
 		cmocka_unit_test(the_snapshots_to_fuzz_from_are_of_todays_format),
 	};

@@ -277,7 +277,7 @@ static void two_credentials_share_a_variable(void **state)
 	assert_int_equal(setenv("KH_SHARED", "sk-shared", 1), 0);
 	assert_true(kh_vault_open(&vault, config, true, NULL));
 	for (uint16_t i = 0; i < 2; i++) {
-		assert_true(config->credentials[i].present);
+		assert_true(kh_credential_is_present(&config->credentials[i], 0));
 		assert_true(kh_secret_equals(value_of(&vault, i, NULL), KH_SLICE("sk-shared")));
 	}
 	assert_string_equal(getenv("KH_SHARED"), "");
@@ -301,8 +301,8 @@ static void one_run_stops_without_any_of_the_alternatives(void **state)
 	config = configure(credentials, rules);
 	assert_int_equal(setenv("KH_TWO", "sk-two-value", 1), 0);
 	assert_true(kh_vault_open(&vault, config, true, &err));
-	assert_false(config->credentials[find(config, "one")].present);
-	assert_true(config->credentials[find(config, "two")].present);
+	assert_false(kh_credential_is_present(&config->credentials[find(config, "one")], 0));
+	assert_true(kh_credential_is_present(&config->credentials[find(config, "two")], 0));
 	kh_vault_close(&vault);
 	kh_config_free(config);
 }
@@ -316,7 +316,7 @@ static void a_daemon_goes_on_without_a_value(void **state)
 					     "{ allow: \"https://api.test\", credential: one }");
 	kh_log_set_level(KH_LOG_ERROR);
 	assert_true(kh_vault_open(&vault, config, false, &err));
-	assert_false(config->credentials[0].present);
+	assert_false(kh_credential_is_present(&config->credentials[0], 0));
 	assert_null(value_of(&vault, 0, &err));
 	assert_int_equal(err.code, KH_ERR_CREDENTIAL_UNAVAILABLE);
 	kh_vault_close(&vault);
@@ -383,6 +383,149 @@ static void a_file_that_comes_later_is_found(void **state)
 	assert_true(kh_secret_equals(value_of(&vault, 0, NULL), KH_SLICE("sk-late-value")));
 	kh_vault_close(&vault);
 	kh_config_free(config);
+}
+
+/* --- a value for each tenant ------------------------------------------------------------------ */
+
+enum { ACME, GLOBEX, INITECH };
+
+/* acme has a variable, globex the file `path`, initech nothing; sandboxes of `served`. */
+static struct kh_config *configure_tenants(const char *served)
+{
+	static const char rules[] = "[ { allow: \"https://api.test\", credential: [ own, two ] } ]";
+	kh_auto_free char *yaml = kh_strf(
+		"version: 1\n"
+		"listen: [ %s ]\n"
+		"credentials:\n"
+		"  own: { value: { tenants: { globex: { file: %s }, acme: { env: KH_ONE } } },\n"
+		"    header: { x-api-key: \"{}\" }, hosts: [ api.test ] }\n"
+		"  " FROM("two", "KH_TWO") "\n"
+					   "tenants: { acme: { rules: %s }, globex: { rules: %s }, "
+					   "initech: { rules: %s } }\n",
+		served, path, rules, rules, rules);
+	return config_in(folder, yaml);
+}
+
+static const char all_served[] = "{ unix: d/s, tenant: acme }, { unix: e/s, tenant: globex }, { "
+				 "unix: f/s, tenant: initech }";
+
+static void assert_present(const struct kh_vault *vault, bool acme, bool globex, bool initech)
+{
+	const struct kh_credential_config *own =
+		&vault->config->credentials[find(vault->config, "own")];
+	assert_int_equal(kh_credential_is_present(own, ACME), acme);
+	assert_int_equal(kh_credential_is_present(own, GLOBEX), globex);
+	assert_int_equal(kh_credential_is_present(own, INITECH), initech);
+	assert_false(kh_credential_is_present(own, INITECH + 1));
+	assert_false(kh_credential_is_present(own, KH_NO_TENANT));
+}
+
+static unsigned n_chosen;
+
+static void note_chosen(void *arg, uint16_t index, uint16_t tenant, bool present)
+{
+	const struct kh_vault *vault = arg;
+	assert_int_equal(index, find(vault->config, "own"));
+	assert_int_equal(tenant, GLOBEX);
+	assert_true(present);
+	n_chosen++;
+}
+
+static void each_tenant_has_a_value_or_none(void **state)
+{
+	(void)state;
+	struct kh_config *config = configure_tenants(all_served), *next;
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_vault vault, later;
+	(void)unlink(path);
+	kh_log_set_level(KH_LOG_ERROR);
+	assert_int_equal(setenv("KH_ONE", "sk-one-value", 1), 0);
+	assert_true(kh_vault_open(&vault, config, false, &err));
+	assert_present(&vault, true, false, false);
+
+	/* What comes later is told of, of the tenant whose value it is. */
+	n_chosen = 0;
+	vault.chosen_anew = note_chosen;
+	vault.arg = &vault;
+	write_file("sk-late-value\n", 14);
+	struct kh_holding *holding =
+		kh_vault_holding(&vault, (uint16_t)find(config, "own"), GLOBEX);
+	assert_non_null(holding);
+	assert_int_equal(kh_vault_read(&vault, (uint16_t)find(config, "own"), holding, &err),
+			 KH_SOURCE_GOT);
+	kh_vault_raw_came(&vault, (uint16_t)find(config, "own"), holding, true);
+	assert_int_equal(n_chosen, 1);
+	assert_present(&vault, true, true, false);
+
+	/* A reload finds the file gone, and tells nobody: the worker gets all of it. */
+	assert_int_equal(unlink(path), 0);
+	next = configure_tenants(all_served);
+	assert_true(kh_vault_reopen(&later, &vault, next, &err));
+	kh_vault_adopt(&vault, &later);
+	kh_config_free(config);
+	assert_present(&vault, true, false, false);
+	assert_int_equal(n_chosen, 1);
+	assert_ptr_equal(vault.chosen_anew, note_chosen);
+	kh_vault_close(&vault);
+	kh_config_free(next);
+}
+
+static void one_run_needs_a_value_of_its_own_tenant(void **state)
+{
+	(void)state;
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_vault vault;
+	/* acme's would do, and the file of globex is no good: neither is this sandbox's. */
+	write_file("two\nlines\n", 10);
+	struct kh_config *config = configure_tenants("{ unix: f/s, tenant: initech }");
+	assert_int_equal(setenv("KH_ONE", "sk-one-value", 1), 0);
+	assert_false(kh_vault_open(&vault, config, true, &err));
+	assert_non_null(strstr(err.text, "add the tenant initech to value.tenants of own"));
+	assert_non_null(strstr(err.text, "KH_TWO"));
+	kh_vault_close(&vault);
+	kh_config_free(config);
+
+	config = configure_tenants("{ unix: f/s, tenant: initech }");
+	assert_int_equal(setenv("KH_TWO", "sk-two-value", 1), 0);
+	assert_true(kh_vault_open(&vault, config, true, &err));
+	assert_present(&vault, false, false, false);
+	kh_vault_close(&vault);
+	kh_config_free(config);
+
+	config = configure_tenants("{ unix: d/s, tenant: acme }");
+	assert_int_equal(setenv("KH_ONE", "sk-one-value", 1), 0);
+	assert_int_equal(setenv("KH_TWO", "sk-two-value", 1), 0);
+	assert_true(kh_vault_open(&vault, config, true, &err));
+	assert_present(&vault, true, false, false);
+	kh_vault_close(&vault);
+	kh_config_free(config);
+}
+
+static void a_placeholder_is_of_what_goes_in_for_the_tenant(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *served, *variable;
+	} cases[] = { { "{ unix: d/s, tenant: acme }", "KH_OWN" },
+		      { "{ unix: f/s, tenant: initech }", "KH_TWO" } };
+	(void)unlink(path);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct kh_vault vault;
+		struct kh_ready ready = { .ok = true };
+		struct kh_config *config = configure_tenants(cases[i].served);
+		free(config->credentials[find(config, "own")].env_name);
+		config->credentials[find(config, "own")].env_name = strdup("KH_OWN");
+		assert_int_equal(setenv("KH_ONE", "sk-one-value-of-acme", 1), 0);
+		assert_int_equal(setenv("KH_TWO", "sk-two-value-of-all", 1), 0);
+		kh_log_set_level(KH_LOG_ERROR);
+		assert_true(kh_vault_open(&vault, config, false, NULL));
+		assert_true(kh_vault_placeholders(&vault, &ready, NULL));
+		assert_int_equal(ready.n_placeholders, 1);
+		assert_string_equal(ready.placeholders[0].env_name, cases[i].variable);
+		kh_ready_fini(&ready);
+		kh_vault_close(&vault);
+		kh_config_free(config);
+	}
 }
 
 static void states_that_find_no_room_are_counted(void **state)
@@ -456,6 +599,11 @@ int main(void)
 		cmocka_unit_test_teardown(a_placeholder_is_as_long_as_the_secret_and_is_not_it,
 					  forget_variables),
 		cmocka_unit_test(a_file_that_comes_later_is_found),
+		cmocka_unit_test_teardown(each_tenant_has_a_value_or_none, forget_variables),
+		cmocka_unit_test_teardown(one_run_needs_a_value_of_its_own_tenant,
+					  forget_variables),
+		cmocka_unit_test_teardown(a_placeholder_is_of_what_goes_in_for_the_tenant,
+					  forget_variables),
 		cmocka_unit_test(states_that_find_no_room_are_counted),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

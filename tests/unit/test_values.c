@@ -42,6 +42,33 @@ static void tenants_have_values_of_their_own(void **state)
 	expect(wanted(BY_TENANT, 1, ""), KH_SLOT_FULL, 'g');
 }
 
+static void a_tenant_without_a_value_says_nothing_of_the_others(void **state)
+{
+	enum { WITH, WITHOUT };
+	struct kh_credential_config *credential = &gen.config->credentials[BY_TENANT];
+	const struct kh_credential_ref with = wanted(BY_TENANT, WITH, ""),
+				       without = wanted(BY_TENANT, WITHOUT, "");
+	(void)state;
+	assert_false(kh_values_are_ready(&gen, BY_TENANT));
+	credential->tenants = calloc(2, sizeof(*credential->tenants));
+	assert_non_null(credential->tenants);
+	credential->n_tenants = 2;
+	credential->tenants[WITHOUT].tenant = WITHOUT;
+	assert_true(kh_credential_set_present(credential, WITH, true));
+	assert_true(kh_values_are_ready(&gen, BY_TENANT));
+	expect_to_ask(without);
+	answer(without, NULL, 0);
+	expect(without, KH_SLOT_MISSING, 0);
+	assert_true(kh_values_are_ready(&gen, BY_TENANT));
+	expect_to_ask(with);
+	answer(with, NULL, 0);
+	assert_false(kh_values_are_ready(&gen, BY_TENANT));
+	mono_ms += 1000;
+	expect_to_ask(with);
+	answer(with, "back", 0);
+	assert_true(kh_values_are_ready(&gen, BY_TENANT));
+}
+
 static void scopes_have_values_of_their_own(void **state)
 {
 	(void)state;
@@ -218,6 +245,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(one_question_serves_all_who_wait),
 		TEST(tenants_have_values_of_their_own),
+		TEST(a_tenant_without_a_value_says_nothing_of_the_others),
 		TEST(scopes_have_values_of_their_own),
 		TEST(a_value_ends_with_its_time_and_is_asked_for_ahead_of_it),
 		TEST(a_value_that_is_not_replaced_serves_until_its_end),

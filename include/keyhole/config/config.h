@@ -218,8 +218,8 @@ struct kh_rule {
 	uint16_t port; /* the scheme's default if none is written; 0 never */
 	char *path;    /* pattern in the normalised form of target.h ('*' within a segment, '**'
 			  across);    NULL: any */
-	/* Indices into kh_config.credentials: all of them go in (`credentials`), or only the first
-	 * whose source has a value at start (`credential`). */
+	/* Indices into kh_config.credentials: of them all go in (`credentials`), or the first whose
+	 * value is present for the tenant (`credential`). */
 	uint16_t credentials[KH_RULE_CREDENTIALS];
 	size_t n_credentials;
 	bool all_credentials;
@@ -240,6 +240,12 @@ struct kh_rules {
 	size_t count;
 };
 void kh_rules_fini(struct kh_rules *rules);
+
+/* Whether one tenant has a value of a credential that has another one for each. */
+struct kh_tenant_presence {
+	uint16_t tenant; /* index */
+	bool present;
+};
 
 struct kh_credential_config {
 	char *name;
@@ -275,8 +281,12 @@ struct kh_credential_config {
 	/* Its value is a minted token or the output of a command, so a new value can be made if an
 	 * upstream refuses this one. */
 	bool renewable;
-	/* Set by the keeper at start and in the snapshot: the source has a value. */
+	/* Set by the keeper and carried in the snapshot: the source gave a value. Not read but by
+	 * kh_credential_is_present. With `by_tenant` it is false, and `tenants` says it of each
+	 * tenant that has a source, in the order of their indices. */
 	bool present;
+	struct kh_tenant_presence *tenants;
+	size_t n_tenants;
 	/* The password of upstream.proxy: no rule can name it, it sets no field, and its only host
 	 * is that proxy. */
 	bool of_proxy;
@@ -284,9 +294,17 @@ struct kh_credential_config {
 	bool of_listener;
 };
 
-/* For people: where the value goes ("bearer", "header x-api-key", "query key"), and where it may go
- * ("api.example.com; paths /v1/x; methods GET"). Long lists are cut. Return: false as
- * kh_buf_append. */
+/* Is there a value for this tenant? False for a tenant without a source of its own, and for one
+ * that does not exist. Where all have the same value, the tenant does not matter. */
+bool kh_credential_is_present(const struct kh_credential_config *credential, uint16_t tenant);
+/* For the operator: is there one for any tenant? */
+bool kh_credential_is_present_for_any(const struct kh_credential_config *credential);
+/* The keeper's. A tenant without a source of its own has none. Return: it was otherwise before. */
+bool kh_credential_set_present(struct kh_credential_config *credential, uint16_t tenant,
+			       bool present);
+
+/* In words, for people: where it goes ("bearer", "header x-api-key", "query key"), and where it may
+ * ("api.example.com; paths /v1/x; methods GET"). Long lists are cut. */
 bool kh_credential_put_kind(struct kh_buf *out, const struct kh_credential_config *credential);
 bool kh_credential_put_binding(struct kh_buf *out, const struct kh_credential_config *credential);
 
