@@ -6,8 +6,9 @@
  * has written) only mark the stream as ready and schedule the session. At the end of the loop's
  * turn all ready streams are served, and their output is written together.
  *
- * A turn processes only so many heads (KH_LIMIT_H2_TURN_BYTES). Input after them stays in the
- * session's buffer until the loop's next turn, and nothing more is read meanwhile.
+ * A turn processes only so many heads of one connection, and of all connections of its sandbox
+ * together (head_share.h). Input after them stays in the session's buffer until a later turn of the
+ * loop, and nothing more is read meanwhile.
  *
  * A stream that must wait is paused: the codec keeps what its window allows, and the peer waits. So
  * all streams together keep at most the sum of their windows, and no stream waits for another.
@@ -175,9 +176,9 @@ static void on_event(const struct kh_h2_event *event, void *arg)
 /* ---- life ---- */
 
 /* What the last turn left of its heads. */
-static void on_next(struct kh_loop_call *call)
+static void on_place(struct kh_head_place *place)
 {
-	struct kh_session *session = kh_container_of(call, struct kh_mux, next)->session;
+	struct kh_session *session = kh_container_of(place, struct kh_mux, place)->session;
 
 	session->side.loop->now_ms = kh_clock_mono_ms();
 	kh_session_turn(session);
@@ -198,7 +199,7 @@ bool kh_mux_begin(struct kh_session *session)
 		return false;
 	settings.connection_window_bytes = settings.max_streams * STREAM_WINDOW_BYTES;
 	mux->session = session;
-	mux->next.fn = on_next;
+	mux->place.fn = on_place;
 	kh_list_init(&mux->streams);
 	kh_list_init(&mux->cut);
 	kh_list_init(&mux->ready);
@@ -225,22 +226,30 @@ void kh_mux_drain(struct kh_session *session)
 
 bool kh_mux_is_behind(const struct kh_mux *mux)
 {
-	return !mux->broken && kh_h2_is_behind(mux->h2);
+	return !mux->broken && (kh_h2_is_behind(mux->h2) || kh_head_place_waits(&mux->place));
 }
 
 static void take(struct kh_session *session)
 {
 	struct kh_mux *mux = session->mux;
+	struct kh_head_share *share = &session->side.acceptor->heads;
 	struct kh_slice in = kh_buf_view(&session->in);
-	size_t taken = in.len;
+	size_t taken = in.len, most = 0;
 
-	if (kh_list_has_node(&mux->next.link) || (in.len == 0 && !kh_mux_is_behind(mux)))
+	if (kh_head_place_waits(&mux->place) || (in.len == 0 && !kh_mux_is_behind(mux)))
 		return;
-	if (!mux->broken && !kh_h2_feed_turn(mux->h2, in, session->side.loop->now_ms, &taken))
-		mux->broken = true;
+	if (!mux->broken && (most = kh_head_share_left(share)) == 0) {
+		kh_head_share_wait(share, &mux->place);
+		return;
+	}
+	if (!mux->broken) {
+		if (!kh_h2_feed_turn(mux->h2, in, most, session->side.loop->now_ms, &taken))
+			mux->broken = true;
+		kh_head_share_take(share, kh_h2_turn_bytes(mux->h2));
+	}
 	kh_buf_consume(&session->in, taken);
 	if (kh_mux_is_behind(mux))
-		kh_loop_call(session->side.loop, KH_LOOP_NEXT, &mux->next);
+		kh_head_share_wait(share, &mux->place);
 }
 
 static void serve_ready(struct kh_mux *mux)

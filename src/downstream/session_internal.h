@@ -106,9 +106,9 @@ struct kh_mux {
 	size_t kept_bytes;	/* as the acceptor was told */
 	size_t beyond_bytes;	/* struct kh_down_h2.beyond_bytes of all */
 	uint64_t idle_since_ms;
-	uint64_t earliest_ms;	  /* no exchange's wait ends before; 0: none does */
-	bool broken;		  /* what is left to say is a goodbye */
-	struct kh_loop_call next; /* it is behind */
+	uint64_t earliest_ms;	    /* no exchange's wait ends before; 0: none does */
+	bool broken;		    /* what is left to say is a goodbye */
+	struct kh_head_place place; /* it is behind, or found no share left */
 };
 
 /* A connection from a sandbox; or what a stream of one carries, being a tunnel. */

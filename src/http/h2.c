@@ -180,7 +180,8 @@ static size_t walk(struct kh_h2 *h2, struct kh_slice in)
 	return h2->walked_bytes;
 }
 
-bool kh_h2_feed_turn(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms, size_t *taken)
+bool kh_h2_feed_turn(struct kh_h2 *h2, struct kh_slice in, size_t most, uint64_t now_ms,
+		     size_t *taken)
 {
 	*taken = in.len;
 	if (h2->state == KH_H2_STATE_BROKEN)
@@ -189,6 +190,7 @@ bool kh_h2_feed_turn(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms, size
 		return false;
 	h2->now_ms = now_ms;
 	h2->turn_bytes = 0;
+	h2->turn_most = most;
 	h2->behind = false;
 	size_t len = walk(h2, in);
 	ssize_t rv = nghttp2_session_mem_recv(h2->session, (const uint8_t *)in.ptr, len);
@@ -219,6 +221,11 @@ bool kh_h2_feed_turn(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms, size
 	return h2->state != KH_H2_STATE_FAILED;
 }
 
+size_t kh_h2_turn_bytes(const struct kh_h2 *h2)
+{
+	return h2->turn_bytes;
+}
+
 bool kh_h2_is_behind(const struct kh_h2 *h2)
 {
 	return h2->behind && !kh_h2_is_failed(h2);
@@ -230,7 +237,7 @@ bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms)
 	bool alive;
 
 	do {
-		alive = kh_h2_feed_turn(h2, in, now_ms, &taken);
+		alive = kh_h2_feed_turn(h2, in, KH_LIMIT_H2_TURN_BYTES, now_ms, &taken);
 		in = kh_slice_sub(in, taken, in.len);
 	} while (alive && kh_h2_is_behind(h2));
 	return alive;

@@ -116,6 +116,7 @@ struct kh_h2 {
 	uint32_t order_error;	  /* it has found, behind the bytes that it has walked */
 	size_t walked_bytes;	  /* by it, and not taken yet */
 	size_t turn_bytes;	  /* decoded since kh_h2_feed_turn began */
+	size_t turn_most;	  /* … and how many may be */
 	bool behind;		  /* nghttp2 was paused, and has a field section in hand */
 	unsigned continuations;
 	size_t sent_bytes; /* of content, that brought no idle frame yet */

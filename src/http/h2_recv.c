@@ -80,7 +80,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghtt
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
 	h2->turn_bytes += h2->section->decoded_bytes - before;
-	h2->behind = h2->turn_bytes > KH_LIMIT_H2_TURN_BYTES;
+	h2->behind = h2->turn_bytes > h2->turn_most;
 	return h2->behind ? NGHTTP2_ERR_PAUSE : 0;
 }
 

@@ -138,6 +138,7 @@ void kh_loop_turn_end(struct kh_loop *loop)
 		kh_list_remove(&deferred_free->link);
 		deferred_free->free_fn(deferred_free);
 	}
+	loop->turn++;
 	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++) {
 		if (!has_calls(loop, when))
 			continue;

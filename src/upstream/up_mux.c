@@ -197,7 +197,8 @@ static bool feed(struct kh_up *up)
 {
 	struct kh_up_mux *mux = up->mux;
 	size_t taken;
-	bool alive = kh_h2_feed_turn(mux->h2, kh_buf_view(&up->in), up->loop->now_ms, &taken);
+	bool alive = kh_h2_feed_turn(mux->h2, kh_buf_view(&up->in), KH_LIMIT_H2_TURN_BYTES,
+				     up->loop->now_ms, &taken);
 
 	kh_buf_consume(&up->in, taken);
 	kh_up_mux_touch(mux);

@@ -46,7 +46,8 @@ static void a_turn_takes_so_many_bytes_of_heads_and_the_rest_comes_later(void **
 	do {
 		size_t taken, before = f.d.counts[KH_H2_HEAD];
 
-		alive = kh_h2_feed_turn(f.d.h2, kh_buf_view(&f.raw), 1000, &taken);
+		alive = kh_h2_feed_turn(f.d.h2, kh_buf_view(&f.raw), KH_LIMIT_H2_TURN_BYTES, 1000,
+					&taken);
 		drive_drain(&f.d);
 		kh_buf_consume(&f.raw, taken);
 		unsigned now = (unsigned)(f.d.counts[KH_H2_HEAD] - before);
@@ -74,7 +75,8 @@ static void a_frame_out_of_order_ends_the_connection_in_a_later_turn_too(void **
 	put_bomb(&f, 10);
 	raw_data(&f.raw, 1, 0, "x"); /* of a stream that has ended */
 	do {
-		alive = kh_h2_feed_turn(f.d.h2, kh_buf_view(&f.raw), 1000, &taken);
+		alive = kh_h2_feed_turn(f.d.h2, kh_buf_view(&f.raw), KH_LIMIT_H2_TURN_BYTES, 1000,
+					&taken);
 		kh_buf_consume(&f.raw, taken);
 		drive_drain(&f.d);
 	} while (alive && kh_h2_is_behind(f.d.h2));

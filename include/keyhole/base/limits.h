@@ -179,6 +179,8 @@ enum {
 	   turn, after all other connections. */
 	KH_LIMIT_H2_TURN_BYTES = 64 * 1024,
 	KH_LIMIT_H2_TURN_PER_HEAD = 1024,
+	/* The same for all connections of one sandbox on a thread: one that opens hundreds. */
+	KH_LIMIT_H2_SHARE_BYTES = 4 * KH_LIMIT_H2_TURN_BYTES,
 	/* CONTINUATION frames after one HEADERS: a section that never ends (CVE-2024-27316). The
 	   largest allowed head takes 4. */
 	KH_LIMIT_H2_CONTINUATIONS = 6,

@@ -112,6 +112,7 @@ struct kh_loop {
 			  so */
 	bool journal_failed;   /* a commit failed; logged once */
 	uint64_t now_ms;       /* of this turn */
+	uint64_t turn;	       /* its number */
 	uint64_t skew_said_ms; /* when a clock skew was last logged */
 	uint8_t masks[1024];   /* random bytes for the masks of WebSocket frames */
 	size_t masks_left;
