@@ -42,10 +42,11 @@
 			      "a duration of 10ms to 10m", kh_config_read_exec, \
 			      "exec: after this time the command and everything that it started " \
 			      "are killed"), \
-		KH_SOURCE_ROW("max_age", KH_PART_DURATION(kh_exec, max_age_ms, 1000, 604800000), \
-			      0, "a duration of 1s to 7d", kh_config_read_exec, \
-			      "exec: how long a value is used at most if it can't be renewed; a value " \
-			      "may say an earlier expiry"), \
+		KH_SOURCE_ROW( \
+			"max_age", KH_PART_DURATION(kh_exec, max_age_ms, 1000, 604800000), 0, \
+			"a duration of 1s to 7d", kh_config_read_exec, \
+			"exec: how long a value is used at most if it can't be renewed; a value " \
+			"may say an earlier expiry"), \
 		KH_SOURCE_ROW( \
 			"environment", .shape = JSON_TEXTS, 0, "a list of NAME or NAME=VALUE", \
 			kh_config_read_exec_environment, \

@@ -169,8 +169,8 @@ struct kh_vault {
 		       const struct kh_value *value, struct kh_err *err);
 	void (*stale)(void *arg, const struct kh_credential_ref *want, bool whole);
 	void (*changed)(void *arg, uint16_t index, bool secret);
-	/* One of several alternative credentials has got a value for this tenant, or is now known to
-	 * have none (a command that failed at first): the configuration says so, so rules choose
+	/* One of several alternative credentials has got a value for this tenant, or is now known
+	 * to have none (a command that failed at first): the configuration says so, so rules choose
 	 * again. */
 	void (*chosen_anew)(void *arg, uint16_t index, uint16_t tenant, bool present);
 	void *arg;

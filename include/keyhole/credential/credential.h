@@ -81,9 +81,9 @@ char *kh_repository_of(struct kh_slice path);
 /* Is it exactly such a name? For the keeper: the worker that asks may have been taken over. */
 bool kh_repository_is_scope(struct kh_slice scope);
 
-/* Chooses among the credentials of the deciding rule: of `credential` the first with a value for this
- * tenant (if none has one, the first), of `credentials` all; none if the decision is `bare`. What
- * `injection` held before is released. */
+/* Chooses among the credentials of the deciding rule: of `credential` the first with a value for
+ * this tenant (if none has one, the first), of `credentials` all; none if the decision is `bare`.
+ * What `injection` held before is released. */
 void kh_injection_choose(struct kh_injection *injection, const struct kh_config *config,
 			 uint16_t tenant, const struct kh_decision *decision);
 void kh_injection_fini(struct kh_injection *injection); /* releases the values; empty afterwards */
