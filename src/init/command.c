@@ -124,8 +124,10 @@ static _Noreturn void become_command(int report)
 	if ((!command.apart || init_hardening_no_more()) && own_place() && connect_stdio() &&
 	    setrlimit(RLIMIT_NOFILE, &nofile) == 0 && limit(RLIMIT_AS, command.memory_bytes) &&
 	    limit(RLIMIT_NPROC, command.pids) && leave_signals() &&
-	    sigprocmask(SIG_SETMASK, &mask_before, NULL) == 0 && init_landlock_enter())
+	    sigprocmask(SIG_SETMASK, &mask_before, NULL) == 0 && init_landlock_enter()) {
+		init_home_fill();
 		execvp(command.argv[0], command.argv);
+	}
 	int why = errno;
 	ssize_t ignored = write(report, &why, sizeof(why));
 	(void)ignored;

@@ -161,6 +161,11 @@ void init_landlock_prepare(const char *socket_path);
 /* In the command's process. Return: false with errno. */
 bool init_landlock_enter(void);
 
+/* ---- home.c ---- */
+
+/* In the command's process. What can't be made is complained of, and the command starts. */
+void init_home_fill(void);
+
 /* command.c */
 struct init_command {
 	char **argv;

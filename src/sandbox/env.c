@@ -149,6 +149,18 @@ static bool is_who(const char *name)
 	       strcmp(name, "LOGNAME") == 0 || strcmp(name, "PWD") == 0;
 }
 
+/* In front of what PATH is, whoever has said that. */
+static void put_first(struct kh_env *env, const char *folder)
+{
+	const char *path = kh_env_get(env, "PATH");
+	kh_auto_free char *both =
+		kh_strf("%s%s%s", folder, path && *path ? ":" : "", path ? path : "");
+	if (both)
+		kh_env_set(env, "PATH", both);
+	else
+		env->failed = true;
+}
+
 bool kh_env_fill(struct kh_env *env, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
 	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
@@ -168,6 +180,10 @@ bool kh_env_fill(struct kh_env *env, const struct kh_sandbox_spec *spec, struct 
 				"not begin with a digit");
 		kh_env_set(env, spec->env[i].name, spec->env[i].value);
 	}
+	for (size_t i = spec->n_path; i > 0; i--)
+		put_first(env, spec->path[i - 1]);
+	if (spec->n_links > 0)
+		put_first(env, KH_SANDBOX_LINKS);
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 		kh_env_set(env, own[i].name, own[i].value);
 	/* The one that holds a list of options: the caller's stay in front. */

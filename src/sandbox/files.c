@@ -5,6 +5,7 @@
 #include <keyhole/base/encode.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/slice.h>
+#include <keyhole/sandbox/init.h>
 
 #include "sandbox_internal.h"
 
@@ -82,10 +83,54 @@ static bool lay_machine_id(struct kh_view *view, struct kh_err *err)
 	return kh_view_file(view, "/etc/machine-id", 0444, kh_slice_of(text, sizeof(text)), err);
 }
 
-bool kh_files_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+static bool lay_home_files(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			   struct kh_err *err)
+{
+	for (size_t i = 0; i < spec->n_home_files; i++) {
+		const struct kh_home_file *file = &spec->home_files[i];
+		kh_auto_free char *path = kh_strf(KH_INIT_HOME_FILES "/%s", file->path);
+		if (!path)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
+		if (!kh_view_file(view, path, 0444, kh_slice_str(file->content), err))
+			return false;
+	}
+	return true;
+}
+
+bool kh_links_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+{
+	for (size_t i = 0; i < spec->n_links; i++) {
+		const char *name = spec->links[i].name;
+		kh_auto_free char *path =
+			kh_strf("%s%s", name[0] == '/' ? "" : KH_SANDBOX_LINKS "/", name);
+		if (!path)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
+		kh_view_link(view, spec->links[i].program, path);
+	}
+	return true;
+}
+
+/* A login shell begins with a PATH of its own, of the system's programs alone. */
+static bool lay_profile(struct kh_view *view, const struct kh_env *env, struct kh_err *err)
+{
+	const char *path = kh_env_get(env, "PATH");
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, 64 * 1024);
+	bool ok = kh_buf_append_str(&text, "export PATH='");
+	for (; ok && path && *path; path++)
+		ok = *path == '\'' ? kh_buf_append_str(&text, "'\\''")
+				   : kh_buf_append_char(&text, *path);
+	if (!ok || !kh_buf_append_str(&text, "'\n"))
+		return kh_err_set(err, KH_ERR_USAGE, "PATH: too long");
+	return kh_view_file(view, "/etc/profile.d/keyhole.sh", 0644, kh_buf_view(&text), err);
+}
+
+bool kh_files_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		  const struct kh_env *env, struct kh_err *err)
 {
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		if (!kh_view_file(view, fixed[i].path, 0644, kh_slice_str(fixed[i].content), err))
 			return false;
-	return lay_machine_id(view, err) && lay_git(view, spec, err);
+	return lay_machine_id(view, err) && lay_git(view, spec, err) &&
+	       lay_home_files(view, spec, err) && (spec->rootfs || lay_profile(view, env, err));
 }

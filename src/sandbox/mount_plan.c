@@ -233,7 +233,10 @@ static bool put_over(const struct kh_mount_plan *lay, const struct kh_mount *m, 
 static bool put_tmpfs(int root, const struct kh_mount *m, bool read_only)
 {
 	kh_auto_close int tree = kh_mount_plan_tmpfs(read_only ? 0555 : m->mode, m->size);
-	return tree >= 0 && (!read_only || restrict_tree(tree, MOUNT_ATTR_RDONLY, false)) &&
+	bool ok = tree >= 0;
+	if (ok && read_only && m->fd >= 0)
+		ok = put_content(tree, "/" KH_BLANK_FILE, 0444, m->fd);
+	return ok && (!read_only || restrict_tree(tree, MOUNT_ATTR_RDONLY, false)) &&
 	       put(root, tree, m->target, true);
 }
 

@@ -75,6 +75,14 @@ static bool put_mode(struct kh_buf *args, mode_t mode)
 	return put(args, "--perms", text, NULL);
 }
 
+static bool put_blank_file(struct kh_engine_command *out, struct kh_buf *args,
+			   const struct kh_mount *m)
+{
+	kh_auto_free char *path = kh_strf("%s/" KH_BLANK_FILE, m->target);
+	return m->fd < 0 || (path && kh_engine_command_fd(out, m->fd) && put_mode(args, 0444) &&
+			     put_number(args, "--file", m->fd, path));
+}
+
 static bool put_size(struct kh_buf *args, uint64_t size)
 {
 	char text[24];
@@ -131,7 +139,7 @@ static bool put_mount(struct kh_buf *args, const struct kh_mount *m, struct kh_e
 		return put(args, "--bind", m->source, m->target);
 	case KH_MOUNT_BLANK:
 		return put_mode(args, 0555) && put(args, "--tmpfs", m->target, NULL) &&
-		       put(args, "--remount-ro", m->target, NULL);
+		       put_blank_file(out, args, m) && put(args, "--remount-ro", m->target, NULL);
 	case KH_MOUNT_EMPTY:
 		return kh_engine_command_fd(out, m->fd) &&
 		       put_number(args, "--ro-bind-data", m->fd, m->target);

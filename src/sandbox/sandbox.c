@@ -12,6 +12,7 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/sandbox/init.h>
+#include <keyhole/sandbox/workspace.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 #include <keyhole/base/program.h>
@@ -184,6 +185,14 @@ static bool note_sees(struct kh_buf *sees, const struct kh_view *view,
 	       (!spec->review || kh_run_sees(sees, spec->review->folder, writable, err));
 }
 
+bool kh_workspace_may_be(const char *path, struct kh_err *err)
+{
+	return kh_workspace_check(path, err) &&
+	       kh_homes_check("--workspace", path,
+			      "name the folder of one project in it, or use --workspace DIR:ro",
+			      err);
+}
+
 static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec,
 			  struct kh_err *err)
 {
@@ -191,12 +200,9 @@ static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec
 	struct kh_buf sees kh_cleanup(kh_buf_fini);
 	bool recorded = spec->workspace && !spec->workspace_read_only && !spec->review;
 	kh_buf_init(&sees, KH_RUN_SEES_BYTES);
-	if (spec->workspace && (!kh_workspace_check(spec->workspace, err) ||
-				(!spec->workspace_read_only &&
-				 !kh_homes_check("--workspace", spec->workspace,
-						 "name the folder of one project in it, or use "
-						 "--workspace DIR:ro",
-						 err))))
+	if (spec->workspace &&
+	    !(spec->workspace_read_only ? kh_workspace_check(spec->workspace, err)
+					: kh_workspace_may_be(spec->workspace, err)))
 		return false;
 	if (!note_sees(&sees, &b->view, spec, err) ||
 	    !kh_run_record_begin(&b->record, spec->state, recorded ? spec->workspace : NULL,
@@ -282,10 +288,11 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		const struct kh_engine *engine, struct kh_err *err)
 {
 	struct kh_view *view = &b->view;
-	if (!kh_files_lay(view, spec, err) || !kh_trust_lay(view, spec, err) ||
+	if (!kh_files_lay(view, spec, &b->env, err) || !kh_trust_lay(view, spec, err) ||
 	    !kh_root_lay(view, spec, err) || !lay_init(view, spec, err) ||
 	    !lay_home(view, spec, err) || !lay_read_only(view, spec, err) ||
-	    !lay_workspace(b, spec, err) || !kh_trees_cover(view, err))
+	    !kh_links_lay(view, spec, err) || !lay_workspace(b, spec, err) ||
+	    !kh_trees_cover(view, err))
 		return false;
 	if (spec->directory && !kh_view_has(view, spec->directory))
 		kh_view_dir(view, spec->directory, 0755);

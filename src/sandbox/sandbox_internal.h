@@ -37,7 +37,7 @@ enum kh_mount_kind {
 	KH_MOUNT_FILE,	  /* a file of the root with the content of `fd`; `source`: copied from */
 	KH_MOUNT_READ,	  /* a folder or file of the host, read-only */
 	KH_MOUNT_WRITE,	  /* the same, writable */
-	KH_MOUNT_BLANK,	  /* an empty read-only folder over `target` */
+	KH_MOUNT_BLANK,	  /* an empty read-only folder over `target`; `fd`: with KH_BLANK_FILE */
 	KH_MOUNT_EMPTY,	  /* an empty read-only file over `target`, content from `fd` */
 	KH_MOUNT_TMPFS,
 	KH_MOUNT_PROC,
@@ -51,6 +51,10 @@ enum kh_mount_kind {
 	KH_MOUNT_SEAL, /* from here on `target` itself (not what is mounted in it) is read-only */
 };
 
+/* Tools that keep files of their own in such a folder begin by writing this one, and give up where
+ * they can't. */
+#define KH_BLANK_FILE ".gitignore"
+
 /* Which rights the sandbox has in a tree of the host, if root starts it. */
 enum kh_tree {
 	KH_TREE_HOST = 0, /* part of the host view or of the previous tree: mounted as it is */
@@ -63,8 +67,8 @@ struct kh_mount {
 	char *source;
 	char *target;
 	/*
-	 * FILE, EMPTY: the content. READ, WRITE of something that an agent may have written: a
-	 * descriptor of the very folder or file that was checked, so that it can't be replaced
+	 * FILE, EMPTY, BLANK: the content. READ, WRITE of something that an agent may have written:
+	 * a descriptor of the very folder or file that was checked, so that it can't be replaced
 	 * before it is mounted. -1: none. Owned.
 	 */
 	int fd;
@@ -122,7 +126,11 @@ bool kh_root_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struc
  * programs would, and never out of it; what not everybody may read is not read. Return: -1. */
 int kh_root_open(const char *rootfs, const char *path);
 /* files.c: passwd, group, hosts, resolv.conf … made for this sandbox. */
-bool kh_files_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
+struct kh_env;
+bool kh_files_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		  const struct kh_env *env, struct kh_err *err);
+/* Links to programs of the host, after what they lead through. */
+bool kh_links_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
 /* trust.c: the CA, alone and among the system's roots, over every usual path. */
 bool kh_trust_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
 

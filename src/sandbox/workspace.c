@@ -236,11 +236,26 @@ static bool protect_mercurial(struct kh_work *w)
 	return ok;
 }
 
+/* A folder that an agent makes for itself: the first thing that it writes there is here already,
+ * and says that git is to see nothing of it. */
+static bool fill_blank(struct kh_work *w, size_t from)
+{
+	struct kh_view *view = w->view;
+	struct kh_mount *last = view->n > from ? &view->list[view->n - 1] : NULL;
+	if (!last || last->kind != KH_MOUNT_BLANK)
+		return true;
+	last->fd = kh_file_sealed("keyhole-view", KH_SLICE("*\n"), w->err);
+	return last->fd >= 0;
+}
+
 static bool protect_names(struct kh_work *w, const struct kh_survey *survey)
 {
 	bool ok = true;
-	for (const struct kh_protected *p = kh_protected_names; ok && p->pattern; p++)
-		ok = !p->absent_too || kh_work_protect_in(w, w->root, p->pattern);
+	for (const struct kh_protected *p = kh_protected_names; ok && p->pattern; p++) {
+		size_t before = w->view->n;
+		ok = !p->absent_too ||
+		     (kh_work_protect_in(w, w->root, p->pattern) && fill_blank(w, before));
+	}
 	for (size_t i = 0; ok && inner_files[i]; i++)
 		ok = kh_work_protect_in_if_there(w, w->root, inner_files[i]);
 	for (size_t i = 0; ok && i < survey->names.n && i < KH_LIMIT_SURVEY_MASKS; i++)

@@ -67,6 +67,9 @@ enum {
 	KH_INIT_NOT_FOUND = 127,
 };
 #define KH_INIT_SOCKET "/run/keyhole/s"
+/* What is in this folder is copied into the command's home before it starts, file by file, where
+ * nothing has that name there. It may be absent. */
+#define KH_INIT_HOME_FILES "/etc/keyhole/home"
 
 /*
  * One struct per datagram, in both directions. With --tty the init sends TERMINAL with the master

@@ -21,10 +21,23 @@ enum { KH_SANDBOX_HOST_UID = 64952, KH_SANDBOX_HOST_GID = 64952 };
 #define KH_SANDBOX_BUNDLE "/etc/ssl/certs/ca-certificates.crt"
 #define KH_SANDBOX_CA "/etc/keyhole/ca.pem"
 #define KH_SANDBOX_P12 "/etc/keyhole/ca.p12"
+#define KH_SANDBOX_LINKS "/opt/keyhole/bin"
 
 struct kh_env_var {
 	char *name;
 	char *value;
+};
+
+/* What the command finds in its home, where it has no file of that name there. */
+struct kh_home_file {
+	char *path; /* below the home: "a/b" */
+	char *content;
+};
+
+/* A link inside to a program of the host: by a name on the PATH, or by an absolute path. */
+struct kh_program_link {
+	char *name;
+	char *program; /* absolute */
 };
 
 /* How much of the host a sandbox may use; 0: no such limit. */
@@ -77,6 +90,14 @@ struct kh_sandbox_spec {
 	size_t n_env;
 	const struct kh_env_var *placeholders;
 	size_t n_placeholders;
+	const struct kh_home_file *home_files;
+	size_t n_home_files;
+	/* Before the other folders of PATH, also in login shells. The folder of `links` is one of
+	 * them where there are any. */
+	const char *const *path;
+	size_t n_path;
+	const struct kh_program_link *links;
+	size_t n_links;
 	const char *git_name; /* identity for commits, or NULL */
 	const char *git_email;
 	const char *git_settings; /* more configuration for git, in git's syntax, or NULL */

@@ -15,6 +15,10 @@
  */
 char *kh_workspace_state(void);
 
+/* May a sandbox write to this folder as its workspace: neither a home nor a folder above one, nor
+ * one of the system's? The path has no links in it. Return: false, and err says why. */
+bool kh_workspace_may_be(const char *path, struct kh_err *err);
+
 /*
  * Surveys the workspaces of runs that ended without a survey (their launcher was killed): sets
  * aside what could run on the host, and removes the stubs of those runs. Logs what it finds.
