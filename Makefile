@@ -304,12 +304,12 @@ MAN := $(sort $(wildcard docs/man/*.[1-8]))
 INSTALLED = $(BINDIR)/keyhole $(LIBEXECDIR)/keyhole-init $(LIBEXECDIR)/with-keyhole $(UNITDIR)/keyhole.service $(SYSUSERSDIR)/keyhole.conf \
 	$(BASHCOMPDIR)/keyhole $(ZSHCOMPDIR)/_keyhole \
 	$(foreach m,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $(m)))/$(notdir $(m))) \
-	$(addprefix $(DATADIR)/keyhole/policies/,$(notdir $(wildcard policies/*.yaml)))
+	$(addprefix $(DATADIR)/keyhole/,$(wildcard policies/*.yaml policies/agents/*.yaml))
 install: all ## install under PREFIX (and DESTDIR)
 	$(Q)install -D -m 0755 build/keyhole '$(DESTDIR)$(BINDIR)/keyhole'
 	$(Q)install -D -m 0755 build/keyhole-init '$(DESTDIR)$(LIBEXECDIR)/keyhole-init'
 	$(Q)install -D -m 0755 deploy/container/with-keyhole '$(DESTDIR)$(LIBEXECDIR)/with-keyhole'
-	$(Q)for p in policies/*.yaml; do install -D -m 0644 "$$p" "$(DESTDIR)$(DATADIR)/keyhole/$$p" || exit 1; done
+	$(Q)for p in policies/*.yaml policies/agents/*.yaml; do install -D -m 0644 "$$p" "$(DESTDIR)$(DATADIR)/keyhole/$$p" || exit 1; done
 	$(Q)for m in $(MAN); do \
 		install -D -m 0644 "$$m" "$(DESTDIR)$(MANDIR)/man$${m##*.}/$${m##*/}" || exit 1; done
 	$(Q)mkdir -p build && sed 's|@BINDIR@|$(BINDIR)|g' deploy/systemd/keyhole.service >build/keyhole.service && \
@@ -319,7 +319,7 @@ install: all ## install under PREFIX (and DESTDIR)
 	$(Q)install -D -m 0644 deploy/completion/_keyhole '$(DESTDIR)$(ZSHCOMPDIR)/_keyhole'
 uninstall: ## remove what install put there
 	$(Q)for f in $(INSTALLED); do rm -f "$(DESTDIR)$$f"; done
-	$(Q)for d in '$(DATADIR)/keyhole/policies' '$(DATADIR)/keyhole' '$(LIBEXECDIR)'; do \
+	$(Q)for d in '$(DATADIR)/keyhole/policies/agents' '$(DATADIR)/keyhole/policies' '$(DATADIR)/keyhole' '$(LIBEXECDIR)'; do \
 		if [ -d "$(DESTDIR)$$d" ]; then rmdir --ignore-fail-on-non-empty "$(DESTDIR)$$d"; fi; done
 
 help: ## this list
