@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include <keyhole/base/cleanup.h>
+#include <keyhole/config/agent_profile.h>
 #include <keyhole/config/config.h>
 #include <keyhole/sandbox/image.h>
 #include <keyhole/sandbox/review.h>
@@ -173,6 +174,19 @@ static void offer_presets(struct typed *typed)
 	free(names);
 }
 
+static void offer_agents(const struct typed *typed)
+{
+	size_t n = 0;
+	char **names = kh_agent_profile_names(&n);
+
+	for (size_t i = 0; i < n; i++) {
+		offer(typed, kh_slice_str(names[i]), kh_slice_of("", 0));
+		free(names[i]);
+	}
+	free(names);
+	offer(typed, KH_SLICE("none"), KH_SLICE("without a profile"));
+}
+
 /* Of the file that an earlier word names. */
 static void offer_tenants(const struct typed *typed, int n, char *const *words)
 {
@@ -268,6 +282,8 @@ static void offer_argument(const struct row *option, struct typed *typed, int n,
 		offer_tenants(typed, n, words);
 	else if (kh_slice_eq(option->option, KH_SLICE("--engine")))
 		offer_engines(typed);
+	else if (kh_slice_eq(option->option, KH_SLICE("--agent")))
+		offer_agents(typed);
 	else if (kh_slice_eq(option->option, KH_SLICE("--image")))
 		offer_images(typed);
 	else if (kh_slice_eq(option->option, KH_SLICE("--review")))

@@ -131,6 +131,12 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 	for (size_t i = 0; i < run->ready.n_placeholders; i++)
 		placeholders[i] = (struct kh_env_var){ run->ready.placeholders[i].env_name,
 						       run->ready.placeholders[i].value };
+	size_t n_files;
+	struct kh_home_file *files = kh_run_agent_files(o, &run->ready, &n_files, err);
+	if (err->code != KH_ERR_NONE) {
+		free(placeholders);
+		return false;
+	}
 	size_t n_forbidden = 0;
 	while (run->forbidden && run->forbidden[n_forbidden])
 		n_forbidden++;
@@ -152,6 +158,12 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.home = o->home,
 		.read_only = (const char *const *)o->read_only,
 		.n_read_only = o->n_read_only,
+		.home_files = files,
+		.n_home_files = n_files,
+		.path = (const char *const *)o->path,
+		.n_path = o->n_path,
+		.links = o->links,
+		.n_links = o->n_links,
 		.env = o->env,
 		.n_env = o->n_env,
 		.placeholders = placeholders,
@@ -177,6 +189,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.holds_log = true,
 	};
 	bool ok = kh_sandbox_run(&spec, status, err);
+	kh_run_agent_files_free(files, n_files);
 	free(placeholders);
 	return ok;
 }
@@ -246,6 +259,9 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 	if ((run->options.workspace && !kh_program_avoid(run->options.workspace)) ||
 	    (run->options.home && !kh_program_avoid(run->options.home)))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the workspace or the home");
+	if (!kh_run_program_show(&run->options, err))
+		return false;
+	kh_run_agent_say(&run->options);
 	run->config = kh_run_config(&run->options, &run->folder, &run->forbidden, &run->attach);
 	if (!run->config)
 		return false; /* it has said why */

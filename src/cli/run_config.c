@@ -15,6 +15,8 @@
 #include "ctl_client.h"
 #include "run_internal.h"
 
+/* Whose the placeholders are that stay the same: the key is of the place already. */
+#define RUN_NAME "run"
 enum { DRAIN_MOST_MS = 2000 /* the sandbox is gone: nobody waits for an answer */ };
 
 void kh_run_forbidden_free(char **list)
@@ -150,6 +152,24 @@ static struct kh_config *load(const struct kh_run_options *options, int *tenant)
 	return NULL;
 }
 
+/* Where the command keeps what it takes for its keys: these are the same in its next run. */
+static bool set_placeholders(struct kh_config *config, const struct kh_run_options *options,
+			     char ***forbidden)
+{
+	const char *place = options->home ? options->home : options->workspace;
+	struct kh_err err = KH_ERR_INIT;
+	kh_auto_free char *path = NULL;
+	if (!place)
+		return true;
+	if (!kh_run_placeholder_key(place, &config->placeholder_keys[0], &path, &err)) {
+		memset(config->placeholder_keys, 0, sizeof(config->placeholder_keys));
+		kh_cli_complain("run: warning: the next run has other placeholders: %s", err.text);
+		return true;
+	}
+	config->listeners[0].placeholder_name = strdup(RUN_NAME);
+	return config->listeners[0].placeholder_name && forbid(forbidden, path);
+}
+
 /* The one socket of this run, in the place of the file's. */
 static bool set_listener(struct kh_config *config, int tenant, const struct kh_run_folder *folder)
 {
@@ -242,7 +262,8 @@ struct kh_config *kh_run_config(const struct kh_run_options *options,
 		return NULL; /* it was said why */
 	}
 	if (set_journal(config, options, folder, &err) &&
-	    forbid_all(forbidden, options, config, folder) && set_listener(config, tenant, folder))
+	    forbid_all(forbidden, options, config, folder) &&
+	    set_listener(config, tenant, folder) && set_placeholders(config, options, forbidden))
 		return config;
 	kh_cli_complain("run: %s", err.code ? err.text : "no memory");
 	kh_config_free(config);

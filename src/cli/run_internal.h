@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <keyhole/sandbox/child.h>
+#include <keyhole/config/agent_profile.h>
 #include <keyhole/config/config.h>
 #include <keyhole/sandbox/image.h>
 #include <keyhole/keeper/keeper.h>
@@ -30,6 +31,14 @@ struct kh_run_options {
 	size_t n_presets;
 	char **read_only;
 	size_t n_read_only;
+	/* Where programs lie that the sandbox would not see: folders for its PATH, and links. */
+	char **path;
+	size_t n_path;
+	struct kh_program_link *links;
+	size_t n_links;
+	const char *agent; /* --agent: a profile's name, or "none"; NULL: by the command */
+	bool no_workspace; /* not the current folder either */
+	struct kh_agent_profile *profile; /* NULL: none */
 	struct kh_env_var *env;
 	size_t n_env;
 	uint16_t ports[KH_LIMIT_INIT_PORTS - 2];
@@ -43,6 +52,31 @@ enum kh_run_parsed { KH_RUN_GO, KH_RUN_HELPED, KH_RUN_WRONG };
 /* What was wrong has been said. */
 enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, char **argv);
 void kh_run_options_fini(struct kh_run_options *options);
+
+/* One more of `presets`. What was wrong has been said. */
+bool kh_run_add_preset(struct kh_run_options *options, const char *preset);
+/* A variable that --env replaces. Return: false without memory. */
+bool kh_run_add_variable(struct kh_run_options *options, const char *name, const char *value);
+
+/* ---- run_program.c: where the command's program lives ---- */
+
+/* Adds to `options` what the sandbox must see for the command to be found, and says what that is.
+ * Nothing where the root is not the host's. */
+bool kh_run_program_show(struct kh_run_options *options, struct kh_err *err);
+
+/* ---- run_agent.c: the profile of the agent ---- */
+
+/* Finds the profile that the command or --agent names, and takes from it what the options leave
+ * open: presets, workspace, variables. What was wrong has been said. */
+bool kh_run_agent_choose(struct kh_run_options *options);
+/* One line: what the profile has chosen. */
+void kh_run_agent_say(const struct kh_run_options *options);
+/* The files of the profile for the home, their places filled. Heap; *n of them. Return: NULL where
+ * there are none (*n is 0), or without memory. */
+struct kh_home_file *kh_run_agent_files(const struct kh_run_options *options,
+					const struct kh_ready *ready, size_t *n,
+					struct kh_err *err);
+void kh_run_agent_files_free(struct kh_home_file *files, size_t n);
 
 /* ---- run_limits.c; what was wrong has been said ---- */
 
@@ -134,6 +168,14 @@ bool kh_run_env_check(const struct kh_run_options *options, const struct kh_conf
 		      struct kh_err *err);
 /* Overwrites the values of all credentials in our own environment. */
 void kh_run_wipe_environment(const struct kh_config *config);
+
+/* ---- run_placeholder.c: the same placeholders in each run ---- */
+
+/* The key of the user's runs in `place` (a folder: what --home or --workspace names), from a file
+ * of mode 0600 that is made where it is absent. *path: that file, on the heap. Return: false where
+ * there is no such file and none can be made; then the placeholders of this run are its own. */
+bool kh_run_placeholder_key(const char *place, struct kh_placeholder_key *out, char **path,
+			    struct kh_err *err);
 
 /* ---- run_git.c: who commits ---- */
 

@@ -30,6 +30,9 @@ static const char usage[] =
 	"                           nothing is changed; with :review nothing is changed until you\n"
 	"                           apply it (`keyhole workspace`); :review=new begins another\n"
 	"                           review, :review=ID continues that one\n"
+	"      --no-workspace       has none, also where a profile would take the current folder\n"
+	"      --agent NAME         the agent's profile (policies/agents); the default is the one\n"
+	"                           for COMMAND, if there is one; none: without a profile\n"
 	"      --mask-env           .env files in the workspace appear empty\n"
 	"      --home DIR           keeps the agent's home between runs; the default is a new one\n"
 	"      --ro PATH            shows one more folder or file of the host, read-only\n"
@@ -66,6 +69,8 @@ enum {
 	OPT_TENANT = 256,
 	OPT_USE,
 	OPT_WORKSPACE,
+	OPT_NO_WORKSPACE,
+	OPT_AGENT,
 	OPT_MASK,
 	OPT_HOME,
 	OPT_RO,
@@ -90,6 +95,8 @@ static const struct option longs[] = {
 	{ "tenant", required_argument, NULL, OPT_TENANT },
 	{ "use", required_argument, NULL, OPT_USE },
 	{ "workspace", required_argument, NULL, OPT_WORKSPACE },
+	{ "no-workspace", no_argument, NULL, OPT_NO_WORKSPACE },
+	{ "agent", required_argument, NULL, OPT_AGENT },
 	{ "mask-env", no_argument, NULL, OPT_MASK },
 	{ "home", required_argument, NULL, OPT_HOME },
 	{ "ro", required_argument, NULL, OPT_RO },
@@ -139,6 +146,11 @@ static size_t end_of_preset(struct kh_slice text, size_t at)
 		end = next;
 	}
 	return end;
+}
+
+bool kh_run_add_preset(struct kh_run_options *options, const char *preset)
+{
+	return add(&options->presets, &options->n_presets, strdup(preset));
 }
 
 static bool add_presets(struct kh_run_options *out, const char *text)
@@ -358,6 +370,12 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 	case OPT_TENANT:
 		out->tenant = value;
 		return true;
+	case OPT_NO_WORKSPACE:
+		out->no_workspace = true;
+		return true;
+	case OPT_AGENT:
+		out->agent = value;
+		return true;
 	case OPT_MASK:
 		out->mask_env = true;
 		return true;
@@ -425,11 +443,12 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 		kh_cli_complain("run: which command? (usage: keyhole run [OPTION…] -- COMMAND)");
 		return KH_RUN_WRONG;
 	}
-	if (!out->config_path && out->n_presets == 0) {
-		kh_cli_complain("run: nothing says what the command may reach (give --use PRESET, "
-				"for example --use anthropic, or -c FILE)");
+	if (!kh_run_agent_choose(out))
 		return KH_RUN_WRONG;
-	}
+	if (!out->config_path && out->n_presets == 0 && !out->quiet)
+		kh_cli_complain(
+			"run: the command may reach nothing (give --use PRESET, for example "
+			"--use npm, or -c FILE)");
 	return KH_RUN_GO;
 }
 
@@ -449,6 +468,13 @@ void kh_run_options_fini(struct kh_run_options *options)
 	free(options->audit);
 	free_words(options->presets, options->n_presets);
 	free_words(options->read_only, options->n_read_only);
+	free_words(options->path, options->n_path);
+	for (size_t i = 0; i < options->n_links; i++) {
+		free(options->links[i].name);
+		free(options->links[i].program);
+	}
+	free(options->links);
+	kh_agent_profile_free(options->profile);
 	for (size_t i = 0; i < options->n_env; i++) {
 		free(options->env[i].name);
 		free(options->env[i].value);

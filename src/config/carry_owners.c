@@ -58,6 +58,7 @@ static void carry_listener(struct kh_carrier *c, void *element)
 	carry_token(c, listener);
 	kh_carry_rows(c, "listen[]", false, listener);
 	kh_carry_demand(c, listener->sandbox != NULL);
+	kh_carry_str(c, &listener->placeholder_name);
 }
 
 void kh_carry_listeners(struct kh_carrier *c, const struct kh_option *option, void *base)

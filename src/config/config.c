@@ -73,6 +73,7 @@ void kh_config_free(struct kh_config *config)
 	for (size_t i = 0; i < config->n_listeners; i++) {
 		kh_walk_free(&kh_options, "listen[]", &config->listeners[i]);
 		free(config->listeners[i].name);
+		free(config->listeners[i].placeholder_name);
 		kh_rules_fini(&config->listeners[i].narrow);
 		kh_limits_free(config->listeners[i].limits);
 	}

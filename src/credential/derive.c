@@ -8,7 +8,10 @@
 #include <keyhole/base/buf.h>
 #include <keyhole/base/wire.h>
 
-enum { LABEL_BYTES = 4096 };
+enum {
+	PLACE_BYTES = 4096,
+	LABEL_BYTES = PLACE_BYTES + 256,
+};
 
 const struct kh_mark_form kh_mark_forms[KH_MARK_CLASSES] = {
 	/* 42, 33 and 14 bits */
@@ -67,6 +70,18 @@ void kh_derive_text(struct kh_derive *draw, char *out, size_t len, struct kh_sli
 		*out++ = alphabet.ptr[byte % alphabet.len];
 		len--;
 	}
+}
+
+bool kh_placeholder_key_of_place(const struct kh_placeholder_key *user, const char *place,
+				 struct kh_placeholder_key *out)
+{
+	struct kh_derive draw;
+
+	if (strlen(place) > PLACE_BYTES)
+		return false;
+	kh_derive_begin(&draw, user, "keyhole place", &place, 1);
+	memcpy(out->bytes, draw.seed, sizeof(out->bytes));
+	return true;
 }
 
 void kh_mark_make(char *out, const struct kh_placeholder_key *key, enum kh_mark_class class)

@@ -32,8 +32,9 @@ bool kh_page_put_env(struct kh_buf *out, const struct kh_exchange *x, bool json,
 {
 	struct page page = { .out = out, .json = json };
 
-	if (!kh_placeholders_each(x->gen->config, x->tenant, x->listener->sandbox, put_variable,
-				  &page, err)) {
+	if (!kh_placeholders_each(x->gen->config, x->tenant,
+				  kh_listener_placeholder_name(x->listener), put_variable, &page,
+				  err)) {
 		if (err->code == KH_ERR_NONE)
 			kh_err_set(err, KH_ERR_NO_MEMORY, "the page does not fit");
 		return false;

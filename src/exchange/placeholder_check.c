@@ -37,7 +37,8 @@ static const struct kh_owner_tag *own_tags(const struct kh_exchange *x)
 	if (acceptor->tags_of != x->gen->number + 1U) {
 		for (size_t i = 0; i < x->gen->recogniser.n_keys; i++)
 			kh_owner_tag_make(&acceptor->tags[i], &config->placeholder_keys[i],
-					  config->tenants[x->tenant].name, x->listener->sandbox);
+					  config->tenants[x->tenant].name,
+					  kh_listener_placeholder_name(x->listener));
 		acceptor->tags_of = x->gen->number + 1U;
 	}
 	return acceptor->tags;

@@ -32,7 +32,9 @@ bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err)
 		k->ca = kh_ca_open(config->ca_certificate_path, config->ca_key_path, err);
 	if (!k->ca)
 		return false;
-	if (kh_ca_placeholder_keys(k->ca, k->config->placeholder_keys, err) == 0)
+	/* A launcher brings the key of its user's runs along. */
+	if (!kh_placeholder_key_is_set(&k->config->placeholder_keys[0]) &&
+	    kh_ca_placeholder_keys(k->ca, k->config->placeholder_keys, err) == 0)
 		return false;
 	enum kh_tenant_cas_how how = k->options->heir ? KH_TENANT_CAS_LOAD : KH_TENANT_CAS_MAKE;
 	if (k->options->one_run && config->n_listeners > 0)

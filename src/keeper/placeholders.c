@@ -40,8 +40,8 @@ bool kh_vault_placeholders(const struct kh_vault *vault, struct kh_ready *ready,
 	const struct kh_listener_config *sandbox = &config->listeners[0];
 	if (!ready->placeholders)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "placeholders: no memory");
-	return kh_placeholders_each(config, sandbox->tenant, sandbox->sandbox, add_placeholder,
-				    ready, err) ||
+	return kh_placeholders_each(config, sandbox->tenant, kh_listener_placeholder_name(sandbox),
+				    add_placeholder, ready, err) ||
 	       (err && err->code != KH_ERR_NONE
 			? false
 			: kh_err_set(err, KH_ERR_NO_MEMORY, "placeholders: no memory"));

@@ -335,6 +335,9 @@ struct kh_listener_config {
 	int32_t token;	 /* index into kh_config.credentials; only and always with TCP, else -1 */
 	uint16_t tenant; /* index */
 	char *sandbox;	 /* id for the journal; the tenant's name if none is configured */
+	/* In whose name its placeholders are made, for a sandbox that is to get the same ones in
+	 * each run; NULL: in the name of `sandbox`. */
+	char *placeholder_name;
 	/* The sandbox's narrowing: rules that must also allow a request. `narrowed` and empty:
 	 * nothing is allowed; not `narrowed`: there is none. */
 	struct kh_rules narrow;
@@ -345,6 +348,10 @@ struct kh_listener_config {
 	gid_t group;
 	struct kh_where where;
 };
+static inline const char *kh_listener_placeholder_name(const struct kh_listener_config *listener)
+{
+	return listener->placeholder_name ? listener->placeholder_name : listener->sandbox;
+}
 
 /* `admin`: the admin socket and the metrics port, and who may use them (src/admin/admin.c). */
 struct kh_admin_grant {

@@ -56,6 +56,11 @@ char *kh_placeholder_make(const struct kh_placeholder_key *key,
 			  const struct kh_placeholder_spec *spec,
 			  const struct kh_placeholder_owner *owner, struct kh_err *err);
 
+/* Derives a key for each place from one key of the user's, so that a placeholder of one place is
+ * not recognised in another. Return: false if the name of the place is longer than a path. */
+bool kh_placeholder_key_of_place(const struct kh_placeholder_key *user, const char *place,
+				 struct kh_placeholder_key *out);
+
 /* ---- recognising a placeholder ---- */
 
 /* The core consists of letters, or of digits. */

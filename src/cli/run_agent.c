@@ -1,0 +1,246 @@
+/*
+ * run_agent.c - the profile of the agent that is run
+ *
+ * Where the command is a known agent, its profile says what the options leave open, so that
+ * `keyhole run claude` is enough. Everything that it does is in a file that people can read and
+ * copy, and one line says which.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/sandbox/workspace.h>
+
+#include "run_internal.h"
+
+static const char guide[] =
+	"# This sandbox\n"
+	"\n"
+	"You run in a sandbox without a network. The only way out is a proxy with a list of "
+	"allowed "
+	"requests.\n"
+	"`curl -s http://keyhole.internal/` shows that list.\n"
+	"\n"
+	"- A 403 whose text begins with \"keyhole:\" comes from the proxy. It says what is "
+	"allowed. "
+	"Trying again or another spelling does not help: say what you need, and go on without it.\n"
+	"- Keys in the environment are placeholders. The proxy puts the real ones in. They work "
+	"only where they belong, so do not copy them anywhere else.\n"
+	"- A file that can't be written to is protected on purpose, because a tool on the host "
+	"would "
+	"run it.\n";
+
+/* ---- which one ---- */
+
+static const char *base_of(const char *command)
+{
+	const char *slash = strrchr(command, '/');
+	return slash ? slash + 1 : command;
+}
+
+static bool is_for(const struct kh_agent_profile *profile, const char *command)
+{
+	for (size_t i = 0; i < profile->commands.count; i++)
+		if (strcmp(profile->commands.list[i], command) == 0)
+			return true;
+	return false;
+}
+
+/* Return: NULL where there is none, or it has errors, which are shown. */
+static struct kh_agent_profile *load(const char *name, bool *wrong)
+{
+	struct kh_diagnostics diags = { 0 };
+	struct kh_agent_profile *profile = kh_agent_profile_load(name, &diags);
+	kh_diagnostics_print(&diags, NULL, STDERR_FILENO);
+	kh_diagnostics_fini(&diags);
+	*wrong = *wrong || !profile;
+	return profile;
+}
+
+static struct kh_agent_profile *find(const struct kh_run_options *o, bool *wrong)
+{
+	const char *command = o->command[0] ? base_of(o->command[0]) : NULL;
+	struct kh_agent_profile *found = NULL;
+	size_t n;
+	char **names = kh_agent_profile_names(&n);
+	bool known = false;
+	for (size_t i = 0; i < n && !found; i++) {
+		bool named = o->agent && strcmp(o->agent, names[i]) == 0;
+		known = known || named;
+		if (named || (!o->agent && command))
+			found = load(names[i], wrong);
+		if (found && !named && !is_for(found, command)) {
+			kh_agent_profile_free(found);
+			found = NULL;
+		}
+	}
+	if (o->agent && !known) {
+		const char *near = kh_cli_nearest(o->agent, (const char *const *)names, n);
+		kh_cli_complain("--agent %s: no such profile%s%s%s (profiles are in %s/agents)",
+				kh_esc_str(o->agent), near ? " (did you mean " : "",
+				near ? near : "", near ? "?)" : "", kh_preset_dir());
+		*wrong = true;
+	}
+	for (size_t i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+	return found;
+}
+
+/* ---- what it says ---- */
+
+static bool has_key(const struct kh_agent_preset *preset)
+{
+	for (size_t i = 0; i < preset->keys.count; i++) {
+		const char *value = getenv(preset->keys.list[i]);
+		if (value && *value)
+			return true;
+	}
+	return preset->keys.count == 0;
+}
+
+/* Those for which there is a key; with none, what would be one is said. */
+static bool take_presets(struct kh_run_options *o)
+{
+	const struct kh_agent_profile *profile = o->profile;
+	char wanted[512] = "";
+	size_t used = 0, taken = 0;
+	for (size_t i = 0; i < profile->n_presets; i++) {
+		const struct kh_agent_preset *preset = &profile->presets[i];
+		for (size_t k = 0; k < preset->keys.count && used < sizeof(wanted); k++)
+			used += (size_t)snprintf(wanted + used, sizeof(wanted) - used, "%s%s",
+						 used ? ", " : "", preset->keys.list[k]);
+		if (!has_key(preset))
+			continue;
+		taken += preset->keys.count > 0;
+		if (!kh_run_add_preset(o, preset->use))
+			return false;
+	}
+	if (taken > 0 || used == 0)
+		return true;
+	kh_cli_complain(
+		"run: %s has no key: set one of %s, or say what it may reach with -c FILE or "
+		"--use PRESET",
+		profile->name, wanted);
+	return false;
+}
+
+static bool take_variables(struct kh_run_options *o)
+{
+	const struct kh_agent_profile *profile = o->profile;
+	bool ok = true;
+	for (size_t i = profile->pass.count; ok && i > 0; i--) {
+		const char *name = profile->pass.list[i - 1], *value = getenv(name);
+		ok = !value || kh_run_add_variable(o, name, value);
+	}
+	for (size_t i = profile->n_variables; ok && i > 0; i--)
+		ok = kh_run_add_variable(o, profile->variables[i - 1].name,
+					 profile->variables[i - 1].value);
+	if (!ok)
+		kh_cli_complain("run: no memory");
+	return ok;
+}
+
+/* The current folder, unless it is a home or above one: then there is none. */
+static bool take_workspace(struct kh_run_options *o)
+{
+	struct kh_err err = KH_ERR_INIT;
+	kh_auto_free char *here = getcwd(NULL, 0);
+	kh_auto_free char *real = here ? realpath(here, NULL) : NULL;
+	if (o->workspace || o->no_workspace || !real)
+		return true;
+	if (kh_workspace_may_be(real, &err))
+		o->workspace = kh_steal_ptr(&real);
+	return true;
+}
+
+bool kh_run_agent_choose(struct kh_run_options *o)
+{
+	bool wrong = false;
+	if (o->agent && strcmp(o->agent, "none") == 0)
+		return true;
+	o->profile = find(o, &wrong);
+	if (wrong || !o->profile)
+		return !wrong;
+	if (!o->config_path && o->n_presets == 0 && !take_presets(o))
+		return false;
+	return take_variables(o) && take_workspace(o);
+}
+
+void kh_run_agent_say(const struct kh_run_options *o)
+{
+	if (!o->profile || o->quiet)
+		return;
+	char presets[256] = "";
+	for (size_t i = 0, used = 0; i < o->n_presets && used < sizeof(presets); i++)
+		used += (size_t)snprintf(presets + used, sizeof(presets) - used, "%s%s",
+					 i ? ", " : "", kh_esc_str(o->presets[i]));
+	kh_cli_complain("run: %s; workspace %s%s; rules of %s%s; profile %s (--agent none: without "
+			"it)",
+			o->profile->description, o->workspace ? kh_esc_str(o->workspace) : "none",
+			o->review		 ? " (review)"
+			: o->workspace_read_only ? " (read-only)"
+						 : "",
+			o->config_path ? kh_esc_str(o->config_path) : "",
+			o->config_path ? "" : presets, kh_esc_str(o->profile->path));
+}
+
+/* ---- files ---- */
+
+static const char *placeholder_of(const char *variable, void *arg)
+{
+	const struct kh_ready *ready = arg;
+	for (size_t i = 0; i < ready->n_placeholders; i++)
+		if (strcmp(ready->placeholders[i].env_name, variable) == 0)
+			return ready->placeholders[i].value;
+	return NULL;
+}
+
+void kh_run_agent_files_free(struct kh_home_file *files, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(files[i].path);
+		free(files[i].content);
+	}
+	free(files);
+}
+
+struct kh_home_file *kh_run_agent_files(const struct kh_run_options *o,
+					const struct kh_ready *ready, size_t *n, struct kh_err *err)
+{
+	const struct kh_agent_profile *profile = o->profile;
+	*n = 0;
+	if (!profile || profile->n_files + (profile->guide != NULL) == 0)
+		return NULL;
+	struct kh_home_file *files = calloc(profile->n_files + 1, sizeof(*files));
+	bool ok = files != NULL;
+	for (size_t i = 0; ok && i < profile->n_files; i++) {
+		const struct kh_agent_file *file = &profile->files[i];
+		if (file->needs && !placeholder_of(file->needs, (void *)(uintptr_t)ready))
+			continue;
+		struct kh_home_file *out = &files[(*n)++];
+		out->path = strdup(file->path);
+		out->content =
+			kh_agent_fill(file->content, o->workspace ? o->workspace : KH_SANDBOX_HOME,
+				      placeholder_of, (void *)(uintptr_t)ready);
+		ok = out->path && out->content;
+	}
+	if (ok && profile->guide) {
+		struct kh_home_file *out = &files[(*n)++];
+		out->path = strdup(profile->guide);
+		out->content = strdup(guide);
+		ok = out->path && out->content;
+	}
+	if (ok)
+		return files;
+	if (files)
+		kh_run_agent_files_free(files, *n);
+	kh_err_set(err, KH_ERR_CONFIG, "%s: a place in a file has no end, or there is no memory",
+		   kh_esc_str(profile->path));
+	*n = 0;
+	return NULL;
+}

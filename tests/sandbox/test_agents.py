@@ -1,0 +1,235 @@
+"""Agents by their profiles: what `keyhole run claude` needs no option for, and where programs live."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from conftest import PATIENCE
+from test_run import KEY, Run
+
+
+@pytest.fixture
+def run(sandbox):
+    return Run(sandbox)
+
+
+@pytest.fixture
+def project(sandbox):
+    """A folder that becomes the workspace, and the caller's own programs beside it."""
+    return sandbox.folder("project")
+
+
+def program(sandbox, path, text="#!/bin/sh\nenv -0\n"):
+    return sandbox.file(os.path.join(sandbox.place, path), text, 0o755)
+
+
+def path_of(sandbox, *folders):
+    return ":".join([*(os.path.join(sandbox.place, f) for f in folders), "/usr/sbin:/usr/bin:/sbin:/bin"])
+
+
+def variables(done):
+    return dict(v.partition("=")[::2] for v in done.stdout.split("\0") if "=" in v)
+
+
+def give_all(sandbox):
+    sandbox.give(sandbox.place)
+
+
+# --- profiles --------------------------------------------------------------------------------------
+
+
+def test_an_agent_takes_the_current_folder_and_its_presets(run, sandbox, project):
+    program(sandbox, "bin/claude", "#!/bin/sh\npwd; echo made > file; cat ~/.claude.json; cat ~/.claude/CLAUDE.md\n")
+    give_all(sandbox)
+    done = run("claude", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0)
+    where, _, rest = done.stdout.partition("\n")
+    assert where == project and open(os.path.join(project, "file")).read() == "made\n"
+    start = json.loads(rest[: rest.index("# This sandbox")])
+    assert start["projects"][project]["hasTrustDialogAccepted"] is True
+    assert "http://keyhole.internal/" in rest
+    said = [line for line in done.stderr.splitlines() if "Claude Code" in line]
+    assert len(said) == 1 and f"workspace {project}; rules of anthropic; profile " in said[0], done.stderr
+    assert run("-q", "claude", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0).stderr == ""
+
+
+def test_without_a_key_it_says_which_would_be_one(run, sandbox, project):
+    program(sandbox, "bin/codex")
+    give_all(sandbox)
+    done = run("codex", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=125)
+    assert "codex has no key: set one of OPENAI_API_KEY, CODEX_API_KEY, CODEX_ACCESS_TOKEN" in done.stderr
+
+
+def test_a_home_is_no_workspace_by_itself(run, sandbox):
+    program(sandbox, "bin/claude", "#!/bin/sh\npwd\n")
+    give_all(sandbox)
+    for where in (sandbox.place, "/"):
+        done = run("claude", use=None, cwd=where, PATH=path_of(sandbox, "bin"), check=0)
+        assert done.stdout == "/home/agent\n" and "workspace none" in done.stderr
+
+
+def test_what_the_caller_says_comes_before_the_profile(run, sandbox, project):
+    program(sandbox, "bin/claude")
+    give_all(sandbox)
+    done = run("--env", "DISABLE_AUTOUPDATER=0", "--no-workspace", "claude", use="npm", cwd=project,
+               PATH=path_of(sandbox, "bin"), ANTHROPIC_MODEL="m", check=0)  # fmt: skip
+    seen = variables(done)
+    assert seen["DISABLE_AUTOUPDATER"] == "0" and seen["PWD"] == "/home/agent"
+    assert seen["ANTHROPIC_MODEL"] == "m" and "ANTHROPIC_API_KEY" not in seen
+    assert "rules of npm" in done.stderr
+    done = run("--agent", "none", "claude", use="npm", cwd=project, PATH=path_of(sandbox, "bin"), check=0)
+    assert "DISABLE_AUTOUPDATER" not in variables(done) and "profile" not in done.stderr
+    done = run("--agent", "claud", "claude", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=125)
+    assert "--agent claud: no such profile (did you mean claude?)" in done.stderr
+
+
+def test_a_file_that_is_in_the_home_stays(run, sandbox, project):
+    home = sandbox.folder("kept")
+    sandbox.file(os.path.join(sandbox.place, "kept/.claude.json"), "mine")
+    os.symlink("/etc/hostname", os.path.join(home, ".claude"))
+    program(sandbox, "bin/claude", "#!/bin/sh\ncat ~/.claude.json; ls -A ~\n")
+    give_all(sandbox)
+    done = run("--home", home, "claude", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0)
+    assert done.stdout.startswith("mine.claude\n"), done.stdout
+    assert os.readlink(os.path.join(home, ".claude")) == "/etc/hostname"
+
+
+def test_every_profile_is_sound_and_its_presets_are_there(programs):
+    folder = os.path.join(programs, "policies", "agents")
+    presets = set(os.listdir(os.path.join(programs, "policies")))
+    names = os.listdir(folder)
+    assert {"claude.yaml", "codex.yaml", "opencode.yaml", "gemini.yaml", "pi.yaml", "openclaw.yaml"} <= set(names)
+    for name in names:
+        done = subprocess.run(
+            [os.path.join(programs, "keyhole"), "run", "--agent", name[:-5], "--", "nothing"], text=True,
+            capture_output=True, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL,
+            env={"PATH": "/usr/bin:/bin", "KEYHOLE_PRESETS": os.path.join(programs, "policies")},
+        )  # fmt: skip
+        assert f"{name[:-5]} has no key: set one of " in done.stderr, done.stderr
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            used = [line.split()[-1] for line in file if line.startswith("  - use: ")]
+        assert used and {f"{u}.yaml" for u in used} <= presets
+
+
+def test_nothing_says_what_may_be_reached(run):
+    done = run("--", "sh", "-c", "curl -so /dev/null -w '%{http_code}' https://example.com/", use=None, check=0)
+    assert done.stdout == "403" and "the command may reach nothing (give --use PRESET" in done.stderr
+
+
+# --- the same placeholders in each run -------------------------------------------------------------
+
+
+def key_in(done):
+    return variables(done)["ANTHROPIC_API_KEY"]
+
+
+def test_a_kept_home_and_a_workspace_have_the_same_placeholders_in_each_run(run, sandbox, project):
+    home, other = sandbox.folder("kept"), sandbox.folder("other")
+    show = ("--", "env", "-0")
+    of_home = {key_in(run("--home", home, *show, check=0)) for _ in range(2)}
+    of_project = {key_in(run("--workspace", project, *show, check=0)) for _ in range(2)}
+    assert len(of_home) == len(of_project) == 1, "the same in the same place"
+    both = key_in(run("--home", home, "--workspace", project, *show, check=0))
+    assert {both} == of_home, "what is stored is stored in the home"
+    apart = {key_in(run("--workspace", other, *show, check=0)), *of_home, *of_project}
+    assert len(apart) == 3, "others in another place"
+    assert len({key_in(run(*show, check=0)) for _ in range(2)} - apart) == 2, "new ones where nothing is kept"
+
+    key = os.path.join(run.state, "keyhole", "placeholder.key")
+    assert os.stat(key).st_mode & 0o777 == 0o600
+    assert KEY not in open(key).read()
+
+
+def test_the_key_of_placeholders_is_seen_by_no_sandbox(run, sandbox, project):
+    run("--workspace", project, "--", "true", check=0)
+    done = run("--ro", os.path.join(run.state, "keyhole"), "--workspace", project, "--", "true", check=125)
+    assert "placeholder.key" in done.stderr or "keyhole" in done.stderr
+
+
+@pytest.mark.parametrize("damage", ["empty", "link", "open"])
+def test_a_key_that_is_not_keyholes_is_not_used(run, sandbox, project, damage):
+    folder = sandbox.folder("state/keyhole", 0o700)
+    key = os.path.join(folder, "placeholder.key")
+    if damage == "link":
+        os.symlink("/etc/hostname", key)
+    else:
+        sandbox.file(os.path.join(sandbox.place, "state/keyhole/placeholder.key"), "" if damage == "empty" else "0" * 63 + "1\n", 0o600)
+        os.chmod(key, 0o666 if damage == "open" else 0o600)
+    seen = [run("--workspace", project, "--", "env", "-0", check=0) for _ in range(2)]
+    assert all("the next run has other placeholders: " in done.stderr for done in seen), seen[0].stderr
+    assert len({key_in(done) for done in seen}) == 2
+
+
+# --- where programs live ---------------------------------------------------------------------------
+
+
+def test_a_package_of_npm_is_seen_with_its_node(run, sandbox):
+    prefix = ".nvm/versions/node/v1"
+    program(sandbox, f"{prefix}/bin/node", "#!/bin/sh\necho node of the prefix; cat \"$1\"\n")
+    program(sandbox, f"{prefix}/lib/node_modules/tool/cli.js", "#!/usr/bin/env node\nthe script\n")
+    os.symlink("../lib/node_modules/tool/cli.js", os.path.join(sandbox.place, prefix, "bin/tool"))
+    give_all(sandbox)
+    path = path_of(sandbox, f"{prefix}/bin")
+    done = run("tool", PATH=path, check=0)
+    assert done.stdout == "node of the prefix\n#!/usr/bin/env node\nthe script\n"
+    assert f"the sandbox sees {sandbox.place}/{prefix}, read-only, for tool" in done.stderr
+    done = run("sh", "-c", "command -v tool", PATH=path, check=127)
+    assert run("tool", PATH=path, check=0).returncode == 0
+    # A login shell has the same PATH.
+    program(sandbox, f"{prefix}/bin/login", "#!/bin/sh\nexec sh -lc 'command -v tool'\n")
+    give_all(sandbox)
+    assert run("login", PATH=path, check=0).stdout == f"{sandbox.place}/{prefix}/bin/tool\n"
+
+
+def test_a_program_that_stands_alone_is_seen_alone(run, sandbox):
+    program(sandbox, ".local/share/agent/versions/1.2.3", "#!/bin/sh\necho one; ls -A ~/../../" + sandbox.place + "\n")
+    os.makedirs(os.path.join(sandbox.place, ".local/bin"), exist_ok=True)
+    os.symlink("../share/agent/versions/1.2.3", os.path.join(sandbox.place, ".local/bin/agent"))
+    sandbox.file(os.path.join(sandbox.place, "secret.txt"), "not for the sandbox")
+    program(sandbox, "bin/alone", "#!/bin/sh\necho alone; ls -A " + sandbox.place + "/bin\n")
+    program(sandbox, "bin/other", "#!/bin/sh\n")
+    give_all(sandbox)
+    done = run("agent", PATH=path_of(sandbox, ".local/bin"), check=0)
+    assert done.stdout.startswith("one\n") and "secret.txt" not in done.stdout, done.stdout
+    done = run("alone", PATH=path_of(sandbox, "bin"), check=0)
+    assert done.stdout == "alone\nalone\n", done.stdout
+    done = run(os.path.join(sandbox.place, ".local/bin/agent"), check=0)
+    assert done.stdout.startswith("one\n")
+
+
+def test_a_virtual_environment_is_seen_whole(run, sandbox):
+    python = shutil.which("python3", path="/usr/bin")
+    subprocess.run([python, "-m", "venv", "--without-pip", os.path.join(sandbox.place, "venv")], check=True, timeout=PATIENCE)
+    program(sandbox, "venv/bin/tool", f"#!{sandbox.place}/venv/bin/python3\nimport sys; print(sys.prefix)\n")
+    give_all(sandbox)
+    done = run("tool", PATH=path_of(sandbox, "venv/bin"), check=0)
+    assert done.stdout == f"{sandbox.place}/venv\n"
+
+
+def test_a_home_is_never_shown_for_a_program_in_it(run, sandbox):
+    program(sandbox, "lib/node_modules/tool/cli.sh", "#!/bin/sh\nls -A " + sandbox.place + "\n")
+    program(sandbox, "bin/keep")
+    os.symlink("../lib/node_modules/tool/cli.sh", os.path.join(sandbox.place, "bin/tool"))
+    sandbox.file(os.path.join(sandbox.place, "secret.txt"), "not for the sandbox")
+    give_all(sandbox)
+    done = run("tool", PATH=path_of(sandbox, "bin"), check=0)
+    assert done.stdout == "lib\n", done.stdout
+
+
+def test_a_program_that_an_agent_has_put_into_the_workspace_is_not_taken(run, sandbox, project):
+    sandbox.file(os.path.join(sandbox.place, "project/claude"), "#!/bin/sh\necho planted\n", 0o755)
+    program(sandbox, "bin/claude", "#!/bin/sh\necho mine\n")
+    give_all(sandbox)
+    path = path_of(sandbox, "project", "bin")
+    assert run("claude", use=None, cwd=project, PATH=path, check=0).stdout == "mine\n"
+
+
+# --- folders that agents make ----------------------------------------------------------------------
+
+
+def test_a_protected_folder_that_was_made_up_has_what_is_written_there_first(run, project):
+    script = "cat .opencode/.gitignore; test -e .opencode/.gitignore && ! touch .opencode/x 2>/dev/null && echo kept"
+    done = run("--workspace", project, "--", "sh", "-c", script, check=0)
+    assert done.stdout == "*\nkept\n"
+    assert os.listdir(project) == []
