@@ -190,12 +190,13 @@ def test_a_command_that_can_not_be_executed_is_one_line_with_what_to_do(run, wor
     assert done.stderr.count("\n") == 1
 
 
-def test_a_tool_of_the_hosts_that_is_not_shown_is_named_and_can_be_shown(run, sandbox):
+def test_a_tool_of_the_hosts_is_shown_by_itself_and_can_be_shown_with_its_folder(run, sandbox):
     tools = sandbox.folder("tools")
     tool = sandbox.file(os.path.join(tools, "only-on-the-host"), "#!/bin/sh\necho here\n", 0o755)
     path = f"/usr/bin:/bin:{tools}"
-    done = run("--", "only-on-the-host", check=127, PATH=path)
-    assert tool in done.stderr and "--ro" in done.stderr
+    done = run("--", "only-on-the-host", check=0, PATH=path)
+    assert done.stdout == "here\n" and f"the sandbox sees {tool}, read-only" in done.stderr
+    assert run("--", "sh", "-c", "only-on-the-host", check=127, PATH=path).stdout == ""
     assert run("-q", "--ro", tools, "--", tool, check=0).stdout == "here\n"
 
 
@@ -432,7 +433,6 @@ def test_without_user_namespaces_it_says_so_and_never_runs_the_command(run, sand
     "args, use, expected",
     [
         ([], "anthropic", "which command?"),
-        (["--", "true"], None, "--use"),
         (["--", "true"], "antropic", "anthropic"),
         (["--", "true"], "anthropic,,npm", "empty name"),
         (["--", "true"], "anthropic,github:repo=org/app", "did you mean \"repos\""),
