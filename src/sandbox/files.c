@@ -97,7 +97,8 @@ static bool lay_home_files(struct kh_view *view, const struct kh_sandbox_spec *s
 	return true;
 }
 
-bool kh_links_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+bool kh_files_lay_links(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			struct kh_err *err)
 {
 	for (size_t i = 0; i < spec->n_links; i++) {
 		const char *name = spec->links[i].name;

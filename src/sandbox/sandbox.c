@@ -291,7 +291,7 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	if (!kh_files_lay(view, spec, &b->env, err) || !kh_trust_lay(view, spec, err) ||
 	    !kh_root_lay(view, spec, err) || !lay_init(view, spec, err) ||
 	    !lay_home(view, spec, err) || !lay_read_only(view, spec, err) ||
-	    !kh_links_lay(view, spec, err) || !lay_workspace(b, spec, err) ||
+	    !kh_files_lay_links(view, spec, err) || !lay_workspace(b, spec, err) ||
 	    !kh_trees_cover(view, err))
 		return false;
 	if (spec->directory && !kh_view_has(view, spec->directory))

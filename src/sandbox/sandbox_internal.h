@@ -130,7 +130,8 @@ struct kh_env;
 bool kh_files_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 		  const struct kh_env *env, struct kh_err *err);
 /* Links to programs of the host, after what they lead through. */
-bool kh_links_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
+bool kh_files_lay_links(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			struct kh_err *err);
 /* trust.c: the CA, alone and among the system's roots, over every usual path. */
 bool kh_trust_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
 
