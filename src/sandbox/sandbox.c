@@ -185,14 +185,6 @@ static bool note_sees(struct kh_buf *sees, const struct kh_view *view,
 	       (!spec->review || kh_run_sees(sees, spec->review->folder, writable, err));
 }
 
-bool kh_workspace_may_be(const char *path, struct kh_err *err)
-{
-	return kh_workspace_check(path, err) &&
-	       kh_homes_check("--workspace", path,
-			      "name the folder of one project in it, or use --workspace DIR:ro",
-			      err);
-}
-
 static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec,
 			  struct kh_err *err)
 {

@@ -20,7 +20,9 @@
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/slice.h>
+#include <keyhole/sandbox/workspace.h>
 
+#include "homes.h"
 #include "protected.h"
 #include "runs.h"
 #include "workspace_internal.h"
@@ -291,6 +293,14 @@ bool kh_workspace_check(const char *path, struct kh_err *err)
 				  "--workspace %s: holds more than a project (name a folder of "
 				  "its own)",
 				  kh_esc_str(path));
+}
+
+bool kh_workspace_may_be(const char *path, struct kh_err *err)
+{
+	return kh_workspace_check(path, err) &&
+	       kh_homes_check("--workspace", path,
+			      "name the folder of one project in it, or use --workspace DIR:ro",
+			      err);
 }
 
 static bool begin(struct kh_work *w, const struct kh_sandbox_spec *spec, struct kh_err *err)
