@@ -1,5 +1,5 @@
 #!/bin/bash
-# measure.sh - the figures of README.md: idle memory and start time, on this machine
+# measure.sh - figures of docs/performance.md: idle memory and start time, on this machine
 #
 # Memory is the PSS (private pages, and shared ones divided by their users) of keeper and worker
 # together, after the roots are loaded and a second of rest; the worker can't be looked into by
