@@ -175,20 +175,20 @@ static bool is_passed(const char *name)
 	return strncmp(name, "/dev/fd/", 8) == 0 || strcmp(name, "/dev/stdin") == 0;
 }
 
-int kh_cli_open_journal(const char *name)
+int kh_cli_open_journal(const char *command, const char *name)
 {
 	/* Not blocking: whoever may write to the folder could put a FIFO there. */
 	kh_auto_close int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) != 0) {
-		kh_cli_complain("audit: %s: %s", kh_esc_str(name), strerror(errno));
+		kh_cli_complain("%s: %s: %s", command, kh_esc_str(name), strerror(errno));
 		return -1;
 	}
 	if (!S_ISREG(st.st_mode) && !is_passed(name)) {
-		kh_cli_complain("audit: %s: not a regular file (of a stream, read standard input: "
+		kh_cli_complain("%s: %s: not a regular file (of a stream, read standard input: "
 				"FILE is -)",
-				kh_esc_str(name));
+				command, kh_esc_str(name));
 		return -1;
 	}
 	(void)fcntl(fd, F_SETFL, 0);
@@ -205,7 +205,7 @@ static int verify_one(const char *name, bool json, const struct kh_verify_report
 	int fd = STDIN_FILENO;
 
 	if (strcmp(name, "-") != 0) {
-		opened = kh_cli_open_journal(name);
+		opened = kh_cli_open_journal("audit", name);
 		if (opened < 0)
 			return EXIT_UNREADABLE;
 		fd = opened;

@@ -1,10 +1,8 @@
 /*
  * audit_show.c - `keyhole audit show`: the journal for people, one line per exchange
  *
- * An `open` record is held until its `close` record and shown with it; at the end the remaining
- * ones are shown as open. Columns of a fixed width come first and the long ones last, so that lines
- * are aligned without reading ahead. The same code as for `audit verify` decides which lines belong
- * to the journal. Text in a record may come from a sandbox or an upstream, so all of it passes
+ * Columns of a fixed width come first and the long ones last, so that lines are aligned without
+ * reading ahead. Text in a record may come from a sandbox or an upstream, so all of it passes
  * kh_esc.
  */
 #include <inttypes.h>
@@ -18,31 +16,17 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/err.h>
 #include <keyhole/base/escape.h>
-#include <keyhole/base/limits.h>
 
 #include "cli_internal.h"
+#include "journal_exchanges.h"
 #include "record_text.h"
 
-enum {
-	ROW_BYTES = 16 * 1024,
-	ID_BYTES = 18, /* an x, 16 digits and a NUL */
-	/* Exchanges that wait for their close at a time; above it the oldest is shown as it is. */
-	MOST_WAITING = 65536,
-	/* Bytes out of the chain that wait for the `recovered` record that explains them: as many
-	 * as one can, and what was read with the last of them. */
-	APART_BYTES = KH_LIMIT_TORN_BYTES + 256 * 1024,
-};
+enum { ROW_BYTES = 16 * 1024 };
 
 struct show {
 	const struct kh_audit_show_options *options;
 	bool colour;
-	json_t *waiting; /* id → open record, in the order of the file */
 	struct kh_buf row;
-	uint64_t foreign; /* lines that are no records */
-	/* What does not continue the chain: torn, if a `recovered` record says so. */
-	struct kh_buf apart;
-	uint64_t torn;		      /* records that were left out */
-	uint64_t astray, astray_line; /* that are shown and not of the chain; the first such line */
 };
 
 static bool is_event(const json_t *record, const char *event)
@@ -96,16 +80,6 @@ static void put_bytes(struct show *s, uint64_t bytes)
 				    units[unit]);
 }
 
-/* A refusal by policy, also one that came after the open record (an address, for instance). */
-static bool is_refusal(const json_t *open, const json_t *close)
-{
-	struct kh_slice reason = kh_record_text(close, "reason");
-	uint64_t status = kh_record_number(close, "http.response.status_code");
-
-	return is_event(open, "deny") ||
-	       kh_err_is_refusal(kh_err_of_reason(reason.ptr, reason.len), (int)status);
-}
-
 static void put_status(struct show *s, uint64_t status, bool refused)
 {
 	paint(s, status == 0 || status >= 500 ? RED : status >= 400 || refused ? YELLOW : GREEN);
@@ -140,10 +114,28 @@ static void print_row(struct show *s)
 	(void)fwrite(s->row.data + s->row.head, 1, kh_buf_len(&s->row), stdout);
 }
 
-/* `close` is `open` itself for a refusal, and NULL for an exchange without an end. */
-static void show_row(struct show *s, const json_t *open, const json_t *close, const char *no_end)
+/* What is said of an exchange without an end. */
+static const char *end_text(enum kh_exchange_end end)
 {
-	bool refused = close && is_refusal(open, close);
+	switch (end) {
+	case KH_END_CLOSED:
+		break;
+	case KH_END_ABORTED:
+		return "  aborted: the worker ended first";
+	case KH_END_NONE:
+		return "  (no end yet)";
+	case KH_END_OPENED_AGAIN:
+		return "  (OPENED AGAIN under the same id)";
+	case KH_END_NO_ID:
+		return "  (no id in its place: no end is known)";
+	}
+	return "";
+}
+
+static void show_row(struct show *s, const struct kh_journal_exchange *exchange)
+{
+	const json_t *open = exchange->open, *close = exchange->close;
+	bool refused = kh_journal_exchange_is_refused(exchange);
 	struct kh_slice reason = kh_record_text(close, "reason");
 
 	put_time(s, open);
@@ -167,7 +159,7 @@ static void show_row(struct show *s, const json_t *open, const json_t *close, co
 	else
 		put_escaped(s, "  ", reason);
 	put_escaped(s, ": ", kh_record_text(close, "detail"));
-	put(s, no_end);
+	put(s, end_text(exchange->end));
 	paint(s, PLAIN);
 	print_row(s);
 }
@@ -191,20 +183,22 @@ static void show_json(const json_t *open, const json_t *close)
 	json_decref(both);
 }
 
-static void show_exchange(struct show *s, const json_t *open, const json_t *close,
-			  const char *no_end)
+static void show_exchange(void *context, const struct kh_journal_exchange *exchange)
 {
-	if (!is_asked_for(s, open) || (s->options->denied && !(close && is_refusal(open, close))))
+	struct show *s = context;
+
+	if (!is_asked_for(s, exchange->open) ||
+	    (s->options->denied && !kh_journal_exchange_is_refused(exchange)))
 		return;
 	kh_buf_clear(&s->row);
 	if (s->options->json)
-		show_json(open, close);
+		show_json(exchange->open, exchange->close);
 	else
-		show_row(s, open, close, no_end);
+		show_row(s, exchange);
 }
 
 /* What the writer says of itself. */
-static void show_writer(struct show *s, json_t *record)
+static void show_writer(struct show *s, const json_t *record)
 {
 	if (s->options->denied || !is_asked_for(s, record))
 		return;
@@ -253,172 +247,30 @@ static void show_counted(struct show *s, const json_t *record)
 	print_row(s);
 }
 
-static void show_waiting(struct show *s, const char *why)
-{
-	void *first = json_object_iter(s->waiting);
-
-	if (!first)
-		return;
-	show_exchange(s, json_object_iter_value(first), NULL, why);
-	(void)json_object_del(s->waiting, json_object_iter_key(first));
-}
-
-/* Takes the record over. Which exchange it is about, the line says as it does to verification. */
-static void follow(struct show *s, struct kh_slice line, json_t *record)
-{
-	char name[ID_BYTES];
-	uint64_t number;
-	const char *id = kh_line_id(line, &number) ? name : NULL;
-
-	(void)snprintf(name, sizeof(name), "x%016" PRIx64, number);
-	json_t *open = id ? json_object_get(s->waiting, id) : NULL;
-
-	if (is_event(record, "open") && id) {
-		/* Never silently in the other's place: who can write lines can hide none. */
-		if (open) {
-			(void)json_object_set_new(open, "opened_again", json_true());
-			show_exchange(s, open, NULL, "  (OPENED AGAIN under the same id)");
-			(void)json_object_del(s->waiting, id);
-		}
-		(void)json_object_set(s->waiting, id, record);
-		if (json_object_size(s->waiting) > MOST_WAITING)
-			show_waiting(s, "  (no end yet)");
-	} else if (is_event(record, "close") && open) {
-		show_exchange(s, open, record, "");
-		(void)json_object_del(s->waiting, id);
-	} else if (is_event(record, "aborted") && open) {
-		show_exchange(s, open, NULL, "  aborted: the worker ended first");
-		(void)json_object_del(s->waiting, id);
-	} else if (is_event(record, "open")) {
-		show_exchange(s, record, NULL, "  (no id in its place: no end is known)");
-	} else if (is_event(record, "deny") || is_event(record, "close")) {
-		show_exchange(s, record, record, "");
-	} else if (is_event(record, "denials")) {
-		show_counted(s, record);
-	} else {
-		show_writer(s, record);
-	}
-	json_decref(record);
-}
-
-/* Return: NULL for a line that is no record. */
-static json_t *record_of(struct kh_slice line)
-{
-	json_t *record =
-		json_loadb(line.ptr, line.len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
-
-	if (json_is_object(record) && kh_record_text(record, "event").len > 0)
-		return record;
-	json_decref(record);
-	return NULL;
-}
-
-static bool take_apart_line(struct kh_slice *rest, struct kh_slice *line)
-{
-	size_t newline = kh_slice_find(*rest, '\n', 0);
-
-	if (rest->len == 0)
-		return false;
-	*line = kh_slice_sub(*rest, 0, newline);
-	*rest = kh_slice_sub(*rest, newline + 1, rest->len);
-	return true;
-}
-
-/* The journal says that they were torn. */
-static void drop_apart(struct show *s)
-{
-	struct kh_slice rest = kh_buf_view(&s->apart), line;
-
-	while (take_apart_line(&rest, &line)) {
-		json_t *record = record_of(line);
-		s->torn += record != NULL;
-		json_decref(record);
-	}
-	kh_buf_clear(&s->apart);
-	s->astray_line = 0;
-}
-
-/* They were not torn: nothing of a broken journal is left out. */
-static void show_apart(struct show *s)
-{
-	struct kh_slice rest = kh_buf_view(&s->apart), line;
-
-	while (take_apart_line(&rest, &line)) {
-		json_t *record = record_of(line);
-		s->astray += record != NULL;
-		s->foreign += record == NULL;
-		if (record)
-			follow(s, line, record);
-	}
-	kh_buf_clear(&s->apart);
-}
-
-static void put_apart(struct show *s, const struct kh_journal_piece *piece)
-{
-	if (s->astray_line == 0)
-		s->astray_line = piece->line;
-	if (!kh_buf_append_slice(&s->apart, piece->bytes) ||
-	    (piece->ends && !kh_buf_append_char(&s->apart, '\n')))
-		show_apart(s);
-	if (piece->place == KH_JOURNAL_BROKEN && piece->ends)
-		show_apart(s);
-}
-
-static void take_piece(void *context, const struct kh_journal_piece *piece)
+static void show_record(void *context, const json_t *record, bool astray)
 {
 	struct show *s = context;
-	json_t *record;
 
-	if (piece->place == KH_JOURNAL_APART || piece->place == KH_JOURNAL_BROKEN) {
-		put_apart(s, piece);
-		return;
-	}
-	if (piece->place == KH_JOURNAL_RECOVERED)
-		drop_apart(s);
-	record = record_of(piece->bytes);
-	s->foreign += record == NULL;
-	if (record)
-		follow(s, piece->bytes, record);
-}
-
-static void complain(const struct show *s, const char *name)
-{
-	if (s->foreign > 0)
-		kh_cli_complain("audit: %s: %" PRIu64 " lines are no records (see `keyhole audit "
-				"verify`)",
-				kh_esc_str(name), s->foreign);
-	if (s->astray > 0)
-		kh_cli_complain("audit: %s: %" PRIu64 " records from line %" PRIu64 " on are shown "
-				"though they do not continue the chain (see `keyhole audit "
-				"verify`)",
-				kh_esc_str(name), s->astray, s->astray_line);
-	if (s->torn > 0)
-		kh_cli_complain("audit: %s: %" PRIu64 " records are left out: the journal declares "
-				"them torn",
-				kh_esc_str(name), s->torn);
+	(void)astray;
+	if (is_event(record, "denials"))
+		show_counted(s, record);
+	else
+		show_writer(s, record);
 }
 
 static int show_stream(int fd, const char *name, const struct kh_audit_show_options *options)
 {
 	struct show s = { .options = options, .colour = kh_record_wants_colour() };
+	const struct kh_journal_reader reader = { show_exchange, show_record, &s };
+	struct kh_journal_flaws flaws;
 	struct kh_err err = KH_ERR_INIT;
-	bool ok;
 
-	s.waiting = json_object();
 	kh_buf_init(&s.row, ROW_BYTES);
-	kh_buf_init(&s.apart, APART_BYTES);
-	ok = s.waiting ? kh_journal_read(fd, take_piece, &s, &err)
-		       : kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory");
-	if (s.waiting)
-		show_apart(&s);
+	bool ok = kh_journal_exchanges(fd, &reader, &flaws, &err);
 	if (!ok)
 		kh_cli_complain("audit: %s: %s", kh_esc_str(name), err.text);
-	while (s.waiting && json_object_size(s.waiting) > 0)
-		show_waiting(&s, "  (no end yet)");
-	complain(&s, name);
-	json_decref(s.waiting);
+	kh_journal_complain("audit", name, &flaws, "shown though");
 	kh_buf_fini(&s.row);
-	kh_buf_fini(&s.apart);
 	return ok ? 0 : 2;
 }
 
@@ -428,6 +280,6 @@ int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *opti
 
 	if (strcmp(name, "-") == 0)
 		return show_stream(STDIN_FILENO, name, options);
-	opened = kh_cli_open_journal(name);
+	opened = kh_cli_open_journal("audit", name);
 	return opened < 0 ? 2 : show_stream(opened, name, options);
 }

@@ -33,8 +33,8 @@ struct kh_audit_show_options {
 	const char *tenant, *sandbox;
 };
 /* audit.c. Opens a regular file, or a stream that the caller passed as /dev/fd/N. Return: a
- * descriptor; -1: an error was printed. */
-int kh_cli_open_journal(const char *name);
+ * descriptor; -1: an error was printed in the name of `command`. */
+int kh_cli_open_journal(const char *command, const char *name);
 /* audit_show.c. Return: exit status. */
 int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *options);
 int kh_cli_version(int argc, char **argv);

@@ -76,7 +76,7 @@ FAULTS = [
 WARNINGS = [
     *those("src/cli/audit.c", r"^audit: %s: (%llu records.*), the first is"),
     *those("src/cli/audit.c", r"^audit: %s: (from line.*): not"),
-    *those("src/cli/audit_show.c", r"^audit: %s: (%llu .*?)(?: \(see|$)"),
+    *(text.replace("are %s", "are shown though") for text in those("src/cli/journal_exchanges.c", r"^%s: %s: (%llu .*?)(?: \(see|$)")),
 ]
 
 
