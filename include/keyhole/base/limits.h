@@ -367,6 +367,11 @@ enum {
 	/* Runs of valid lines that `keyhole audit verify` names in a broken journal: whoever wrote
 	   it can have broken it in every line. */
 	KH_LIMIT_VERIFY_PARTS = 16,
+	/* Requests of a journal that `keyhole suggest` and `keyhole policy diff` tell apart, by
+	   method, host and pattern of the path, and their texts: a sandbox asks for paths without
+	   end. The others are only counted. */
+	KH_LIMIT_PATH_GROUPS = 4096,
+	KH_LIMIT_PATH_GROUPS_BYTES = 16 * 1024 * 1024,
 	/* The longest time between a record and the checkpoint that reports it to the keeper: the
 	   end of the journal that could be removed unnoticed when a worker dies. */
 	KH_LIMIT_CHECKPOINT_MS = 1000,
