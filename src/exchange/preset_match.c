@@ -1,0 +1,103 @@
+/* preset_match.c - which presets would allow a request, each used as it is */
+#include <keyhole/exchange/preset_match.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+struct one {
+	char *name;
+	struct kh_config *config;
+	struct kh_policy *policy;
+};
+
+struct kh_preset_match {
+	struct one list[KH_PRESET_MATCH_MOST];
+	size_t count;
+};
+
+/* Return: false only when the preset is sound and can't be compiled. */
+static bool add(struct kh_preset_match *match, const char *name, const char *preset_dir,
+		struct kh_err *err)
+{
+	struct kh_diagnostics diags = { 0 };
+	struct kh_config *config = kh_config_from_presets(&name, 1, preset_dir, &diags);
+	kh_diagnostics_fini(&diags);
+	if (!config)
+		return true;
+	struct kh_policy *policy = kh_policy_compile(config, err);
+	char *copy = policy ? kh_slice_dup(kh_slice_str(name)) : NULL;
+	if (!copy) {
+		kh_policy_unref(policy);
+		kh_config_free(config);
+		return policy ? kh_err_set(err, KH_ERR_NO_MEMORY, "out of memory") : false;
+	}
+	match->list[match->count++] = (struct one){ copy, config, policy };
+	return true;
+}
+
+struct kh_preset_match *kh_preset_match_new(const char *preset_dir, struct kh_err *err)
+{
+	struct kh_preset_match *match = calloc(1, sizeof(*match));
+	size_t n = 0;
+	bool ok = match || kh_err_set(err, KH_ERR_NO_MEMORY, "out of memory");
+	char **names = ok ? kh_preset_names(preset_dir, &n) : NULL;
+	for (size_t i = 0; i < n; i++) {
+		ok = ok && (match->count == KH_PRESET_MATCH_MOST ||
+			    add(match, names[i], preset_dir, err));
+		free(names[i]);
+	}
+	free(names);
+	if (ok)
+		return match;
+	kh_preset_match_free(match);
+	return NULL;
+}
+
+void kh_preset_match_free(struct kh_preset_match *match)
+{
+	for (size_t i = 0; match && i < match->count; i++) {
+		free(match->list[i].name);
+		kh_policy_unref(match->list[i].policy);
+		kh_config_free(match->list[i].config);
+	}
+	free(match);
+}
+
+size_t kh_preset_match_count(const struct kh_preset_match *match)
+{
+	return match->count;
+}
+
+const char *kh_preset_match_name(const struct kh_preset_match *match, size_t nth)
+{
+	return match->list[nth].name;
+}
+
+const struct kh_config *kh_preset_match_config(const struct kh_preset_match *match, size_t nth)
+{
+	return match->list[nth].config;
+}
+
+void kh_preset_match_ask(const struct kh_preset_match *match,
+			 const struct kh_recorded_question *question, struct kh_preset_matches *out)
+{
+	const struct kh_dry_run *ask = &question->ask;
+	*out = (struct kh_preset_matches){ 0 };
+	for (size_t i = 0; i < match->count; i++) {
+		const struct one *one = &match->list[i];
+		uint64_t bit = UINT64_C(1) << i;
+		struct kh_recorded_answer answer;
+		/* Most presets do not know the host. */
+		if (ask->tunnel || !kh_policy_knows_host(one->policy, 0, NULL, ask->scheme,
+							 &ask->authority.host, ask->authority.port))
+			continue;
+		kh_recorded_decide(question, one->config, one->policy, 0, NULL, &answer);
+		if (answer.fate == KH_RECORDED_ALLOWED)
+			out->allow |= bit;
+		else if (answer.fate == KH_RECORDED_UNDECIDED)
+			out->may |= bit;
+		else if (answer.outcome.reason == KH_ERR_DENIED_BY_RULE)
+			out->deny |= bit;
+		kh_recorded_answer_fini(&answer);
+	}
+}

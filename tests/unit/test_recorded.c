@@ -1,0 +1,456 @@
+/* test_recorded.c - a recorded request is decided as it would be, or not at all */
+#include "config_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <keyhole/exchange/preset_match.h>
+#include <keyhole/exchange/recorded.h>
+
+#define HEAD "version: 1\ntenants:\n  t:\n    rules:\n"
+#define KEYS \
+	"credentials:\n" \
+	"  a: { value: { env: A }, header: { x-a: \"{}\" }, hosts: [ h.example ] }\n" \
+	"  b: { value: { env: B }, header: { x-b: \"{}\" }, hosts: [ h.example ] }\n"
+
+static struct kh_recorded request(const char *method, const char *path)
+{
+	return (struct kh_recorded){ .method = kh_slice_str(method),
+				     .scheme = KH_SLICE("https"),
+				     .host = KH_SLICE("h.example"),
+				     .path = kh_slice_str(path),
+				     .port = 443 };
+}
+
+static void name(struct kh_recorded *of, const char *parameter)
+{
+	of->query_names[of->n_query_names++] = kh_slice_str(parameter);
+}
+
+/* Under these rules. The needs of what is undecided go to `needs`. */
+static enum kh_recorded_fate fate(const struct kh_recorded *of, const char *yaml, unsigned *needs)
+{
+	struct fixture f = policy_of(yaml);
+	struct kh_recorded_question question;
+	struct kh_recorded_answer answer;
+	struct kh_err err = KH_ERR_INIT;
+	if (!kh_recorded_ask(&question, of, &err))
+		fail_msg("%s", err.text);
+	kh_recorded_decide(&question, f.config, f.policy, 0, NULL, &answer);
+	enum kh_recorded_fate found = answer.fate;
+	*needs = answer.needs;
+	assert_true(found != KH_RECORDED_UNDECIDED || answer.needs != 0);
+	kh_recorded_answer_fini(&answer);
+	kh_recorded_fini(&question);
+	fini(&f);
+	return found;
+}
+
+static void assert_undecided(const struct kh_recorded *of, const char *yaml, unsigned wanted)
+{
+	unsigned needs;
+	assert_int_equal(fate(of, yaml, &needs), KH_RECORDED_UNDECIDED);
+	assert_int_equal(needs, wanted);
+}
+
+static void assert_fate(const struct kh_recorded *of, const char *yaml,
+			enum kh_recorded_fate wanted)
+{
+	unsigned needs;
+	assert_int_equal(fate(of, yaml, &needs), wanted);
+}
+
+static enum kh_recorded_change change(const struct kh_recorded *of, const char *before,
+				      const char *after)
+{
+	struct fixture f[2] = { policy_of(before), policy_of(after) };
+	struct kh_recorded_question question;
+	struct kh_recorded_answer answers[2];
+	assert_true(kh_recorded_ask(&question, of, NULL));
+	for (size_t i = 0; i < 2; i++)
+		kh_recorded_decide(&question, f[i].config, f[i].policy, 0, NULL, &answers[i]);
+	enum kh_recorded_change found = kh_recorded_compare(&answers[0], &answers[1]);
+	for (size_t i = 0; i < 2; i++) {
+		kh_recorded_answer_fini(&answers[i]);
+		fini(&f[i]);
+	}
+	kh_recorded_fini(&question);
+	return found;
+}
+
+static void what_the_text_of_rules_says_is_decided(void **state)
+{
+	struct kh_recorded get = request("GET", "/v1/x");
+	(void)state;
+	assert_fate(&get, HEAD "      - allow: \"GET https://h.example/v1/*\"\n",
+		    KH_RECORDED_ALLOWED);
+	assert_fate(&get, HEAD "      - allow: \"POST https://h.example/v1/*\"\n",
+		    KH_RECORDED_REFUSED);
+	assert_fate(&get,
+		    HEAD "      - deny: \"https://h.example/v1/x\"\n"
+			 "      - allow: \"https://h.example\"\n",
+		    KH_RECORDED_REFUSED);
+	assert_fate(&get, HEAD "      []\n", KH_RECORDED_REFUSED);
+}
+
+static void a_condition_on_what_is_not_recorded_is_never_guessed(void **state)
+{
+	static const struct {
+		const char *condition;
+		unsigned needs;
+	} rows[] = {
+		{ "headers: { x-beta: \"*\" }", KH_NEEDS_FIELDS },
+		{ "content_type: application/json", KH_NEEDS_CONTENT_TYPE },
+		{ "models: \"claude-*\"", KH_NEEDS_MODEL },
+		{ "models: \"*\"", KH_NEEDS_MODEL },
+		{ "headers: { x-a: b }, models: x", KH_NEEDS_FIELDS | KH_NEEDS_MODEL },
+	};
+	struct kh_recorded post = request("POST", "/v1/x");
+	char yaml[512];
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		/* One that allows, and nothing behind it; one that denies in front of one that
+		 * allows. */
+		(void)snprintf(yaml, sizeof(yaml),
+			       HEAD "      - { allow: \"https://h.example\", %s }\n",
+			       rows[i].condition);
+		assert_undecided(&post, yaml, rows[i].needs);
+		(void)snprintf(yaml, sizeof(yaml),
+			       HEAD "      - { deny: \"https://h.example\", %s }\n"
+				    "      - { allow: \"https://h.example\" }\n",
+			       rows[i].condition);
+		assert_undecided(&post, yaml, rows[i].needs);
+		/* Whether it denies or not, nothing allows. */
+		(void)snprintf(yaml, sizeof(yaml),
+			       HEAD "      - { deny: \"https://h.example\", %s }\n",
+			       rows[i].condition);
+		assert_fate(&post, yaml, KH_RECORDED_REFUSED);
+		/* Its path does not match: nothing depends on it. */
+		(void)snprintf(yaml, sizeof(yaml),
+			       HEAD "      - { deny: \"https://h.example/v2\", %s }\n"
+				    "      - { allow: \"https://h.example\" }\n",
+			       rows[i].condition);
+		assert_fate(&post, yaml, KH_RECORDED_ALLOWED);
+	}
+}
+
+static void names_of_the_query_are_known_and_values_are_not(void **state)
+{
+	static const char rules[] =
+		HEAD "      - { allow: \"GET https://h.example/s\", query: { v: \"2*\" } }\n";
+	static const char any[] =
+		HEAD "      - { allow: \"GET https://h.example/s\", query: { v: \"*\" } }\n";
+	struct kh_recorded get = request("GET", "/s");
+	(void)state;
+	assert_fate(&get, rules, KH_RECORDED_REFUSED);
+	name(&get, "w");
+	assert_fate(&get, rules, KH_RECORDED_REFUSED);
+	name(&get, "v");
+	assert_undecided(&get, rules, KH_NEEDS_QUERY);
+	assert_fate(&get, any, KH_RECORDED_ALLOWED);
+	struct kh_recorded unshown = request("GET", "/s");
+	unshown.query_unshown = 1;
+	assert_undecided(&unshown, rules, KH_NEEDS_QUERY);
+	/* A pattern that would take the text which stands for a value. */
+	assert_undecided(&get,
+			 HEAD "      - { allow: \"GET https://h.example/s\", query: { v: \"*e*\" } "
+			      "}\n",
+			 KH_NEEDS_QUERY);
+}
+
+static void what_a_parameter_may_name_is_not_guessed(void **state)
+{
+	static const char *const names[] = {
+		"_method",	 "$httpMethod", "method", "destination", "X-HTTP-Method-Override",
+		"x-original-url"
+	};
+	static const char rules[] = HEAD "      - allow: \"POST https://h.example/v1/**\"\n";
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct kh_recorded post = request("POST", "/v1/x");
+		name(&post, names[i]);
+		assert_undecided(&post, rules, KH_NEEDS_OVERRIDE);
+		/* Nothing is allowed there at all. */
+		assert_fate(&post, HEAD "      - allow: \"https://other.example\"\n",
+			    KH_RECORDED_REFUSED);
+	}
+}
+
+static void a_path_that_was_cut_is_not_guessed(void **state)
+{
+	struct kh_recorded get = request("GET", "/v1/aaaa");
+	(void)state;
+	get.path_is_cut = true;
+	assert_undecided(&get, HEAD "      - allow: \"GET https://h.example/v1/**\"\n",
+			 KH_NEEDS_PATH);
+}
+
+static void the_size_counts_if_it_is_known(void **state)
+{
+	static const char rules[] =
+		HEAD "      - { allow: \"POST https://h.example\", max_body: 1KiB }\n";
+	struct kh_recorded post = request("POST", "/");
+	(void)state;
+	assert_undecided(&post, rules, KH_NEEDS_SIZE);
+	post.has_size = true;
+	post.size = 1024;
+	assert_fate(&post, rules, KH_RECORDED_ALLOWED);
+	post.size = 1025;
+	assert_fate(&post, rules, KH_RECORDED_REFUSED);
+}
+
+static void the_model_counts_if_it_is_recorded_or_in_the_path(void **state)
+{
+	static const char rules[] =
+		HEAD "      - { allow: \"POST https://h.example/**\", models: \"gemini-*\" }\n";
+	struct kh_recorded post = request("POST", "/v1/x");
+	(void)state;
+	post.model = KH_SLICE("gemini-1");
+	assert_fate(&post, rules, KH_RECORDED_ALLOWED);
+	post.model = KH_SLICE("other");
+	assert_fate(&post, rules, KH_RECORDED_REFUSED);
+	post.model = KH_SLICE("(hidden)");
+	assert_undecided(&post, rules, KH_NEEDS_MODEL);
+	struct kh_recorded in_path =
+		request("POST", "/v1beta/models/gemini-2.5-pro:generateContent");
+	assert_fate(&in_path, rules, KH_RECORDED_ALLOWED);
+}
+
+static void authentication_that_was_removed_is_known(void **state)
+{
+	static const char without[] = HEAD "      - allow: \"https://h.example\"\n";
+	struct kh_recorded get = request("GET", "/");
+	(void)state;
+	assert_fate(&get, without, KH_RECORDED_ALLOWED);
+	get.stripped = KH_SLICE("authorization,cookie");
+	assert_fate(&get, without, KH_RECORDED_REFUSED);
+	assert_fate(&get, KEYS HEAD "      - { allow: \"https://h.example\", credential: a }\n",
+		    KH_RECORDED_ALLOWED);
+}
+
+static void an_unread_tunnel_is_decided_as_one(void **state)
+{
+	struct kh_recorded tunnel = {
+		.tunnel = true, .scheme = KH_SLICE("tcp"), .host = KH_SLICE("h.example"), .port = 22
+	};
+	(void)state;
+	assert_fate(&tunnel, HEAD "      - allow: \"tcp://h.example:22\"\n", KH_RECORDED_ALLOWED);
+	assert_fate(&tunnel, HEAD "      - deny: \"tcp://h.example:22\"\n", KH_RECORDED_REFUSED);
+	assert_fate(&tunnel, HEAD "      []\n", KH_RECORDED_REFUSED);
+	assert_undecided(&tunnel, HEAD "      - allow: \"https://h.example:22/x\"\n",
+			 KH_NEEDS_TUNNEL);
+}
+
+static void what_was_never_a_request_is_not_asked(void **state)
+{
+	static const struct {
+		const char *method, *scheme, *host, *path;
+		uint64_t port;
+	} rows[] = {
+		{ "", "https", "h.example", "/", 443 },
+		{ "GET", "https", "", "/", 443 },
+		{ "GET", "https", "h.example", "", 443 },
+		{ "GET", "https", "h.example", "/", 0 },
+		{ "GET", "", "h.example", "/", 443 },
+		{ "GET", "ftp", "h.example", "/", 21 },
+		{ "GET", "https", "(hidden)", "/", 443 },
+		{ "GET", "https", "h.example", "/(hidden)", 443 },
+		{ "(hidden)", "https", "h.example", "/", 443 },
+		{ "GET", "https", "h.example/x@y", "/", 443 },
+		{ "GET", "https", "h.example", "/x?y", 443 },
+		{ "GET", "https", "h.example", "/x#y", 443 },
+		{ "GET", "https", "h.example:443/x?", "/y", 443 },
+		{ "GET", "https://other.example", "h.example", "/", 443 },
+		{ "GET", "https", "h.example", "/../x", 443 },
+		{ "GET", "https", "h.example", "/\n", 443 },
+		{ "GET", "https", "h.example", "/\xff", 443 },
+		{ "GET", "https", "h.example", "/", 70000 },
+		{ "GET", "https", "keyhole.internal", "/", 443 },
+		{ "CONNECT", "https", "h.example", "/", 443 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct kh_recorded of = { .method = kh_slice_str(rows[i].method),
+						.scheme = kh_slice_str(rows[i].scheme),
+						.host = kh_slice_str(rows[i].host),
+						.path = kh_slice_str(rows[i].path),
+						.port = rows[i].port };
+		struct kh_recorded_question question;
+		struct kh_err err = KH_ERR_INIT;
+		if (kh_recorded_ask(&question, &of, &err))
+			fail_msg("row %zu was asked", i);
+		assert_true(err.code != KH_ERR_NONE);
+		kh_recorded_fini(&question);
+	}
+}
+
+#define ALLOW(text, more) "      - { allow: \"" text "\"" more " }\n"
+
+static void a_change_is_named_for_what_it_is(void **state)
+{
+	static const char open[] = HEAD ALLOW("GET https://h.example/**", "");
+	static const char other[] = HEAD ALLOW("GET,HEAD https://h.example/**", "");
+	static const char none[] = HEAD ALLOW("POST https://h.example/**", "");
+	static const char denies[] = HEAD "      - { deny: \"https://h.example\" }\n";
+	static const char with_a[] = KEYS HEAD ALLOW("GET https://h.example/**", ", credential: a");
+	static const char with_b[] = KEYS HEAD ALLOW("GET https://h.example/**", ", credential: b");
+	static const char pass[] = HEAD ALLOW("GET https://h.example/**", ", client_auth: pass");
+	struct kh_recorded get = request("GET", "/x");
+	(void)state;
+	assert_int_equal(change(&get, open, open), KH_CHANGE_NONE);
+	assert_int_equal(change(&get, none, none), KH_CHANGE_NONE);
+	assert_int_equal(change(&get, open, none), KH_CHANGE_REFUSES);
+	assert_int_equal(change(&get, none, open), KH_CHANGE_ALLOWS);
+	assert_int_equal(change(&get, open, other), KH_CHANGE_RULE);
+	assert_int_equal(change(&get, none, denies), KH_CHANGE_RULE);
+	assert_int_equal(change(&get, with_a, with_b), KH_CHANGE_RULE);
+	assert_int_equal(change(&get, open, with_a), KH_CHANGE_RULE);
+	assert_int_equal(change(&get, open, pass), KH_CHANGE_RULE);
+}
+
+static void one_configuration_decides_like_itself_whatever_is_not_recorded(void **state)
+{
+	static const char *const rules[] = {
+		ALLOW("https://h.example/**", ", headers: { x-a: b }"),
+		ALLOW("https://h.example/**", ", query: { v: \"1\" }"),
+		ALLOW("https://h.example/**", ", models: \"a*\"") ALLOW("https://h.example/**", ""),
+		ALLOW("https://h.example/**", ", max_body: 1KiB"),
+		"      - { deny: \"https://h.example\", content_type: text/plain }\n" ALLOW(
+			"https://h.example/v1/**", ""),
+	};
+	static const char site[] =
+		"version: 1\nsite: { rules: [ { allow: \"https://h.example\", headers: { x-a: b } "
+		"} ] "
+		"}\ntenants:\n  t:\n    rules:\n      - allow: \"https://h.example\"\n";
+	static const char narrower_site[] =
+		"version: 1\nsite: { rules: [ { allow: \"https://h.example\", headers: { x-a: b } "
+		"} ] "
+		"}\ntenants:\n  t:\n    rules:\n      - allow: \"GET https://h.example\"\n";
+	char yaml[1024], more[1024];
+	(void)state;
+	for (int kind = 0; kind < 4; kind++) {
+		struct kh_recorded post = request("POST", kind == 1 ? "/v1/a%2Fb" : "/v1/x");
+		if (kind == 2)
+			name(&post, "_method");
+		post.path_is_cut = kind == 3;
+		name(&post, "v");
+		for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+			(void)snprintf(yaml, sizeof(yaml), HEAD "%s", rules[i]);
+			assert_int_equal(change(&post, yaml, yaml), KH_CHANGE_NONE);
+			/* Rules of other hosts change nothing here. */
+			(void)snprintf(more, sizeof(more),
+				       HEAD ALLOW("https://other.example", "") "%s", rules[i]);
+			assert_int_equal(change(&post, yaml, more), KH_CHANGE_NONE);
+		}
+		assert_int_equal(change(&post, site, site), KH_CHANGE_NONE);
+	}
+	/* The site's rule may allow it, and then the tenant's decides. */
+	struct kh_recorded post = request("POST", "/v1/x");
+	assert_int_equal(change(&post, site, narrower_site), KH_CHANGE_UNDECIDED);
+}
+
+static void a_rule_that_asks_for_more_makes_it_undecided(void **state)
+{
+	static const char before[] = HEAD ALLOW("POST https://h.example/**", "");
+	static const char after[] = HEAD ALLOW("POST https://h.example/**", ", models: \"a*\"");
+	struct kh_recorded post = request("POST", "/v1/x");
+	(void)state;
+	assert_int_equal(change(&post, before, after), KH_CHANGE_UNDECIDED);
+	post.model = KH_SLICE("abc");
+	assert_int_equal(change(&post, before, after), KH_CHANGE_RULE);
+	post.model = KH_SLICE("xyz");
+	assert_int_equal(change(&post, before, after), KH_CHANGE_REFUSES);
+}
+
+/* ---- presets ---- */
+
+static size_t bit_of(const struct kh_preset_match *match, const char *preset)
+{
+	for (size_t i = 0; i < kh_preset_match_count(match); i++)
+		if (strcmp(kh_preset_match_name(match, i), preset) == 0)
+			return i;
+	fail_msg("no preset %s", preset);
+	return 0;
+}
+
+static struct kh_preset_matches matches(const struct kh_preset_match *match, const char *method,
+					const char *host, const char *path, const char *parameter)
+{
+	struct kh_recorded of = request(method, path);
+	struct kh_recorded_question question;
+	struct kh_preset_matches found;
+	of.host = kh_slice_str(host);
+	if (parameter)
+		name(&of, parameter);
+	assert_true(kh_recorded_ask(&question, &of, NULL));
+	kh_preset_match_ask(match, &question, &found);
+	kh_recorded_fini(&question);
+	return found;
+}
+
+static void a_preset_that_would_allow_it_is_found(void **state)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_preset_match *match = kh_preset_match_new("policies", &err);
+	(void)state;
+	assert_non_null(match);
+	uint64_t npm = UINT64_C(1) << bit_of(match, "npm");
+	uint64_t github = UINT64_C(1) << bit_of(match, "github");
+	uint64_t anthropic = UINT64_C(1) << bit_of(match, "anthropic");
+	struct kh_preset_matches got =
+		matches(match, "GET", "registry.npmjs.org", "/left-pad", NULL);
+	assert_int_equal(got.allow, npm);
+	assert_int_equal(got.may | got.deny, 0);
+	got = matches(match, "PUT", "registry.npmjs.org", "/left-pad", NULL);
+	assert_int_equal(got.allow | got.may | got.deny, 0);
+	got = matches(match, "GET", "github.com", "/a/b.git/info/refs", "service");
+	assert_int_equal(got.allow, 0);
+	assert_int_equal(got.may, github);
+	got = matches(match, "POST", "github.com", "/a/b.git/git-receive-pack", NULL);
+	assert_int_equal(got.allow | got.may, 0);
+	assert_int_equal(got.deny, github);
+	got = matches(match, "POST", "api.anthropic.com", "/v1/messages", NULL);
+	assert_int_equal(got.allow, anthropic);
+	got = matches(match, "GET", "h.example", "/", NULL);
+	assert_int_equal(got.allow | got.may | got.deny, 0);
+	/* Those that need a parameter are not there. */
+	for (size_t i = 0; i < kh_preset_match_count(match); i++) {
+		assert_string_not_equal(kh_preset_match_name(match, i), "azure-openai");
+		assert_int_equal(kh_preset_match_config(match, i)->n_tenants, 1);
+	}
+	kh_preset_match_free(match);
+}
+
+static void a_folder_without_presets_matches_nothing(void **state)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_preset_match *match = kh_preset_match_new("/nonexistent", &err);
+	(void)state;
+	assert_non_null(match);
+	assert_int_equal(kh_preset_match_count(match), 0);
+	struct kh_preset_matches got = matches(match, "GET", "h.example", "/", NULL);
+	assert_int_equal(got.allow | got.may | got.deny, 0);
+	kh_preset_match_free(match);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_the_text_of_rules_says_is_decided),
+		cmocka_unit_test(a_condition_on_what_is_not_recorded_is_never_guessed),
+		cmocka_unit_test(names_of_the_query_are_known_and_values_are_not),
+		cmocka_unit_test(what_a_parameter_may_name_is_not_guessed),
+		cmocka_unit_test(a_path_that_was_cut_is_not_guessed),
+		cmocka_unit_test(the_size_counts_if_it_is_known),
+		cmocka_unit_test(the_model_counts_if_it_is_recorded_or_in_the_path),
+		cmocka_unit_test(authentication_that_was_removed_is_known),
+		cmocka_unit_test(an_unread_tunnel_is_decided_as_one),
+		cmocka_unit_test(what_was_never_a_request_is_not_asked),
+		cmocka_unit_test(a_change_is_named_for_what_it_is),
+		cmocka_unit_test(one_configuration_decides_like_itself_whatever_is_not_recorded),
+		cmocka_unit_test(a_rule_that_asks_for_more_makes_it_undecided),
+		cmocka_unit_test(a_preset_that_would_allow_it_is_found),
+		cmocka_unit_test(a_folder_without_presets_matches_nothing),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
