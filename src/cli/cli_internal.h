@@ -20,6 +20,7 @@ int kh_cli_run(int argc, char **argv);
 int kh_cli_proxy(int argc, char **argv);
 int kh_cli_check(int argc, char **argv);
 int kh_cli_explain(int argc, char **argv);
+int kh_cli_suggest(int argc, char **argv);
 int kh_cli_audit(int argc, char **argv);
 int kh_cli_doctor(int argc, char **argv);
 int kh_cli_ca(int argc, char **argv);

@@ -329,6 +329,16 @@ static bool offer_commands(struct kh_slice help, const struct typed *typed, cons
 	return any;
 }
 
+/* As arguments, when `n_said` words were said that are no options. */
+static bool takes_files(const char *command, int n_said)
+{
+	static const char *const after_a_word[] = { "audit", "workspace" };
+	for (size_t i = 0; i < sizeof(after_a_word) / sizeof(after_a_word[0]); i++)
+		if (strcmp(command, after_a_word[i]) == 0)
+			return n_said > 0;
+	return strcmp(command, "suggest") == 0;
+}
+
 /* Behind a subcommand: `words` are n, the last of which is being typed. */
 static void complete(const struct kh_cli_subcommand *command, struct kh_slice help, int n,
 		     char *const *words)
@@ -364,8 +374,7 @@ static void complete(const struct kh_cli_subcommand *command, struct kh_slice he
 		(void)puts(":commands");
 	else if (n_said < 2 && offer_commands(help, &typed, said[0]) && n_said == 0)
 		return;
-	else if ((strcmp(command->name, "audit") == 0 || strcmp(command->name, "workspace") == 0) &&
-		 n_said > 0)
+	else if (takes_files(command->name, n_said))
 		(void)puts(":files");
 }
 

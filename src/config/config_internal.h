@@ -221,7 +221,6 @@ void kh_value_set(struct kh_reader *reader, const struct kh_option *option,
 /* One member of a struct that the option's reader has made; NULL: it could not. By `as`. */
 void kh_value_part(struct kh_reader *reader, const struct kh_option *option,
 		   const struct kh_yaml_node *node, void *part);
-const char *kh_value_check_id(struct kh_slice text);
 const char *kh_value_check_user(struct kh_slice text);
 const char *kh_value_check_env(struct kh_slice text);
 const char *kh_value_check_alphabet(struct kh_slice text);

@@ -98,6 +98,8 @@ void kh_preset_match_ask(const struct kh_preset_match *match,
 			out->may |= bit;
 		else if (answer.outcome.reason == KH_ERR_DENIED_BY_RULE)
 			out->deny |= bit;
+		else
+			out->refuse |= bit;
 		kh_recorded_answer_fini(&answer);
 	}
 }

@@ -8,7 +8,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/config/config.h>
 
-enum { RULE_BYTES = 4096 };
+enum { RULE_BYTES = 8192, METHODS_MOST = 32 /* of a rule */ };
 
 static int compare(const struct kh_path_group *a, const struct kh_path_group *b)
 {
@@ -53,6 +53,31 @@ static size_t widest(const struct kh_path_group *const *groups, size_t n, size_t
 	return index;
 }
 
+/* Does it say as many methods, one place and a path, and nothing wider? */
+static bool is_narrow(const struct kh_rule *rule, size_t n_methods)
+{
+	const struct kh_cidr *range = &rule->host.range;
+	if (rule->n_methods != n_methods || !rule->path || strstr(rule->path, "**") ||
+	    rule->scheme == KH_SCHEME_TCP)
+		return false;
+	return rule->host.match == KH_MATCH_EXACT ||
+	       (rule->host.match == KH_MATCH_RANGE &&
+		range->prefix_bits == (range->family == 4 ? 32 : 128));
+}
+
+bool kh_suggest_can_name(const char *method, const char *place, struct kh_slice path)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf text;
+	struct kh_rule rule;
+	kh_buf_init(&text, RULE_BYTES);
+	if (!kh_buf_printf(&text, "%s %s", method, place) || !kh_buf_append_slice(&text, path) ||
+	    !kh_rule_parse(&rule, kh_buf_view(&text), NULL))
+		return false;
+	bool can = is_narrow(&rule, 1) && strcmp(rule.methods[0], method) == 0;
+	kh_rule_fini(&rule);
+	return can;
+}
+
 /* As many methods share a rule as stand one after the other, with one place and pattern. */
 static bool put_text(struct kh_buf *text, const struct kh_path_group *const *groups, size_t n)
 {
@@ -63,21 +88,6 @@ static bool put_text(struct kh_buf *text, const struct kh_path_group *const *gro
 	return ok && kh_buf_printf(text, " %s%s", groups[0]->place, groups[0]->pattern);
 }
 
-/* Does it say what it was made of, and nothing wider? */
-static bool is_narrow(struct kh_slice text)
-{
-	struct kh_rule rule;
-	if (!kh_rule_parse(&rule, text, NULL))
-		return false;
-	bool narrow = rule.n_methods > 0 && rule.path && !strstr(rule.path, "**") &&
-		      rule.scheme != KH_SCHEME_TCP &&
-		      (rule.host.match == KH_MATCH_EXACT || rule.host.match == KH_MATCH_RANGE);
-	if (narrow && rule.host.match == KH_MATCH_RANGE)
-		narrow = rule.host.range.prefix_bits == (rule.host.range.family == 4 ? 32 : 128);
-	kh_rule_fini(&rule);
-	return narrow;
-}
-
 /* Of the groups from `first` on, `n` of which share a rule. `sums` are theirs, with what each
  * covers. */
 static bool add(struct kh_suggestions *out, const struct kh_path_group *const *groups,
@@ -85,16 +95,16 @@ static bool add(struct kh_suggestions *out, const struct kh_path_group *const *g
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf text;
 	kh_buf_init(&text, RULE_BYTES);
-	if (!put_text(&text, groups, n) || !is_narrow(kh_buf_view(&text))) {
-		out->unwritten += n;
-		return true;
-	}
+	if (!put_text(&text, groups, n))
+		return false;
 	struct kh_suggestion one = { .text = kh_slice_dup(kh_buf_view(&text)),
 				     .example = groups[0]->example };
 	for (size_t i = 0; i < n; i++) {
 		one.requests += sums[i].requests;
 		one.refused += sums[i].refused;
 		one.with_credential += sums[i].with_credential;
+		for (size_t k = 0; k < 3; k++)
+			one.marks[k] |= sums[i].marks[k];
 	}
 	if (one.text)
 		out->list[out->count++] = one;
@@ -114,6 +124,8 @@ static void sum_up(const struct kh_path_group *const *groups, size_t n, struct k
 		sum->requests += groups[i]->requests;
 		sum->refused += groups[i]->refused;
 		sum->with_credential += groups[i]->with_credential;
+		for (size_t k = 0; k < 3; k++)
+			sum->marks[k] |= groups[i]->marks[k];
 	}
 }
 
@@ -137,7 +149,8 @@ static bool write_rules(struct kh_suggestions *out, const struct kh_path_group *
 	sum_up(groups, n, sums);
 	n = pack(groups, n, sums);
 	for (size_t first = 0, end; first < n; first = end) {
-		for (end = first + 1; end < n && is_shared(groups[first], groups[end]);)
+		for (end = first + 1; end < n && end - first < METHODS_MOST &&
+				      is_shared(groups[first], groups[end]);)
 			end++;
 		if (!add(out, groups + first, sums + first, end - first))
 			return false;
@@ -153,9 +166,15 @@ bool kh_suggest_rules(const struct kh_path_groups *groups, const char *kind,
 	size_t n = 0;
 	*out = (struct kh_suggestions){ .list = calloc(groups->count + 1, sizeof(*out->list)) };
 	bool ok = mine && sums && out->list;
-	for (size_t i = 0; ok && i < groups->count; i++)
-		if (strcmp(groups->list[i].kind, kind) == 0 && !groups->list[i].apart)
-			mine[n++] = &groups->list[i];
+	for (size_t i = 0; ok && i < groups->count; i++) {
+		const struct kh_path_group *group = &groups->list[i];
+		if (strcmp(group->kind, kind) != 0 || group->apart)
+			continue;
+		if (kh_suggest_can_name(group->method, group->place, kh_slice_str(group->pattern)))
+			mine[n++] = group;
+		else
+			out->unwritten++;
+	}
 	ok = ok && write_rules(out, mine, n, sums);
 	free(mine);
 	free(sums);

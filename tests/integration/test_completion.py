@@ -106,6 +106,8 @@ def test_images_are_the_forms_and_what_is_kept(tmp_path, monkeypatch):
         (["run", "-q", "cla"], ":commands"),
         (["run", "--", "claude", "--"], ":files"),
         (["audit", "verify", "a.jsonl", ""], ":files"),
+        (["suggest", ""], ":files"),
+        (["suggest", "--tenant", "acme", "a.jsonl", ""], ":files"),
     ],
 )
 def test_what_the_shell_knows_better_is_left_to_it(words, what):

@@ -49,7 +49,7 @@ def test_an_expectation_that_is_turned_round_fails_where_it_stands(example, tmp_
 
 
 def test_what_explain_is_shown_to_say_is_what_it_says(tmp_path):
-    shown = list(re.finditer(r"^```console\n\$ keyhole (.*?)\n(.*?)^```", PAGE, re.M | re.S))
+    shown = list(re.finditer(r"^```console\n\$ keyhole (explain .*?)\n(.*?)^```", PAGE, re.M | re.S))
     assert shown
     for block in shown:
         write(tmp_path, re.findall(r"^```yaml\n(.*?)^```", PAGE[: block.start()], re.M | re.S)[-1])

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from common import KEYHOLE
 
-COMMANDS = ["run", "proxy", "check", "explain", "audit show", "audit verify", "ctl", "ca", "doctor", "image", "workspace"]
+COMMANDS = ["run", "proxy", "check", "explain", "suggest", "audit show", "audit verify", "ctl", "ca", "doctor", "image", "workspace"]
 
 
 def said(*words):

@@ -263,6 +263,34 @@ static void no_rule_is_wider_than_a_host_a_method_and_a_path(void **state)
 	}
 }
 
+static void a_method_that_no_rule_can_name_takes_no_rule_from_others(void **state)
+{
+	static const char *const methods[] = { "GET", "*", "G T", "GET,POST", "get", "POST", "" };
+	struct kh_path_groups groups = { 0 };
+	struct kh_suggestions rules;
+	char method[8] = "MAA";
+	(void)state;
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+		add(&groups, methods[i], "https://a.example", "/x");
+	suggest(&groups, &rules);
+	assert_int_equal(rules.count, 1);
+	assert_string_equal(rules.list[0].text, "GET,POST https://a.example/x");
+	assert_int_equal(rules.list[0].requests, 2);
+	assert_int_equal(rules.unwritten, 5);
+	kh_suggestions_fini(&rules);
+	/* A rule has 32 methods at most. */
+	for (int i = 0; i < 40; i++) {
+		method[1] = (char)('A' + i % 26);
+		method[2] = (char)('A' + i / 26);
+		add(&groups, method, "https://a.example", "/x");
+	}
+	suggest(&groups, &rules);
+	assert_int_equal(rules.count, 2);
+	assert_int_equal(rules.list[0].requests + rules.list[1].requests, 42);
+	kh_suggestions_fini(&rules);
+	kh_path_groups_fini(&groups);
+}
+
 static void an_address_is_a_host(void **state)
 {
 	struct kh_path_groups groups = { 0 };
@@ -298,6 +326,7 @@ int main(void)
 		cmocka_unit_test(methods_of_one_path_share_a_rule),
 		cmocka_unit_test(a_rule_that_another_covers_is_left_out_and_counted_there),
 		cmocka_unit_test(no_rule_is_wider_than_a_host_a_method_and_a_path),
+		cmocka_unit_test(a_method_that_no_rule_can_name_takes_no_rule_from_others),
 		cmocka_unit_test(an_address_is_a_host),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

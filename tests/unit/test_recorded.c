@@ -401,8 +401,10 @@ static void a_preset_that_would_allow_it_is_found(void **state)
 		matches(match, "GET", "registry.npmjs.org", "/left-pad", NULL);
 	assert_int_equal(got.allow, npm);
 	assert_int_equal(got.may | got.deny, 0);
+	assert_int_equal(got.refuse, 0);
 	got = matches(match, "PUT", "registry.npmjs.org", "/left-pad", NULL);
 	assert_int_equal(got.allow | got.may | got.deny, 0);
+	assert_int_equal(got.refuse, npm);
 	got = matches(match, "GET", "github.com", "/a/b.git/info/refs", "service");
 	assert_int_equal(got.allow, 0);
 	assert_int_equal(got.may, github);

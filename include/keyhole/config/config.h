@@ -158,6 +158,8 @@ const char *kh_rate_show(const struct kh_rate *rate, char out[KH_RATE_BYTES]);
 /* Parses a duration or a size. Return: false: the text is none. */
 bool kh_value_duration(struct kh_slice text, uint64_t *out_ms);
 bool kh_value_size(struct kh_slice text, uint64_t *out_bytes);
+/* Of the name of a tenant, a credential or a sandbox. Return: what is wrong with it, or NULL. */
+const char *kh_value_check_id(struct kh_slice text);
 /* Formats "90s" or "512KiB" in the shortest spelling. Return: `out`. */
 enum { KH_VALUE_BYTES = 32 };
 const char *kh_value_show_duration(uint64_t ms, char out[KH_VALUE_BYTES]);

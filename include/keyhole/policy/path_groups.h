@@ -25,7 +25,7 @@ struct kh_path_group {
 	char *example; /* of the first one */
 	uint64_t requests;
 	/* The caller's; 0 and false at first. */
-	uint64_t refused, with_credential, marks[2];
+	uint64_t refused, with_credential, marks[3];
 	bool apart;
 };
 

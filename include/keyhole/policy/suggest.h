@@ -8,7 +8,8 @@
 struct kh_suggestion {
 	char *text; /* "GET,POST https://api.example.com/v1/users" */
 	const char *example;
-	uint64_t requests, refused, with_credential; /* that it is made of */
+	uint64_t requests, refused, with_credential; /* of the groups that it is made of */
+	uint64_t marks[3];			     /* all of theirs */
 };
 
 struct kh_suggestions {
@@ -16,6 +17,9 @@ struct kh_suggestions {
 	size_t count;
 	size_t unwritten; /* groups that no rule can name */
 };
+
+/* Can a rule name this one method, place and path, and nothing else? */
+bool kh_suggest_can_name(const char *method, const char *place, struct kh_slice path);
 
 /*
  * The rules for the groups of that kind that are not `apart`, in which `method` is a method,

@@ -1,0 +1,426 @@
+/*
+ * suggest.c - `keyhole suggest`: presets and rules that would allow what a journal recorded
+ *
+ * Everything in a journal is text that a sandbox chose, and the result may become somebody's rules.
+ * So a rule names methods, one host and a path, and no request is opened that keyhole refused for
+ * another reason than the want of a rule. Records that do not continue the chain are left out:
+ * whoever could write to the file would write their own rules.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/credential/credential.h>
+
+#include "cli_internal.h"
+#include "journal_exchanges.h"
+#include "record_request.h"
+#include "record_text.h"
+#include "suggest_internal.h"
+
+enum { TEXT_BYTES = 64 * 1024 * 1024, ROW_BYTES = 16 * 1024 };
+
+static const char usage[] =
+	"usage: keyhole suggest [--tenant NAME] [--sandbox ID] JOURNAL…\n"
+	"Prints the presets and rules that would allow the requests of a journal, as YAML.\n"
+	"Read each rule before you use it: it allows an action, not a host.\n\n"
+	"      --tenant NAME   only this tenant's requests\n"
+	"      --sandbox ID    only this sandbox's requests\n"
+	"  -h, --help          show this\n\n"
+	"JOURNAL - is standard input. Exit status: 0, or 2 if a journal can't be read, or wrong\n"
+	"usage. The manual: keyhole-suggest(1).\n";
+
+/* Why no rule is suggested for what was refused for that reason. NULL: a rule would let it pass, or
+ * did, and something else failed. */
+static const char *why_closed(enum kh_err_code code)
+{
+	switch (code) {
+	case KH_ERR_NO_RULE:
+	case KH_ERR_NONE:
+		return NULL;
+	case KH_ERR_DENIED_BY_RULE:
+		return "a rule denies it: change that rule if you want it";
+	case KH_ERR_CLIENT_AUTH:
+		return "it carried authentication of the client's own: set a credential, or decide "
+		       "on client_auth: pass";
+	case KH_ERR_EXFILTRATION:
+		return "it held a real credential, which must not leave";
+	case KH_ERR_SANDBOX_HELD:
+		return "the sandbox had sent real credentials, and was held";
+	case KH_ERR_PLACEHOLDER_MISSING:
+		return "its credential wants the placeholder, which was not there";
+	case KH_ERR_TUNNEL_ONLY:
+		return "the rule there passes an unread tunnel on, and no request";
+	case KH_ERR_REQUEST_TOO_COMPLEX:
+		return "deciding on it would take too many steps";
+	case KH_ERR_MODEL_UNREADABLE:
+		return "its model can't be told";
+	case KH_ERR_ADDRESS_PROHIBITED:
+		return "the address guard keeps sandboxes from such addresses";
+	case KH_ERR_GEO_PROHIBITED:
+		return "geo keeps sandboxes from that address";
+	case KH_ERR_CREDENTIAL_BINDING:
+		return "its credential is not bound to it";
+	case KH_ERR_CREDENTIAL_PLACE:
+		return "its credential can't be put in its place";
+	case KH_ERR_UPGRADE_UNSUPPORTED:
+		return "it asked for another protocol: a WebSocket may need websocket: true";
+	case KH_ERR_PROXY_AUTH:
+		return "the client did not log in to its listener";
+	case KH_ERR_REQUEST_MALFORMED:
+	case KH_ERR_REQUEST_URI_TOO_LONG:
+	case KH_ERR_REQUEST_HEAD_TOO_LARGE:
+	case KH_ERR_METHOD_UNSUPPORTED:
+	case KH_ERR_VERSION_UNSUPPORTED:
+	case KH_ERR_AUTHORITY_MISMATCH:
+	case KH_ERR_PROTOCOL_UNKNOWN:
+	case KH_ERR_EXPECTATION_FAILED:
+	case KH_ERR_NO_PAGE:
+		return "it was no request that keyhole forwards";
+	case KH_ERR_DECIDED_ANEW: /* it went on under another id */
+	case KH_ERR_INTERNAL:
+	case KH_ERR_NO_MEMORY:
+	case KH_ERR_SYSTEM:
+	case KH_ERR_CONFIG:
+	case KH_ERR_USAGE:
+	case KH_ERR_CONTENT_TOO_LARGE:
+	case KH_ERR_REQUEST_TIMEOUT:
+	case KH_ERR_LIMIT:
+	case KH_ERR_LIMIT_SPENT:
+	case KH_ERR_TUNNEL_LIFETIME:
+	case KH_ERR_NAME_NOT_FOUND:
+	case KH_ERR_DNS_ERROR:
+	case KH_ERR_DNS_TIMEOUT:
+	case KH_ERR_CONNECT_REFUSED:
+	case KH_ERR_CONNECT_TIMEOUT:
+	case KH_ERR_UNREACHABLE:
+	case KH_ERR_TLS_CERTIFICATE:
+	case KH_ERR_TLS_PROTOCOL:
+	case KH_ERR_TLS_TIMEOUT:
+	case KH_ERR_UP_PROXY:
+	case KH_ERR_UP_CLOSED:
+	case KH_ERR_RESPONSE_MALFORMED:
+	case KH_ERR_RESPONSE_HEAD_TOO_LARGE:
+	case KH_ERR_RESPONSE_INCOMPLETE:
+	case KH_ERR_WEBSOCKET_DOWN:
+	case KH_ERR_WEBSOCKET_UP:
+	case KH_ERR_IDLE:
+	case KH_ERR_RESPONSE_TIMEOUT:
+	case KH_ERR_CREDENTIAL_UNAVAILABLE:
+	case KH_ERR_AUDIT_UNAVAILABLE:
+	case KH_ERR_LEAF_UNAVAILABLE:
+	case KH_ERR_DRAINING:
+	case KH_ERR_DOWN_TLS:
+	case KH_ERR_DOWN_CLOSED:
+	case KH_ERR_ABORTED:
+	case KH_ERR_COUNT:
+		break;
+	}
+	return NULL;
+}
+
+/* The same of a record's field. */
+static const char *why_closed_by(const json_t *record, const char *key)
+{
+	struct kh_slice reason = kh_record_text(record, key);
+	enum kh_err_code code = kh_err_of_reason(reason.ptr, reason.len);
+
+	return reason.len > 0 && code == KH_ERR_NONE ? "its reason is none that this keyhole knows"
+						     : why_closed(code);
+}
+
+/* Nothing but the decision kept it from being allowed, observed tenants included. */
+static const char *why_closed_exchange(const struct kh_journal_exchange *exchange)
+{
+	const char *why = why_closed_by(exchange->close, "reason");
+
+	why = why ? why : why_closed_by(exchange->open, "would_deny");
+	why = why ? why : why_closed_by(exchange->close, "would_deny");
+	if (!why && json_object_get(exchange->open, "tunnel"))
+		why = "nobody read it: there is no method and no path to name";
+	return why;
+}
+
+/* What stands before the path of a rule: the port only if it is not the scheme's own. An address is
+ * in brackets, since with a path such as /8 it would look like a range. */
+static bool put_place(struct kh_buf *out, const struct kh_dry_run *ask)
+{
+	const struct kh_authority *there = &ask->authority;
+
+	if (!kh_buf_append_str(out, kh_scheme_name(ask->scheme)) || !kh_buf_append_str(out, "://"))
+		return false;
+	if (there->host.kind != KH_HOST_IPV4)
+		return kh_authority_format(out, there, kh_scheme_port(ask->scheme));
+	return kh_buf_printf(out, "[%s]", there->host.text) &&
+	       (there->port == kh_scheme_port(ask->scheme) ||
+		kh_buf_printf(out, ":%u", (unsigned)there->port));
+}
+
+static void close_off(struct kh_suggest *s, const struct kh_journal_exchange *exchange,
+		      const char *why)
+{
+	struct kh_buf row, place;
+	char port[32] = "";
+	uint64_t number = kh_record_number(exchange->open, "server.port");
+
+	kh_buf_init(&row, ROW_BYTES);
+	kh_buf_init(&place, ROW_BYTES);
+	kh_record_put_request(&row, exchange);
+	if (kh_journal_exchange_is_refused(exchange))
+		kh_record_put(&row, ", by the rule ", kh_record_text(exchange->open, "rule"));
+	if (number > 0)
+		(void)snprintf(port, sizeof(port), ":%" PRIu64, number);
+	kh_record_put(&place, "", kh_record_text(exchange->open, "url.scheme"));
+	kh_record_put(&place, "://", kh_record_text(exchange->open, "server.address"));
+	(void)kh_buf_append_str(&place, port);
+	struct kh_slice path = kh_record_text(exchange->open, "url.path");
+	struct kh_path_group *group = kh_path_groups_add(
+		&s->closed, why, kh_esc(kh_record_text(exchange->open, "http.request.method")),
+		kh_buf_cstr(&place), kh_slice_str(kh_esc(path)), kh_buf_cstr(&row));
+	if (group)
+		group->refused += kh_journal_exchange_is_refused(exchange);
+	kh_buf_fini(&row);
+	kh_buf_fini(&place);
+}
+
+/* What no rule can say of a request that no preset allows; NULL: a rule can. */
+static const char *why_unwritten(const struct kh_recorded_question *question, bool has_credential)
+{
+	const struct kh_target *target = &question->ask.target;
+
+	if (question->unclear & KH_NEEDS_PATH)
+		return "its path was too long for the journal";
+	if (question->unclear)
+		return "its query may name another method, host or path";
+	if (kh_slice_find(target->path, '*', 0) < target->path.len)
+		return "its path has a '*', which a rule takes for any text";
+	if (!kh_recorded_has_one_reading(question))
+		return "servers may read its path or address in more than one way: write its rule "
+		       "by hand";
+	if (!has_credential && kh_carrier_find_in_query(target->query).len > 0)
+		return "its query has authentication of the client's own";
+	return NULL;
+}
+
+static void count(struct kh_path_group *group, const struct kh_journal_exchange *exchange)
+{
+	group->refused += kh_journal_exchange_is_refused(exchange);
+	group->with_credential += kh_record_text(exchange->open, "credential").len > 0;
+}
+
+static void take_rule(struct kh_suggest *s, const struct kh_journal_exchange *exchange,
+		      const char *tenant, const struct kh_recorded_question *question,
+		      const struct kh_preset_matches *matches)
+{
+	bool has_credential = kh_record_text(exchange->open, "credential").len > 0;
+	const char *why = why_unwritten(question, has_credential);
+	struct kh_slice path = question->ask.target.path;
+	struct kh_path_group *group = NULL;
+	struct kh_buf row, place;
+
+	kh_buf_init(&row, ROW_BYTES);
+	kh_buf_init(&place, ROW_BYTES);
+	kh_record_put_request(&row, exchange);
+	kh_auto_free char *method = kh_slice_dup(question->ask.message.method);
+	const char *where = put_place(&place, &question->ask) ? kh_buf_cstr(&place) : NULL;
+	if (!why && !(method && where && kh_suggest_can_name(method, where, path)))
+		why = "its method or path is none that a rule can name";
+	if (why)
+		close_off(s, exchange, why);
+	else
+		group = kh_path_groups_add(&s->rule, tenant, method, where, path,
+					   kh_buf_cstr(&row));
+	if (group) {
+		count(group, exchange);
+		group->marks[0] |= matches->deny;
+		group->marks[2] |= matches->deny | matches->refuse;
+	}
+	kh_buf_fini(&row);
+	kh_buf_fini(&place);
+}
+
+static void take_preset(struct kh_suggest *s, const struct kh_journal_exchange *exchange,
+			const char *tenant, const struct kh_preset_matches *matches)
+{
+	char mask[64];
+	struct kh_buf row;
+
+	(void)snprintf(mask, sizeof(mask), "%" PRIx64 " %" PRIx64, matches->allow, matches->may);
+	kh_buf_init(&row, ROW_BYTES);
+	kh_record_put_request(&row, exchange);
+	struct kh_path_group *group =
+		kh_path_groups_add(&s->preset, tenant, "", mask, KH_SLICE(""), kh_buf_cstr(&row));
+	if (group) {
+		count(group, exchange);
+		group->marks[0] = matches->allow;
+		group->marks[1] = matches->may;
+	}
+	kh_buf_fini(&row);
+}
+
+static void take_request(struct kh_suggest *s, const struct kh_journal_exchange *exchange,
+			 const char *tenant)
+{
+	struct kh_recorded recorded;
+	struct kh_recorded_question question;
+	struct kh_preset_matches matches;
+	struct kh_err err = KH_ERR_INIT;
+
+	kh_record_request(exchange, &recorded);
+	if (!kh_recorded_ask(&question, &recorded, &err)) {
+		close_off(s, exchange,
+			  err.code == KH_ERR_EXFILTRATION ? why_closed(KH_ERR_EXFILTRATION)
+							  : why_closed(KH_ERR_REQUEST_MALFORMED));
+	} else {
+		kh_preset_match_ask(s->presets, &question, &matches);
+		if (matches.allow | matches.may)
+			take_preset(s, exchange, tenant, &matches);
+		else
+			take_rule(s, exchange, tenant, &question, &matches);
+	}
+	kh_recorded_fini(&question);
+}
+
+static bool has(const json_t *record, const char *key, const char *wanted)
+{
+	return !wanted || kh_slice_eq(kh_record_text(record, key), kh_slice_str(wanted));
+}
+
+static bool is_asked_for(const struct kh_suggest *s, const json_t *record)
+{
+	return has(record, "tenant", s->tenant) && has(record, "sandbox", s->sandbox);
+}
+
+/* keyhole's own pages are nobody's requests; one that was decided anew is there again. */
+static bool is_request(const struct kh_journal_exchange *exchange)
+{
+	return !kh_slice_eq(kh_record_text(exchange->open, "server.address"),
+			    KH_SLICE("keyhole.internal")) &&
+	       !kh_slice_eq(kh_record_text(exchange->close, "reason"),
+			    kh_slice_str(kh_err_reason(KH_ERR_DECIDED_ANEW)));
+}
+
+static void take_exchange(void *context, const struct kh_journal_exchange *exchange)
+{
+	struct kh_suggest *s = context;
+	struct kh_slice tenant = kh_record_text(exchange->open, "tenant");
+
+	if (!is_asked_for(s, exchange->open) || !is_request(exchange))
+		return;
+	s->astray += exchange->astray;
+	if (exchange->astray)
+		return;
+	s->requests++;
+	s->refused += kh_journal_exchange_is_refused(exchange);
+	const char *why = why_closed_exchange(exchange);
+	kh_auto_free char *name = kh_value_check_id(tenant) ? NULL : kh_slice_dup(tenant);
+	if (!why && !name)
+		why = "its tenant has no name that a configuration may have";
+	if (why)
+		close_off(s, exchange, why);
+	else
+		take_request(s, exchange, name);
+}
+
+static void take_record(void *context, const json_t *record, bool astray)
+{
+	struct kh_suggest *s = context;
+
+	if (!astray && is_asked_for(s, record) && has(record, "event", "denials"))
+		s->counted += kh_record_number(record, "count");
+}
+
+static bool read_journal(struct kh_suggest *s, const char *name)
+{
+	const struct kh_journal_reader reader = { take_exchange, take_record, s };
+	kh_auto_close int opened = -1;
+	struct kh_journal_flaws flaws;
+	struct kh_err err = KH_ERR_INIT;
+	int fd = STDIN_FILENO;
+
+	if (strcmp(name, "-") != 0)
+		fd = opened = kh_cli_open_journal("suggest", name);
+	if (fd < 0)
+		return false;
+	bool ok = kh_journal_exchanges(fd, &reader, &flaws, &err);
+	if (!ok)
+		kh_cli_complain("suggest: %s: %s", kh_esc_str(name), err.text);
+	kh_journal_complain("suggest", name, &flaws, "left out:");
+	return ok;
+}
+
+static int print(struct kh_suggest *s)
+{
+	uint64_t left_out = s->preset.left_out + s->rule.left_out + s->closed.left_out;
+	struct kh_buf out;
+
+	kh_buf_init(&out, TEXT_BYTES);
+	bool ok = kh_suggest_put(s, &out);
+	struct kh_slice text = kh_buf_view(&out);
+	ok = ok && fwrite(text.ptr, 1, text.len, stdout) == text.len && fflush(stdout) == 0;
+	kh_buf_fini(&out);
+	if (!ok)
+		kh_cli_complain("suggest: the result can't be written");
+	if (left_out > 0)
+		kh_cli_complain("suggest: %" PRIu64
+				" requests are left out: the journals have more "
+				"than %d kinds of requests (choose with --tenant or --sandbox)",
+				left_out, KH_LIMIT_PATH_GROUPS);
+	return ok ? 0 : KH_EXIT_USAGE;
+}
+
+static int suggest(struct kh_suggest *s, char **journals)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_preset_match *presets = kh_preset_match_new(NULL, &err);
+	bool ok = presets != NULL;
+
+	if (!ok)
+		kh_cli_complain("suggest: presets: %s", err.text);
+	s->presets = presets;
+	for (; ok && *journals; journals++)
+		ok = read_journal(s, *journals);
+	int status = ok ? print(s) : KH_EXIT_USAGE;
+	kh_path_groups_fini(&s->preset);
+	kh_path_groups_fini(&s->rule);
+	kh_path_groups_fini(&s->closed);
+	kh_preset_match_free(presets);
+	return status;
+}
+
+int kh_cli_suggest(int argc, char **argv)
+{
+	enum { OPT_TENANT = 256, OPT_SANDBOX };
+	static const struct option options[] = { { "tenant", required_argument, NULL, OPT_TENANT },
+						 { "sandbox", required_argument, NULL,
+						   OPT_SANDBOX },
+						 { "help", no_argument, NULL, 'h' },
+						 { NULL, 0, NULL, 0 } };
+	struct kh_suggest s = { 0 };
+
+	for (int opt; (opt = kh_cli_option(argc, argv, "h", options)) != -1;) {
+		switch (opt) {
+		case OPT_TENANT:
+			s.tenant = optarg;
+			break;
+		case OPT_SANDBOX:
+			s.sandbox = optarg;
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			return EXIT_SUCCESS;
+		default:
+			return KH_EXIT_USAGE; /* it was said why */
+		}
+	}
+	if (optind == argc) {
+		kh_cli_complain("suggest: which journal? (the configuration's audit.file)");
+		return KH_EXIT_USAGE;
+	}
+	return suggest(&s, argv + optind);
+}

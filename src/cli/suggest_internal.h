@@ -1,0 +1,30 @@
+/* suggest_internal.h - `keyhole suggest`: what its journals came to, and its text */
+#ifndef KEYHOLE_CLI_SUGGEST_INTERNAL_H
+#define KEYHOLE_CLI_SUGGEST_INTERNAL_H
+
+#include <keyhole/exchange/preset_match.h>
+#include <keyhole/policy/suggest.h>
+
+/* Of journals. In all groups `kind` is the tenant's name, but for `closed`. */
+struct kh_suggest {
+	const char *tenant, *sandbox; /* only these, or NULL */
+	const struct kh_preset_match *presets;
+	/* Requests that a preset allows, by the set of those that do: marks are its masks, `allow`
+	 * and `may`. */
+	struct kh_path_groups preset;
+	/* All others that a rule may allow: by method, place and path. Marks are masks of presets:
+	 * those that deny one of them, the chosen ones among these, and those that know the place
+	 * and do not allow one of them. */
+	struct kh_path_groups rule;
+	/* What no rule is suggested for: `kind` is why. */
+	struct kh_path_groups closed;
+	uint64_t requests, refused;
+	uint64_t counted; /* refusals that the journals only count */
+	uint64_t astray;  /* records that do not continue the chain of their journal: left out */
+};
+
+/* suggest_text.c. A configuration in YAML, with comments. It marks groups of `rule` that a chosen
+ * preset denies as `apart`. Return: false without memory. */
+bool kh_suggest_put(struct kh_suggest *suggest, struct kh_buf *out);
+
+#endif
