@@ -21,6 +21,7 @@ int kh_cli_proxy(int argc, char **argv);
 int kh_cli_check(int argc, char **argv);
 int kh_cli_explain(int argc, char **argv);
 int kh_cli_suggest(int argc, char **argv);
+int kh_cli_policy(int argc, char **argv);
 int kh_cli_audit(int argc, char **argv);
 int kh_cli_doctor(int argc, char **argv);
 int kh_cli_ca(int argc, char **argv);
@@ -33,6 +34,11 @@ struct kh_audit_show_options {
 	/* Only records of this tenant and sandbox; NULL: any. */
 	const char *tenant, *sandbox;
 };
+struct kh_config;
+struct kh_policy;
+/* load_policy.c. Reads and compiles a configuration; both are the caller's, also on failure.
+ * Return: false: an error was printed. */
+bool kh_cli_load_policy(const char *path, struct kh_config **config, struct kh_policy **policy);
 /* audit.c. Opens a regular file, or a stream that the caller passed as /dev/fd/N. Return: a
  * descriptor; -1: an error was printed in the name of `command`. */
 int kh_cli_open_journal(const char *command, const char *name);

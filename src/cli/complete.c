@@ -332,7 +332,7 @@ static bool offer_commands(struct kh_slice help, const struct typed *typed, cons
 /* As arguments, when `n_said` words were said that are no options. */
 static bool takes_files(const char *command, int n_said)
 {
-	static const char *const after_a_word[] = { "audit", "workspace" };
+	static const char *const after_a_word[] = { "audit", "policy", "workspace" };
 	for (size_t i = 0; i < sizeof(after_a_word) / sizeof(after_a_word[0]); i++)
 		if (strcmp(command, after_a_word[i]) == 0)
 			return n_said > 0;

@@ -294,20 +294,13 @@ static int explain_one(const struct explain *e, const struct kh_dry_run *q)
 
 static bool load(struct explain *e)
 {
-	struct kh_diagnostics diags = { 0 };
 	struct kh_err err = KH_ERR_INIT;
-	e->config = kh_config_load(e->config_path, NULL, &diags);
-	if (!e->config)
-		kh_diagnostics_print(&diags, NULL, STDERR_FILENO);
-	kh_diagnostics_fini(&diags);
-	if (!e->config)
+	if (!kh_cli_load_policy(e->config_path, &e->config, &e->policy))
 		return false;
-	e->policy = kh_policy_compile(e->config, &err);
-	if (e->policy)
-		e->geo = kh_geo_load(e->config->country_db.path, e->config->asn_db.path, &err);
-	if (!e->policy || !e->geo)
+	e->geo = kh_geo_load(e->config->country_db.path, e->config->asn_db.path, &err);
+	if (!e->geo)
 		kh_cli_complain_err(&err);
-	return e->policy && e->geo;
+	return e->geo != NULL;
 }
 
 static const char *nearest_tenant(const struct kh_config *config, const char *typed)

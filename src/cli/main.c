@@ -35,6 +35,8 @@ static const struct kh_cli_subcommand subcommands[] = {
 	{ "check", kh_cli_check, "read a configuration and show every error in it" },
 	{ "explain", kh_cli_explain, "show which rule decides about a request, and why" },
 	{ "suggest", kh_cli_suggest, "suggest presets and rules for the requests of a journal" },
+	{ "policy", kh_cli_policy,
+	  "show which requests of a journal new rules would decide otherwise" },
 	{ "audit", kh_cli_audit, "verify and show a journal" },
 	{ "ca", kh_cli_ca, "make, show, export and rotate the CA that sandboxes trust" },
 	{ "ctl", kh_cli_ctl, "inspect and control a running daemon" },

@@ -108,6 +108,8 @@ def test_images_are_the_forms_and_what_is_kept(tmp_path, monkeypatch):
         (["audit", "verify", "a.jsonl", ""], ":files"),
         (["suggest", ""], ":files"),
         (["suggest", "--tenant", "acme", "a.jsonl", ""], ":files"),
+        (["policy", "diff", ""], ":files"),
+        (["policy", "diff", "a.yaml", "b.yaml", "--journal", ""], ":files"),
     ],
 )
 def test_what_the_shell_knows_better_is_left_to_it(words, what):

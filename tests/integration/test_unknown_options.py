@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from common import KEYHOLE
 
-COMMANDS = ["run", "proxy", "check", "explain", "suggest", "audit show", "audit verify", "ctl", "ca", "doctor", "image", "workspace"]
+COMMANDS = ["run", "proxy", "check", "explain", "suggest", "policy diff", "audit show", "audit verify", "ctl", "ca", "doctor", "image", "workspace"]
 
 
 def said(*words):
@@ -51,7 +51,7 @@ def test_what_is_wrong_with_an_option_is_said(words, text):
 
 
 @pytest.mark.parametrize("words, near", [
-    (["audit", "verfy", "x"], "verify"), (["workspace", "aply"], "apply"), (["workspace", "surve"], "survey"),
+    (["audit", "verfy", "x"], "verify"), (["policy", "dif"], "diff"), (["workspace", "aply"], "apply"), (["workspace", "surve"], "survey"),
     (["image", "prun"], "prune"), (["ca", "bundle", "--certificate", "x", "--key", "x", "--format", "dre"], "der"),
 ])  # fmt: skip
 def test_a_mistyped_second_word_is_answered_with_the_nearest(tmp_path, words, near):
