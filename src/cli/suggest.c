@@ -16,6 +16,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/credential/credential.h>
+#include <keyhole/net/guard.h>
 
 #include "cli_internal.h"
 #include "journal_exchanges.h"
@@ -61,7 +62,8 @@ static const char *why_closed(enum kh_err_code code)
 	case KH_ERR_MODEL_UNREADABLE:
 		return "its model can't be told";
 	case KH_ERR_ADDRESS_PROHIBITED:
-		return "the address guard keeps sandboxes from such addresses";
+		return "the address guard keeps sandboxes from such addresses (see "
+		       "upstream.allow_addresses)";
 	case KH_ERR_GEO_PROHIBITED:
 		return "geo keeps sandboxes from that address";
 	case KH_ERR_CREDENTIAL_BINDING:
@@ -134,6 +136,11 @@ static const char *why_closed_by(const json_t *record, const char *key)
 						     : why_closed(code);
 }
 
+static bool has(const json_t *record, const char *key, const char *wanted)
+{
+	return !wanted || kh_slice_eq(kh_record_text(record, key), kh_slice_str(wanted));
+}
+
 /* Nothing but the decision kept it from being allowed, observed tenants included. */
 static const char *why_closed_exchange(const struct kh_journal_exchange *exchange)
 {
@@ -141,6 +148,9 @@ static const char *why_closed_exchange(const struct kh_journal_exchange *exchang
 
 	why = why ? why : why_closed_by(exchange->open, "would_deny");
 	why = why ? why : why_closed_by(exchange->close, "would_deny");
+	if (!why && json_object_get(exchange->open, "denied_by") &&
+	    !has(exchange->open, "denied_by", "tenant"))
+		why = "the rules of the site, or of its sandbox alone, do not allow it";
 	if (!why && json_object_get(exchange->open, "tunnel"))
 		why = "nobody read it: there is no method and no path to name";
 	return why;
@@ -189,10 +199,18 @@ static void close_off(struct kh_suggest *s, const struct kh_journal_exchange *ex
 }
 
 /* What no rule can say of a request that no preset allows; NULL: a rule can. */
-static const char *why_unwritten(const struct kh_recorded_question *question, bool has_credential)
+static const char *why_unwritten(const struct kh_recorded_question *question,
+				 const struct kh_journal_exchange *exchange)
 {
+	bool has_credential = kh_record_text(exchange->open, "credential").len > 0;
 	const struct kh_target *target = &question->ask.target;
+	const struct kh_authority *there = &question->ask.authority;
+	struct kh_sockaddr known;
 
+	/* Of what was forwarded the guard has allowed the address. */
+	if (kh_journal_exchange_is_refused(exchange) &&
+	    kh_guard_known(&there->host, there->port, &known) && kh_guard_refuses(&known, NULL, 0))
+		return why_closed(KH_ERR_ADDRESS_PROHIBITED);
 	if (question->unclear & KH_NEEDS_PATH)
 		return "its path was too long for the journal";
 	if (question->unclear)
@@ -217,8 +235,7 @@ static void take_rule(struct kh_suggest *s, const struct kh_journal_exchange *ex
 		      const char *tenant, const struct kh_recorded_question *question,
 		      const struct kh_preset_matches *matches)
 {
-	bool has_credential = kh_record_text(exchange->open, "credential").len > 0;
-	const char *why = why_unwritten(question, has_credential);
+	const char *why = why_unwritten(question, exchange);
 	struct kh_slice path = question->ask.target.path;
 	struct kh_path_group *group = NULL;
 	struct kh_buf row, place;
@@ -284,11 +301,6 @@ static void take_request(struct kh_suggest *s, const struct kh_journal_exchange 
 			take_rule(s, exchange, tenant, &question, &matches);
 	}
 	kh_recorded_fini(&question);
-}
-
-static bool has(const json_t *record, const char *key, const char *wanted)
-{
-	return !wanted || kh_slice_eq(kh_record_text(record, key), kh_slice_str(wanted));
 }
 
 static bool is_asked_for(const struct kh_suggest *s, const json_t *record)

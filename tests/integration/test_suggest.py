@@ -121,6 +121,28 @@ def test_what_failed_for_another_cause_than_the_rules_is_allowed(tmp_path):
     assert "again" not in text
 
 
+def test_an_address_that_the_guard_refuses_is_not_opened(tmp_path):
+    journal = Journal()
+    for host in ["169.254.169.254", "127.0.0.1:8080", "10.1.2.3", "[::1]", "[2001:db8::7]", "localhost"]:
+        journal.request(url=f"http://{host}/x", reason="no_rule")
+    journal.request(url="http://10.9.9.9/x").request(url="http://8.8.8.8/8", reason="no_rule").request(url="http://[2606:4700::1]/8", reason="no_rule")
+    text, _ = of(tmp_path, journal)
+    check(tmp_path, text)
+    # To the one that was forwarded the operator had opened the way.
+    assert rules(text) == ["GET http://[10.9.9.9]/x", "GET http://[2606:4700::1]/8", "GET http://[8.8.8.8]/8"]
+    assert text.count("the address guard keeps sandboxes from such addresses") == 6
+
+
+def test_what_the_site_or_a_narrowing_does_not_allow_is_not_opened_at_the_tenant(tmp_path):
+    journal = Journal()
+    journal.request(url="https://a.example/x", reason="no_rule", denied_by="site")
+    journal.request(url="https://b.example/x", reason="no_rule", denied_by="sandbox")
+    journal.request(url="https://c.example/x", reason="no_rule", denied_by="tenant")
+    text, _ = of(tmp_path, journal)
+    assert rules(text) == ["GET https://c.example/x"]
+    assert text.count("the rules of the site, or of its sandbox alone, do not allow it") == 2
+
+
 def test_a_tunnel_that_nobody_read_opens_no_host(tmp_path):
     journal = Journal()
     journal.request("CONNECT", "https://a.example", tunnel="passthrough")
@@ -359,3 +381,28 @@ def test_the_page_of_rules_shows_what_suggest_prints(tmp_path):
     journal.request("PUT", "https://registry.npmjs.org/left-pad", reason="no_rule")
     journal.request(url="http://169.254.169.254/latest/meta-data", reason="address_prohibited", late=True)
     assert of(tmp_path, journal)[0] == shown
+
+
+def test_a_daemon_that_refused_requests_allows_them_under_what_is_suggested(daemon, curl, tmp_path):
+    """From the outside: a real journal, its suggestions in a real daemon, and what they leave closed."""
+    asked = [("GET", "https://open.test/v1/users/1?page=2"), ("GET", "https://open.test/v1/users/2"), ("DELETE", "https://open.test/v1/users/2")]
+    first = daemon({"tenants": {"acme": {"rules": []}}})
+
+    def status(running, method, url, *more):
+        done = curl(running, "-o", str(tmp_path / "answer"), "-w", "%{http_code}", "-X", method, *more, url)
+        return int(done.stdout)
+
+    assert [status(first, *one) for one in asked] == [403] * 3
+    assert status(first, "GET", "https://169.254.169.254/x") == 403
+    assert status(first, "GET", "https://open.test/a/../b", "--path-as-is") == 400
+    done = suggest(first.journal_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert rules(done.stdout) == ["GET https://open.test/v1/users/*", "DELETE https://open.test/v1/users/2"]
+    check(tmp_path, done.stdout)
+    second = daemon({"tenants": {"acme": {"rules": [{"allow": rule} for rule in rules(done.stdout)]}}})
+    assert [status(second, *one) for one in asked] == [401] * 3  # the upstream's answer to who has no key
+    assert status(second, "DELETE", "https://open.test/v1/users/1") == 403
+    assert status(second, "GET", "https://open.test/") == 403
+    compared = subprocess.run([KEYHOLE, "policy", "diff", first.config_path, second.config_path, "--journal", first.journal_path],
+                              capture_output=True, text=True, timeout=30, check=False)  # fmt: skip
+    assert compared.returncode == 1 and "3 allowed, 0 otherwise, 0 undecided" in compared.stdout, compared.stdout + compared.stderr
