@@ -115,7 +115,7 @@ static void print_row(struct show *s)
 }
 
 /* What is said of an exchange without an end. */
-static const char *end_text(enum kh_exchange_end end)
+static const char *end_text(enum kh_journal_end end)
 {
 	switch (end) {
 	case KH_END_CLOSED:

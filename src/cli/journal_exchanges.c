@@ -52,7 +52,7 @@ bool kh_journal_exchange_is_refused(const struct kh_journal_exchange *exchange)
 }
 
 static void hand_over(const struct reading *r, const json_t *open, const json_t *close,
-		      enum kh_exchange_end end, bool astray)
+		      enum kh_journal_end end, bool astray)
 {
 	const struct kh_journal_exchange exchange = {
 		.open = open, .close = close, .end = end, .astray = astray
@@ -62,7 +62,7 @@ static void hand_over(const struct reading *r, const json_t *open, const json_t 
 }
 
 /* One that waits, with its end. */
-static void end(struct reading *r, const char *id, const json_t *close, enum kh_exchange_end end)
+static void end(struct reading *r, const char *id, const json_t *close, enum kh_journal_end end)
 {
 	hand_over(r, json_object_get(r->waiting, id), close, end,
 		  json_object_get(r->astray, id) != NULL);

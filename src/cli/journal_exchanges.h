@@ -9,7 +9,7 @@
 
 #include <keyhole/base/err.h>
 
-enum kh_exchange_end {
+enum kh_journal_end {
 	KH_END_CLOSED = 0,   /* `close` is its end; of a refusal it is `open` itself */
 	KH_END_ABORTED,	     /* its worker died first */
 	KH_END_NONE,	     /* none in the file, or too many exchanges waited for theirs */
@@ -19,7 +19,7 @@ enum kh_exchange_end {
 
 struct kh_journal_exchange {
 	const json_t *open, *close; /* `close` is NULL without an end. Until the callback returns */
-	enum kh_exchange_end end;
+	enum kh_journal_end end;
 	/* Its open record does not continue the chain: somebody else may have written it. */
 	bool astray;
 };

@@ -86,6 +86,7 @@ struct decision {
 	const struct kh_narrowing *narrowing;
 	struct kh_recorded_answer *out;
 	bool may_allow; /* a rule that may match allows */
+	bool by_chance; /* the rule that ended the walk may not match */
 };
 
 static void put_trail(struct decision *d, enum kh_list list, enum kh_reading reading,
@@ -147,12 +148,13 @@ static unsigned needs_of(const struct decision *d, const struct kh_rule *rule, b
 	return needs;
 }
 
-/* It matches because of the text that stands for a value. */
+/* It matches the text that stands for a value, and may not match the value. An allowance does not
+ * match every value even if its pattern is '*' (an encoded control, for instance). */
 static bool matches_by_chance(const struct kh_rule *rule)
 {
 	for (size_t i = 0; rule->more && i < rule->more->n_conditions; i++)
 		if (rule->more->conditions[i].kind == KH_CONDITION_QUERY &&
-		    !takes_any_value(&rule->more->conditions[i]))
+		    (rule->allow || !takes_any_value(&rule->more->conditions[i])))
 			return true;
 	return false;
 }
@@ -166,7 +168,7 @@ static void look(void *arg, const struct kh_looked_at *at)
 	case KH_MATCHES:
 		if (matches_by_chance(rule)) {
 			d->out->needs |= KH_NEEDS_QUERY;
-			d->out->open = d->may_allow = true;
+			d->by_chance = d->may_allow = true;
 		}
 		put_trail(d, at->list, at->reading, rule);
 		break;
@@ -298,8 +300,8 @@ static void decide(struct decision *d)
 	out->fate = out->outcome.allow ? KH_RECORDED_ALLOWED : KH_RECORDED_REFUSED;
 	if (out->needs && (out->outcome.allow || d->may_allow))
 		out->fate = KH_RECORDED_UNDECIDED;
-	/* A list that refuses ends the walk, and may not refuse. */
-	if (out->fate == KH_RECORDED_UNDECIDED && !out->outcome.allow)
+	/* What ended the walk through the rules may not end it. */
+	if (out->fate == KH_RECORDED_UNDECIDED && (!out->outcome.allow || d->by_chance))
 		put_all_there(d);
 	put_by(d);
 }
