@@ -135,10 +135,7 @@ static void take_exchange(void *context, const struct kh_journal_exchange *excha
 	struct kh_recorded_question question;
 	int tenants[2];
 
-	/* keyhole's own pages are nobody's requests. */
-	if (!is_asked_for(d, exchange->open) ||
-	    kh_slice_eq(kh_record_text(exchange->open, "server.address"),
-			KH_SLICE("keyhole.internal")))
+	if (!is_asked_for(d, exchange->open) || !kh_record_is_request(exchange))
 		return;
 	kh_auto_free char *tenant = kh_slice_dup(kh_record_text(exchange->open, "tenant"));
 	for (size_t i = 0; i < 2; i++)
@@ -190,7 +187,8 @@ static const char *const titles[N_CHANGES] = {
 	[KH_CHANGE_NONE] = "decided alike",
 	[KH_CHANGE_REFUSES] = "allowed by OLD, refused by NEW",
 	[KH_CHANGE_ALLOWS] = "refused by OLD, allowed by NEW",
-	[KH_CHANGE_RULE] = "decided alike, by another rule, credential or reason",
+	[KH_CHANGE_RULE] =
+		"the same answer by another rule, with another credential or for another reason",
 	[KH_CHANGE_UNDECIDED] = "undecided: the journal does not record what the rules ask",
 };
 
@@ -232,8 +230,8 @@ static int print(const struct diff *d)
 	for (size_t i = 0; i < N_CHANGES; i++)
 		all += d->requests[i];
 	print_changes(d);
-	printf("%" PRIu64 " request%s: %" PRIu64 " decided alike, %" PRIu64 " refused, %" PRIu64
-	       " allowed, %" PRIu64 " otherwise, %" PRIu64 " undecided\n",
+	printf("%" PRIu64 " request%s: %" PRIu64 " decided alike, %" PRIu64 " now refused, %" PRIu64
+	       " now allowed, %" PRIu64 " by another rule, %" PRIu64 " undecided\n",
 	       all, all == 1 ? "" : "s", d->requests[KH_CHANGE_NONE],
 	       d->requests[KH_CHANGE_REFUSES], d->requests[KH_CHANGE_ALLOWS],
 	       d->requests[KH_CHANGE_RULE], d->requests[KH_CHANGE_UNDECIDED]);

@@ -8,6 +8,14 @@ static bool has(const json_t *record, const char *key)
 	return json_object_get(record, key) != NULL;
 }
 
+bool kh_record_is_request(const struct kh_journal_exchange *exchange)
+{
+	return !kh_slice_eq(kh_record_text(exchange->open, "server.address"),
+			    KH_SLICE("keyhole.internal")) &&
+	       !kh_slice_eq(kh_record_text(exchange->close, "reason"),
+			    kh_slice_str(kh_err_reason(KH_ERR_DECIDED_ANEW)));
+}
+
 void kh_record_request(const struct kh_journal_exchange *exchange, struct kh_recorded *out)
 {
 	const json_t *open = exchange->open, *close = exchange->close;

@@ -6,6 +6,9 @@
 
 #include "journal_exchanges.h"
 
+/* keyhole's own pages are nobody's requests; one that was decided anew is there again, under
+ * another id. */
+bool kh_record_is_request(const struct kh_journal_exchange *exchange);
 /* Views of the exchange's records. */
 void kh_record_request(const struct kh_journal_exchange *exchange, struct kh_recorded *out);
 /* "GET https://api.example.com/v1/x?page", escaped for a terminal and for a comment. */

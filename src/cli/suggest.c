@@ -308,21 +308,12 @@ static bool is_asked_for(const struct kh_suggest *s, const json_t *record)
 	return has(record, "tenant", s->tenant) && has(record, "sandbox", s->sandbox);
 }
 
-/* keyhole's own pages are nobody's requests; one that was decided anew is there again. */
-static bool is_request(const struct kh_journal_exchange *exchange)
-{
-	return !kh_slice_eq(kh_record_text(exchange->open, "server.address"),
-			    KH_SLICE("keyhole.internal")) &&
-	       !kh_slice_eq(kh_record_text(exchange->close, "reason"),
-			    kh_slice_str(kh_err_reason(KH_ERR_DECIDED_ANEW)));
-}
-
 static void take_exchange(void *context, const struct kh_journal_exchange *exchange)
 {
 	struct kh_suggest *s = context;
 	struct kh_slice tenant = kh_record_text(exchange->open, "tenant");
 
-	if (!is_asked_for(s, exchange->open) || !is_request(exchange))
+	if (!is_asked_for(s, exchange->open) || !kh_record_is_request(exchange))
 		return;
 	s->astray += exchange->astray;
 	if (exchange->astray)
@@ -395,6 +386,9 @@ static int suggest(struct kh_suggest *s, char **journals)
 	if (!ok)
 		kh_cli_complain("suggest: presets: %s", err.text);
 	s->presets = presets;
+	if (ok && kh_preset_match_left_out(presets) > 0)
+		kh_cli_complain("suggest: %zu presets are left out: there are more than %d",
+				kh_preset_match_left_out(presets), KH_PRESET_MATCH_MOST);
 	for (; ok && *journals; journals++)
 		ok = read_journal(s, *journals);
 	int status = ok ? print(s) : KH_EXIT_USAGE;

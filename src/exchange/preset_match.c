@@ -12,7 +12,7 @@ struct one {
 
 struct kh_preset_match {
 	struct one list[KH_PRESET_MATCH_MOST];
-	size_t count;
+	size_t count, left_out;
 };
 
 /* Return: false only when the preset is sound and can't be compiled. */
@@ -42,8 +42,10 @@ struct kh_preset_match *kh_preset_match_new(const char *preset_dir, struct kh_er
 	bool ok = match || kh_err_set(err, KH_ERR_NO_MEMORY, "out of memory");
 	char **names = ok ? kh_preset_names(preset_dir, &n) : NULL;
 	for (size_t i = 0; i < n; i++) {
-		ok = ok && (match->count == KH_PRESET_MATCH_MOST ||
-			    add(match, names[i], preset_dir, err));
+		if (ok && match->count == KH_PRESET_MATCH_MOST)
+			match->left_out++;
+		else
+			ok = ok && add(match, names[i], preset_dir, err);
 		free(names[i]);
 	}
 	free(names);
@@ -66,6 +68,11 @@ void kh_preset_match_free(struct kh_preset_match *match)
 size_t kh_preset_match_count(const struct kh_preset_match *match)
 {
 	return match->count;
+}
+
+size_t kh_preset_match_left_out(const struct kh_preset_match *match)
+{
+	return match->left_out;
 }
 
 const char *kh_preset_match_name(const struct kh_preset_match *match, size_t nth)

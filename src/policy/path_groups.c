@@ -1,10 +1,10 @@
 /*
  * path_groups.c - many requests as few: those whose paths differ only in what names one thing
  *
- * Two paths are of one group if they have as many segments, and each pair of segments is equal or
- * two identifiers. The pattern of a group is its first path; a segment becomes '*' when a path with
- * another one comes. So a group of one request has its path, and nothing is widened that was not
- * seen to differ.
+ * Two paths are of one group if they have as many segments, each pair of segments is equal or two
+ * identifiers, and one of the segments is a name. The pattern of a group is its first path; a
+ * segment becomes '*' when a path with another one comes. So a group of one request has its path,
+ * and nothing is widened that was not seen to differ.
  */
 #include <keyhole/policy/path_groups.h>
 
@@ -91,9 +91,21 @@ static bool is_star(struct kh_slice segment)
 	return kh_slice_eq(segment, KH_SLICE("*"));
 }
 
+/* Is there a segment that is a name? Else a pattern of stars alone could cover the whole host. */
+static bool has_name(struct kh_slice path)
+{
+	struct kh_slice segment;
+	while (next_segment(&path, &segment))
+		if (segment.len > 0 && !is_star(segment) && !kh_path_groups_is_identifier(segment))
+			return true;
+	return false;
+}
+
 /* Is the path of the group with that pattern? */
 static bool fits(struct kh_slice pattern, struct kh_slice path)
 {
+	if (!has_name(path))
+		return kh_slice_eq(pattern, path);
 	struct kh_slice one, other;
 	bool more = true;
 	while (more) {
@@ -135,9 +147,11 @@ static size_t hash(const char *kind, const char *method, const char *place, stru
 {
 	uint64_t h = hash_more(0xcbf29ce484222325u, kh_slice_str(kind));
 	struct kh_slice segment;
+	bool merges = has_name(path);
 	h = hash_more(hash_more(h, kh_slice_str(method)), kh_slice_str(place));
 	while (next_segment(&path, &segment))
-		h = hash_more(h, kh_path_groups_is_identifier(segment) ? KH_SLICE("*") : segment);
+		h = hash_more(h, merges && kh_path_groups_is_identifier(segment) ? KH_SLICE("*")
+										 : segment);
 	return (size_t)(h ^ h >> 32);
 }
 

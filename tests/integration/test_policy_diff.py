@@ -28,8 +28,8 @@ def differ(tmp_path):
 
 
 def counts(text):
-    """alike, refused, allowed, otherwise, undecided: of the last line."""
-    found = re.search(r"^(\d+) requests?: (\d+) decided alike, (\d+) refused, (\d+) allowed, (\d+) otherwise, (\d+) undecided\n\Z", text, re.M)
+    """alike, now refused, now allowed, by another rule, undecided: of the last line."""
+    found = re.search(r"^(\d+) requests?: (\d+) decided alike, (\d+) now refused, (\d+) now allowed, (\d+) by another rule, (\d+) undecided\n\Z", text, re.M)
     assert sum(map(int, found.groups()[1:])) == int(found[1])
     return tuple(map(int, found.groups()[1:]))
 
@@ -43,7 +43,7 @@ def test_one_configuration_decides_like_itself(diff):
         journal.request(url=f"https://api.example.com/v1/users/{i}").request(url=f"https://no.example/{i}", reason="no_rule")
     done = diff(OPEN, OPEN, journal)
     assert (done.returncode, done.stderr, counts(done.stdout)) == (0, "", (6, 0, 0, 0, 0))
-    assert done.stdout == "6 requests: 6 decided alike, 0 refused, 0 allowed, 0 otherwise, 0 undecided\n"
+    assert done.stdout == "6 requests: 6 decided alike, 0 now refused, 0 now allowed, 0 by another rule, 0 undecided\n"
 
 
 def test_what_changes_is_grouped_with_an_example_and_both_rules(diff):
@@ -65,7 +65,7 @@ def test_what_changes_is_grouped_with_an_example_and_both_rules(diff):
             "      such as DELETE https://api.example.com/v1/users/7, tenant acme\n"
             "      old: no_rule\n"
             "      new: allow GET,DELETE https://api.example.com/v1/**\n") in done.stdout  # fmt: skip
-    assert "decided alike, by another rule, credential or reason: 1\n" in done.stdout
+    assert "the same answer by another rule, with another credential or for another reason: 1\n" in done.stdout
 
 
 def test_a_denial_credential_or_mode_that_comes_is_a_change(diff):

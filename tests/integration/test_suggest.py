@@ -192,11 +192,11 @@ def test_tenants_and_sandboxes_are_told_apart(tmp_path):
 
 
 def test_several_journals_are_one_and_a_stream_is_one(tmp_path):
-    one = Journal().request(url="https://h.example/1").request(url="https://h.example/x").write(tmp_path / "1")
-    two = Journal().request(url="https://h.example/2").write(tmp_path / "2")
-    assert rules(suggest(one, two).stdout) == ["GET https://h.example/*"]
+    one = Journal().request(url="https://h.example/v/1").request(url="https://h.example/v/x").write(tmp_path / "1")
+    two = Journal().request(url="https://h.example/v/2").write(tmp_path / "2")
+    assert rules(suggest(one, two).stdout) == ["GET https://h.example/v/*"]
     with open(one, encoding="utf-8") as file:
-        assert rules(suggest("-", stdin=file.read()).stdout) == ["GET https://h.example/1", "GET https://h.example/x"]
+        assert rules(suggest("-", stdin=file.read()).stdout) == ["GET https://h.example/v/1", "GET https://h.example/v/x"]
 
 
 # ---- hostile text ----
@@ -405,4 +405,4 @@ def test_a_daemon_that_refused_requests_allows_them_under_what_is_suggested(daem
     assert status(second, "GET", "https://open.test/") == 403
     compared = subprocess.run([KEYHOLE, "policy", "diff", first.config_path, second.config_path, "--journal", first.journal_path],
                               capture_output=True, text=True, timeout=30, check=False)  # fmt: skip
-    assert compared.returncode == 1 and "3 allowed, 0 otherwise, 0 undecided" in compared.stdout, compared.stdout + compared.stderr
+    assert compared.returncode == 1 and "3 now allowed, 0 by another rule, 0 undecided" in compared.stdout, compared.stdout + compared.stderr

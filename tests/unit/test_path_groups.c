@@ -89,6 +89,18 @@ static void paths_that_differ_in_an_identifier_share_a_pattern(void **state)
 	kh_path_groups_fini(&groups);
 }
 
+static void paths_without_a_name_are_never_merged(void **state)
+{
+	static const char *const paths[] = { "/1",	     "/2",	     "/1/2", "/2/2",
+					     "/2026-01-31/", "/2026-02-01/", "//1",  "//2" };
+	struct kh_path_groups groups = { 0 };
+	(void)state;
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		assert_string_equal(add(&groups, "GET", "https://a", paths[i])->pattern, paths[i]);
+	assert_int_equal(groups.count, sizeof(paths) / sizeof(paths[0]));
+	kh_path_groups_fini(&groups);
+}
+
 static void a_name_a_method_a_place_or_a_depth_is_never_merged(void **state)
 {
 	static const char *const rows[][3] = {
@@ -136,8 +148,9 @@ static void every_path_of_a_group_matches_its_pattern(void **state)
 				kh_path_matches(kh_slice_str(group->pattern), kh_slice_str(path)));
 			assert_null(strstr(group->pattern, "**"));
 		}
-	/* Four names, and four identifiers that are one. */
-	assert_int_equal(groups.count, 5 * 5 * 5);
+	/* Three names, an empty one, and four identifiers that are one; but where there is no name
+	 * each path is for itself. */
+	assert_int_equal(groups.count, 5 * 5 * 5 - 2 * 2 * 2 + 5 * 5 * 5);
 	kh_path_groups_fini(&groups);
 }
 
@@ -319,6 +332,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(identifiers_are_numbers_hex_uuids_and_dates),
 		cmocka_unit_test(paths_that_differ_in_an_identifier_share_a_pattern),
+		cmocka_unit_test(paths_without_a_name_are_never_merged),
 		cmocka_unit_test(a_name_a_method_a_place_or_a_depth_is_never_merged),
 		cmocka_unit_test(every_path_of_a_group_matches_its_pattern),
 		cmocka_unit_test(what_finds_no_room_is_counted),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <keyhole/base/file.h>
 #include <keyhole/exchange/preset_match.h>
 #include <keyhole/exchange/recorded.h>
 
@@ -602,6 +603,33 @@ static void a_preset_that_would_allow_it_is_found(void **state)
 	kh_preset_match_free(match);
 }
 
+static void more_presets_than_a_mask_has_bits_are_counted(void **state)
+{
+	enum { MANY = KH_PRESET_MATCH_MOST + 3 };
+	char folder[] = "/tmp/kh-presets-XXXXXX", path[64];
+	struct kh_err err = KH_ERR_INIT;
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	for (int i = 0; i < MANY; i++) {
+		(void)snprintf(path, sizeof(path), "%s/p%d.yaml", folder, i);
+		assert_true(kh_file_write(path,
+					  KH_SLICE("description: d\nrules:\n"
+						   "  - allow: \"GET https://h.example/**\"\n"),
+					  0600, NULL));
+	}
+	struct kh_preset_match *match = kh_preset_match_new(folder, &err);
+	assert_non_null(match);
+	assert_int_equal(kh_preset_match_count(match), KH_PRESET_MATCH_MOST);
+	assert_int_equal(kh_preset_match_left_out(match), 3);
+	assert_int_equal(matches(match, "GET", "h.example", "/", NULL).allow, UINT64_MAX);
+	kh_preset_match_free(match);
+	for (int i = 0; i < MANY; i++) {
+		(void)snprintf(path, sizeof(path), "%s/p%d.yaml", folder, i);
+		(void)unlink(path);
+	}
+	assert_int_equal(rmdir(folder), 0);
+}
+
 static void a_folder_without_presets_matches_nothing(void **state)
 {
 	struct kh_err err = KH_ERR_INIT;
@@ -632,6 +660,7 @@ int main(void)
 		cmocka_unit_test(a_rule_that_asks_for_more_makes_it_undecided),
 		cmocka_unit_test(what_is_decided_is_what_a_whole_request_is_told),
 		cmocka_unit_test(a_preset_that_would_allow_it_is_found),
+		cmocka_unit_test(more_presets_than_a_mask_has_bits_are_counted),
 		cmocka_unit_test(a_folder_without_presets_matches_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,8 @@ enum { KH_PRESET_MATCH_MOST = 64 };
 struct kh_preset_match *kh_preset_match_new(const char *preset_dir, struct kh_err *err);
 void kh_preset_match_free(struct kh_preset_match *match);
 size_t kh_preset_match_count(const struct kh_preset_match *match);
+/* How many found no room. */
+size_t kh_preset_match_left_out(const struct kh_preset_match *match);
 const char *kh_preset_match_name(const struct kh_preset_match *match, size_t nth);
 /* With one tenant, index 0, that uses that preset and nothing else. */
 const struct kh_config *kh_preset_match_config(const struct kh_preset_match *match, size_t nth);

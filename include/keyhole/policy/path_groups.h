@@ -20,7 +20,8 @@ struct kh_path_group {
 	/* What the caller tells requests apart by, beside their path. */
 	char *kind, *method, *place;
 	/* Of the paths: '*' in each segment in which they differ and all are identifiers. It has as
-	 * many segments as each of them, never "**", and matches all of them. */
+	 * many segments as each of them, never "**", and matches all of them. One of its segments
+	 * is a name, or it is a path as it came. */
 	char *pattern;
 	char *example; /* of the first one */
 	uint64_t requests;
