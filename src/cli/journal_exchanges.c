@@ -64,8 +64,10 @@ static void hand_over(const struct reading *r, const json_t *open, const json_t 
 /* One that waits, with its end. */
 static void end(struct reading *r, const char *id, const json_t *close, enum kh_journal_end end)
 {
+	bool end_is_astray = r->is_astray && end != KH_END_NONE;
+
 	hand_over(r, json_object_get(r->waiting, id), close, end,
-		  json_object_get(r->astray, id) != NULL);
+		  end_is_astray || json_object_get(r->astray, id));
 	(void)json_object_del(r->astray, id);
 	(void)json_object_del(r->waiting, id);
 }

@@ -20,7 +20,8 @@ enum kh_journal_end {
 struct kh_journal_exchange {
 	const json_t *open, *close; /* `close` is NULL without an end. Until the callback returns */
 	enum kh_journal_end end;
-	/* Its open record does not continue the chain: somebody else may have written it. */
+	/* Its open record, or its end, does not continue the chain: somebody else may have written
+	 * it. */
 	bool astray;
 };
 

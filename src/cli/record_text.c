@@ -48,13 +48,17 @@ void kh_record_put_url(struct kh_buf *row, const json_t *record)
 {
 	const json_t *names = json_object_get(record, "url.query.names");
 	struct kh_slice scheme = kh_record_text(record, "url.scheme");
+	struct kh_slice host = kh_record_text(record, "server.address");
+	bool v6 = kh_slice_find(host, ':', 0) < host.len;
 	uint64_t port = kh_record_number(record, "server.port");
 	bool usual = kh_slice_eq(scheme, KH_SLICE("https")) ? port == 443 : port == 80;
 
 	kh_record_put(row, "", scheme);
 	if (scheme.len > 0)
 		(void)kh_buf_append_str(row, "://");
-	kh_record_put(row, "", kh_record_text(record, "server.address"));
+	kh_record_put(row, v6 ? "[" : "", host);
+	if (v6)
+		(void)kh_buf_append_char(row, ']');
 	if (port > 0 && !(usual && scheme.len > 0))
 		(void)kh_buf_printf(row, ":%" PRIu64, port);
 	kh_record_put(row, "", kh_record_text(record, "url.path"));
