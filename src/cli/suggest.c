@@ -267,7 +267,8 @@ static void take_preset(struct kh_suggest *s, const struct kh_journal_exchange *
 	char mask[64];
 	struct kh_buf row;
 
-	(void)snprintf(mask, sizeof(mask), "%" PRIx64 " %" PRIx64, matches->allow, matches->may);
+	(void)snprintf(mask, sizeof(mask), "%" PRIx64 " %" PRIx64 " %" PRIx64, matches->allow,
+		       matches->may, matches->deny);
 	kh_buf_init(&row, ROW_BYTES);
 	kh_record_put_request(&row, exchange);
 	struct kh_path_group *group =
@@ -276,6 +277,7 @@ static void take_preset(struct kh_suggest *s, const struct kh_journal_exchange *
 		count(group, exchange);
 		group->marks[0] = matches->allow;
 		group->marks[1] = matches->may;
+		group->marks[2] = matches->deny;
 	}
 	kh_buf_fini(&row);
 }

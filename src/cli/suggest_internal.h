@@ -9,8 +9,8 @@
 struct kh_suggest {
 	const char *tenant, *sandbox; /* only these, or NULL */
 	const struct kh_preset_match *presets;
-	/* Requests that a preset allows, by the set of those that do: marks are its masks, `allow`
-	 * and `may`. */
+	/* Requests that a preset allows, by the sets of presets: marks are the masks `allow`, `may`
+	 * and `deny` of kh_preset_matches. */
 	struct kh_path_groups preset;
 	/* All others that a rule may allow: by method, place and path. Marks are masks of presets:
 	 * those that deny one of them, the chosen ones among these, and those that know the place

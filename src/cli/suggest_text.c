@@ -107,6 +107,29 @@ static bool put_variables(struct kh_buf *out, const struct kh_config *config)
 	return ok && (shown == 0 || kh_buf_append_char(out, '\n'));
 }
 
+/* Requests that this preset denies and another chosen one allows. */
+static uint64_t count_contested(const struct kh_suggest *s, const char *tenant, uint64_t bit,
+				uint64_t chosen)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < s->preset.count; i++) {
+		const struct kh_path_group *group = &s->preset.list[i];
+		if (strcmp(group->kind, tenant) == 0 && (group->marks[2] & bit) &&
+		    is_covered(group, chosen))
+			n += group->requests;
+	}
+	return n;
+}
+
+static bool put_contested(struct kh_buf *out, uint64_t n)
+{
+	return n == 0 ||
+	       kh_buf_printf(out,
+			     "      # It denies %" PRIu64 " requests that another preset here "
+			     "allows: the upper one decides.\n",
+			     n);
+}
+
 static bool put_presets(const struct kh_suggest *s, struct kh_buf *out, const char *tenant,
 			uint64_t chosen)
 {
@@ -123,6 +146,7 @@ static bool put_presets(const struct kh_suggest *s, struct kh_buf *out, const ch
 				    "journal does not record.\n",
 				    cover.unsure)) &&
 		     put_variables(out, kh_preset_match_config(s->presets, i)) &&
+		     put_contested(out, count_contested(s, tenant, bit, chosen)) &&
 		     kh_buf_printf(out, "      - use: %s\n", kh_preset_match_name(s->presets, i));
 	}
 	return ok;

@@ -169,6 +169,19 @@ def test_what_a_suggested_preset_denies_is_not_opened_beside_it(tmp_path):
     assert re.search(r"# The preset npm is for this host, and does not allow it\.\n +- allow: \"PUT ", text)
 
 
+def test_presets_that_contradict_each_other_say_so(tmp_path):
+    folder = tmp_path / "presets"
+    folder.mkdir()
+    (folder / "a.yaml").write_text('description: d\nrules:\n  - deny: "https://h.example/x"\n  - allow: "GET https://h.example/y"\n')
+    (folder / "b.yaml").write_text('description: d\nrules:\n  - allow: "GET https://h.example/x"\n')
+    journal = Journal().request(url="https://h.example/x").request(url="https://h.example/y").write(tmp_path / "audit.jsonl")
+    done = subprocess.run([KEYHOLE, "suggest", journal], capture_output=True, text=True, timeout=30, check=True,
+                          env={**os.environ, "KEYHOLE_PRESETS": str(folder)})  # fmt: skip
+    assert presets(done.stdout) == ["a", "b"]
+    assert "# It denies 1 requests that another preset here allows: the upper one decides.\n      - use: a\n" in done.stdout
+    assert done.stdout.count("It denies") == 1
+
+
 def test_a_preset_that_depends_on_what_is_not_recorded_says_so(tmp_path):
     journal = Journal()
     journal.request("GET", "https://github.com/a/b.git/info/refs", query=["service"], reason="no_rule")
