@@ -37,7 +37,7 @@ enum kh_recorded_need {
 	KH_NEEDS_TUNNEL = 128, /* what is in it */
 };
 enum { KH_RECORDED_NEEDS = 8 };
-/* "its query's values": of the nth bit. */
+/* "the values of its query": of the nth bit. */
 const char *kh_recorded_need_text(size_t nth);
 
 /* A record, read as a request. */
@@ -64,8 +64,9 @@ struct kh_recorded_answer {
 	unsigned needs; /* of UNDECIDED: enum kh_recorded_need */
 	/* As if nothing that is not recorded were there. */
 	struct kh_outcome outcome;
-	/* The rule that decides, with all that it does: "allow GET https://… (credential x)"; "no
-	 * rule"; "no such tenant". */
+	/* The reason of a refusal, and the rule that decides with all that it asks and does:
+	 * "no_rule", "allow GET https://h.example/, credential x", "no such tenant". Empty of an
+	 * undecided one that may be another request than `ask`. */
 	struct kh_buf by;
 	/* All rules that may have a say, in their order, each of them so. `open`: there may be
 	 * others. */
