@@ -12,7 +12,7 @@
 
 #include <keyhole/base/spelling.h>
 
-enum { BY_BYTES = 8 * 1024, TRAIL_BYTES = 256 * 1024 };
+enum { BY_BYTES = 8 * 1024, TRAIL_BYTES = 16 * 1024 * 1024 };
 
 const char *kh_recorded_need_text(size_t nth)
 {
@@ -212,25 +212,34 @@ static bool may_match(const struct decision *d, const struct kh_rule *rule)
 	       (!rule->path || kh_path_matches(kh_slice_str(rule->path), view->path));
 }
 
+/* An address that carries one of version 4 is that one's place too. */
+static bool is_place_of(const struct kh_rule *rule, const struct kh_authority *there)
+{
+	struct kh_host_pattern pattern;
+	struct kh_host carried;
+	uint8_t v4[2][4];
+	bool v6 = there->host.kind == KH_HOST_IPV6;
+	size_t n = v6 ? kh_address_carried(there->host.addr, v4) : 0;
+	kh_rule_host_expand(&rule->host, &pattern);
+	bool is = kh_host_pattern_matches(&pattern, &there->host);
+	for (size_t i = 0; i < n && !is; i++) {
+		kh_host_of_v4(&carried, v4[i]);
+		is = kh_host_pattern_matches(&pattern, &carried);
+	}
+	return is && rule->port == there->port;
+}
+
 static void put_rules_there(struct decision *d, enum kh_list list, const struct kh_rules *rules)
 {
-	const struct kh_authority *there = &d->question->ask.authority;
-	struct kh_host_pattern host;
-	for (size_t i = 0; rules && i < rules->count; i++) {
-		const struct kh_rule *rule = &rules->list[i];
-		kh_rule_host_expand(&rule->host, &host);
-		if (rule->port == there->port && kh_host_pattern_matches(&host, &there->host) &&
-		    may_match(d, rule))
-			put_trail(d, list, KH_READ_PLAIN, rule);
-	}
+	for (size_t i = 0; rules && i < rules->count; i++)
+		if (is_place_of(&rules->list[i], &d->question->ask.authority) &&
+		    may_match(d, &rules->list[i]))
+			put_trail(d, list, KH_READ_PLAIN, &rules->list[i]);
 }
 
 static void put_all_there(struct decision *d)
 {
 	const struct kh_rules *narrow = d->narrowing ? kh_narrowing_rules(d->narrowing) : NULL;
-	/* An address that carries one of version 4 is that one's place too. */
-	if (d->question->ask.authority.host.kind == KH_HOST_IPV6)
-		d->out->open = true;
 	put_rules_there(d, KH_LIST_SITE, &d->config->site);
 	put_rules_there(d, KH_LIST_TENANT, &d->config->tenants[d->tenant].rules);
 	put_rules_there(d, KH_LIST_SANDBOX, narrow);

@@ -346,6 +346,15 @@ static void one_configuration_decides_like_itself_whatever_is_not_recorded(void 
 		}
 		assert_int_equal(change(&post, site, site), KH_CHANGE_NONE);
 	}
+	/* What holds for an address that another one carries has a say there. */
+	static const char v6[] =
+		HEAD ALLOW("POST https://[64:ff9b::a01:203]", ", headers: { x-a: b }");
+	static const char v4[] = HEAD "      - deny: \"https://[10.0.0.0/8]\"\n" ALLOW(
+		"POST https://[64:ff9b::a01:203]", ", headers: { x-a: b }");
+	struct kh_recorded carries = request("POST", "/v1/x");
+	carries.host = KH_SLICE("64:ff9b::a01:203");
+	assert_int_equal(change(&carries, v6, v6), KH_CHANGE_NONE);
+	assert_int_equal(change(&carries, v6, v4), KH_CHANGE_UNDECIDED);
 	/* The site's rule may allow it, and then the tenant's decides. */
 	struct kh_recorded post = request("POST", "/v1/x");
 	assert_int_equal(change(&post, site, narrower_site), KH_CHANGE_UNDECIDED);

@@ -68,8 +68,8 @@ struct kh_recorded_answer {
 	 * "no_rule", "allow GET https://h.example/, credential x", "no such tenant". Empty of an
 	 * undecided one that may be another request than `ask`. */
 	struct kh_buf by;
-	/* All rules that may have a say, in their order, each of them so. `open`: there may be
-	 * others. */
+	/* All rules that may have a say, in their order, each of them so. `open`: some found no
+	 * room. */
 	struct kh_buf trail;
 	bool open;
 };
