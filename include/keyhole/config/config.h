@@ -559,6 +559,18 @@ struct kh_config *kh_config_from_presets(const char *const *presets, size_t n,
 bool kh_config_use(struct kh_config *config, size_t tenant, const char *preset,
 		   const char *preset_dir, struct kh_diagnostics *diags);
 /*
+ * The text of a rule as it is written on a command line (`run --allow 'GET https://host/path*'`):
+ * what kh_rule_parse takes, but for a method that HTTP does not know and a host that is any host.
+ * Return: false when it is none: *at is the byte of `text` (at most its length) where it goes
+ * wrong.
+ */
+bool kh_allow_text_parse(struct kh_rule *out, struct kh_slice text, size_t *at, struct kh_err *err);
+/* Adds a rule that allows it, and carries no credential, behind a tenant's other rules: what one of
+ * them decides stays decided. It stands in the file KH_ALLOW_FILE, at no line. */
+#define KH_ALLOW_FILE "--allow"
+bool kh_config_allow(struct kh_config *config, size_t tenant, const char *text,
+		     struct kh_diagnostics *diags);
+/*
  * Reads a narrowing that is a file of its own, for a dynamic sandbox: a map with the one key
  * `narrow`, as in a listener. In its rules `where.file` is KH_NO_FILE. The caller frees `out`
  * (kh_rules_fini). Return: false if there was an error; then `out` is empty. `diags` is filled in
