@@ -591,6 +591,22 @@ struct kh_config *kh_preset_cases_parse(const char *name, struct kh_slice yaml,
 /* The names of the presets in a folder (NULL: kh_preset_dir()), sorted. The caller frees each name
  * and the list. Return: NULL and n 0 if there are none. */
 char **kh_preset_names(const char *preset_dir, size_t *n);
+struct kh_preset_parameter {
+	char *name, *type, *doc;
+	char *fallback; /* as a use would say it, "a,b"; NULL: a use must say it */
+};
+/* What a preset says of itself, without being used (preset_about.c). */
+struct kh_preset_about {
+	char *name, *path, *description;
+	struct kh_preset_parameter *parameters;
+	size_t n_parameters;
+	char **variables; /* from which its keys come */
+	size_t n_variables;
+};
+/* Return: false when it can't be read: `diags` says why. */
+bool kh_preset_about(const char *name, const char *preset_dir, struct kh_preset_about *out,
+		     struct kh_diagnostics *diags);
+void kh_preset_about_fini(struct kh_preset_about *about);
 /* The folder of presets: $KEYHOLE_PRESETS, else ../share/keyhole/policies beside the binary, else
  * policies/ of the build tree, else that of the installation. Static. */
 const char *kh_preset_dir(void);
