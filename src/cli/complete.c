@@ -374,6 +374,8 @@ static void complete(const struct kh_cli_subcommand *command, struct kh_slice he
 		(void)puts(":commands");
 	else if (n_said < 2 && offer_commands(help, &typed, said[0]) && n_said == 0)
 		return;
+	else if (strcmp(command->name, "preset") == 0 && n_said > 0 && strcmp(said[0], "show") == 0)
+		offer_presets(&typed);
 	else if (takes_files(command->name, n_said))
 		(void)puts(":files");
 }

@@ -57,6 +57,8 @@ def test_presets_one_behind_the_other():
     presets = sorted(name[:-5] for name in os.listdir(os.path.join(ROOT, "policies")) if name.endswith(".yaml"))
     assert complete("run", "--use", "") == presets
     assert complete("run", "--use", "npm,py") == ["npm,pypi"]
+    assert complete("preset", "show", "") == presets and complete("preset", "show", "py") == ["pypi"]
+    assert complete("preset", "ls", "") == []
 
 
 def test_tenants_of_the_file_that_is_named(tmp_path):
@@ -196,6 +198,7 @@ def terminals(request, tmp_path_factory):
         ("keyhole ctl sandbox l\t", ["ctl", "sandbox", "ls"]),
         ("keyhole run --workspa\t", ["run", "--workspace"]),
         ("keyhole run --use anth\t", ["run", "--use", "anthropic"]),
+        ("keyhole preset show anth\t", ["preset", "show", "anthropic"]),
         ("keyhole run --use=anth\t", ["run", "--use=anthropic"]),
         ("keyhole run --use npm,anth\t", ["run", "--use", "npm,anthropic"]),
         ("keyhole run -c keyh\t--tenant d\t", ["run", "-c", "keyhole.yaml", "--tenant", "dev"]),
