@@ -11,6 +11,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/config/config.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
 
 #include "cli_internal.h"
@@ -182,10 +183,18 @@ static void complain_of_word(const struct verb *verb, const char *word)
 
 static const struct verb *find_verb(int n, char **words)
 {
-	const char *names[N_VERBS];
+	enum { PAIR_BYTES = 32 };
+	char texts[N_VERBS][PAIR_BYTES];
+	const char *names[N_VERBS], *pairs[N_VERBS];
+	size_t n_pairs = 0;
 	for (size_t i = 0; i < N_VERBS; i++) {
 		const struct verb *verb = &verbs[i];
 		names[i] = verb->words[0];
+		if (verb->words[1]) {
+			(void)snprintf(texts[i], PAIR_BYTES, "%s %s", verb->words[0],
+				       verb->words[1]);
+			pairs[n_pairs++] = texts[i];
+		}
 		if (n < 1 || strcmp(words[0], verb->words[0]) != 0)
 			continue;
 		if (verb->words[1] ? n == 2 && strcmp(words[1], verb->words[1]) == 0 : n == 1)
@@ -201,7 +210,9 @@ static const struct verb *find_verb(int n, char **words)
 		complain_of_word(longer, words[longer->words[1] ? 2 : 1]);
 		return NULL;
 	}
-	const char *near = kh_cli_nearest(words[0], names, N_VERBS);
+	kh_auto_free char *both = n > 1 ? kh_strf("%s %s", words[0], words[1]) : NULL;
+	const char *near = both ? kh_cli_nearest(both, pairs, n_pairs) : NULL;
+	near = near ? near : kh_cli_nearest(words[0], names, N_VERBS);
 	if (near && strcmp(near, words[0]) != 0)
 		kh_cli_complain("ctl: \"%s\": no such command (did you mean `keyhole ctl %s`?)",
 				kh_esc_str(words[0]), near);

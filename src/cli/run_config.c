@@ -10,6 +10,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/nearest.h>
 #include <keyhole/base/secret.h>
 
 #include "ctl_client.h"
@@ -112,9 +113,15 @@ static int choose_tenant(const struct kh_run_options *options, const struct kh_c
 {
 	if (options->tenant) {
 		int index = kh_config_tenant(config, options->tenant);
+		struct kh_nearest nearest;
+		char hint[KH_NEAREST_BYTES];
+		kh_nearest_init(&nearest, kh_slice_str(options->tenant));
+		for (size_t i = 0; i < config->n_tenants; i++)
+			kh_nearest_offer(&nearest, config->tenants[i].name);
 		if (index < 0)
-			kh_cli_complain("--tenant %s: no such tenant in the configuration",
-					kh_esc_str(options->tenant));
+			kh_cli_complain("--tenant %s: no such tenant in the configuration%s",
+					kh_esc_str(options->tenant),
+					kh_nearest_hint(&nearest, hint));
 		return index;
 	}
 	if (config->n_tenants == 1)

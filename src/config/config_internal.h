@@ -2,6 +2,7 @@
 #ifndef KEYHOLE_CONFIG_INTERNAL_H
 #define KEYHOLE_CONFIG_INTERNAL_H
 
+#include <keyhole/base/nearest.h>
 #include <keyhole/config/config.h>
 #include <keyhole/config/signing.h>
 
@@ -102,18 +103,6 @@ bool kh_reader_scalar(struct kh_reader *reader, const struct kh_option *option,
 		      const struct kh_yaml_node *node);
 void kh_reader_wrong_type(struct kh_reader *reader, const struct kh_option *option,
 			  const struct kh_yaml_node *node);
-
-/* nearest.c: "did you mean". Offer every known word, then ask. */
-struct kh_nearest {
-	struct kh_slice typed;
-	const char *best;
-	unsigned distance;
-};
-void kh_nearest_init(struct kh_nearest *nearest, struct kh_slice typed);
-void kh_nearest_offer(struct kh_nearest *nearest, const char *known);
-/* " (did you mean \"x\"?)" in `out`, or "" when nothing offered is near. */
-enum { KH_NEAREST_BYTES = 128 };
-const char *kh_nearest_hint(const struct kh_nearest *nearest, char out[KH_NEAREST_BYTES]);
 
 /* options.c: the one table. */
 enum kh_option_type {

@@ -10,6 +10,7 @@
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
+#include <keyhole/base/nearest.h>
 #include <keyhole/base/slice.h>
 
 #include "sandbox_internal.h"
@@ -43,11 +44,16 @@ const struct kh_engine *kh_engine_find(const char *name, struct kh_err *err)
 	kh_buf_init(&names, 256);
 	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
 		(void)kh_buf_printf(&names, "%s%s", i ? ", " : "", engines[i]->name);
+	struct kh_nearest nearest;
+	char hint[KH_NEAREST_BYTES];
+	kh_nearest_init(&nearest, kh_slice_str(name));
+	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
+		kh_nearest_offer(&nearest, engines[i]->name);
 	const char *list = kh_buf_cstr(&names);
 	kh_err_set(err, KH_ERR_USAGE,
-		   "--engine %s: no such engine (there is: %s; auto takes container, or process "
+		   "--engine %s: no such engine%s (there is: %s; auto takes container, or process "
 		   "where that does not work)",
-		   kh_esc_str(name), list ? list : "process");
+		   kh_esc_str(name), kh_nearest_hint(&nearest, hint), list ? list : "process");
 	return NULL;
 }
 

@@ -1,12 +1,14 @@
 """What a subcommand says of an option that it does not take: its name, what is wrong, and what to do."""
 
 import os
+import re
 import subprocess
 
 import pytest
 from common import KEYHOLE
+from test_completion import help_of
 
-COMMANDS = ["run", "proxy", "check", "explain", "suggest", "policy diff", "audit show", "audit verify", "ctl", "ca", "doctor", "image", "workspace"]
+COMMANDS = ["run", "proxy", "check", "explain", "suggest", "policy diff", "audit show", "audit verify", "ctl", "ca", "doctor", "image", "preset", "workspace"]
 
 
 def said(*words):
@@ -26,6 +28,60 @@ def test_every_subcommand_says_where_its_options_are_listed(command, option):
     shown = option.replace("\x1b", "\\x1b")
     main = command.split()[0]
     assert said(*command.split(), option) == f"keyhole: {command}: unknown option {shown} (`keyhole {main} --help` lists them)\n"
+
+
+def mistyped(word):
+    """As people do: two neighbours swapped, a letter left out, a letter twice."""
+    at = len(word) // 2
+    swapped = word[: at - 1] + word[at] + word[at - 1] + word[at + 1 :]
+    return {swapped, word[:at] + word[at + 1 :], word[:at] + word[at] + word[at:]} - {word}
+
+
+def edits(a, b):
+    """Damerau's distance, by its definition."""
+    if not a or not b:
+        return len(a) + len(b)
+    least = min(edits(a[1:], b) + 1, edits(a, b[1:]) + 1, edits(a[1:], b[1:]) + (a[0] != b[0]))
+    if len(a) > 1 and len(b) > 1 and (a[0], a[1]) == (b[1], b[0]):
+        least = min(least, edits(a[2:], b[2:]) + 1)
+    return least
+
+
+OPTIONS = {command: sorted(set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", help_of(command.split()[0]), re.M))) for command in COMMANDS}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_option_of_each_command_is_guessed_from_what_is_nearly_it(command):
+    if " " in command:
+        pytest.skip("its help is that of both of its commands")
+    asked = 0
+    for option in OPTIONS[command]:
+        for typed in mistyped(option):
+            if len(option) < 3 or any(known.startswith(typed) for known in OPTIONS[command]):
+                continue  # getopt takes the beginning of an option for it
+            guessed = re.fullmatch(rf"keyhole: {command}: unknown option --{typed} \(did you mean --([a-z-]+)\?\)\n", said(*command.split(), "--" + typed))
+            assert guessed, (option, typed)
+            assert guessed[1] == option or edits(guessed[1], typed) == 1, (option, typed, guessed[1])
+            asked += 1
+    assert asked > 0
+
+
+@pytest.mark.parametrize("command", re.findall(r"^  ([a-z]+)  ", help_of(), re.M))
+def test_each_command_is_guessed_from_what_is_nearly_it(command):
+    for typed in mistyped(command) if len(command) > 2 else []:
+        guessed = re.search(r"did you mean `keyhole (\w+)`\?", said(typed))
+        assert guessed and (guessed[1] == command or edits(guessed[1], typed) == 1), (typed, guessed)
+
+
+@pytest.mark.parametrize("command", ["audit", "ca", "ctl", "image", "preset", "workspace"])
+def test_each_second_word_is_guessed_from_what_is_nearly_it(command):
+    words = set(re.findall(r"^  ([a-z-]+(?: [a-z-]+)?)  +\w", help_of(command), re.M))
+    assert words
+    for word in words:
+        for typed in mistyped(word.split()[-1]) if len(word.split()[-1]) > 2 else []:
+            done = subprocess.run([KEYHOLE, command, *word.split()[:-1], typed], capture_output=True, text=True, timeout=20, check=False, cwd="/")
+            assert done.returncode == 2, done
+            assert re.search(rf"did you mean (`keyhole {command} {word}`|{word})\?", done.stderr), (word, typed, done.stderr)
 
 
 @pytest.mark.parametrize("words, text", [

@@ -1,7 +1,7 @@
 /* nearest.c - "did you mean": the known word that is closest to what was written */
-#include <stdio.h>
+#include <keyhole/base/nearest.h>
 
-#include "config_internal.h"
+#include <stdio.h>
 
 enum { WORD_BYTES = 48 };
 
@@ -10,7 +10,8 @@ static unsigned least(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-/* Edits (insert, delete, replace, swap of two neighbours) between two short words, without case. */
+/* Damerau's distance: how often to insert, delete, replace, or swap two neighbours, to make one of
+ * two short words of the other; without case. */
 static unsigned edits(struct kh_slice a, struct kh_slice b)
 {
 	unsigned rows[3][WORD_BYTES + 1];
@@ -24,8 +25,8 @@ static unsigned edits(struct kh_slice a, struct kh_slice b)
 			bool same = kh_lower(a.ptr[i - 1]) == kh_lower(b.ptr[j - 1]);
 			unsigned cost = above[j - 1] + (same ? 0 : 1);
 			cost = least(cost, least(above[j], row[j - 1]) + 1);
-			if (i > 1 && j > 1 && a.ptr[i - 1] == b.ptr[j - 2] &&
-			    a.ptr[i - 2] == b.ptr[j - 1])
+			if (i > 1 && j > 1 && kh_lower(a.ptr[i - 1]) == kh_lower(b.ptr[j - 2]) &&
+			    kh_lower(a.ptr[i - 2]) == kh_lower(b.ptr[j - 1]))
 				cost = least(cost, two_above[j - 2] + 1);
 			row[j] = cost;
 		}
@@ -50,7 +51,9 @@ void kh_nearest_offer(struct kh_nearest *nearest, const char *known)
 	if (nearest->typed.len >= 3 && distance > 1 &&
 	    kh_slice_eq_nocase(kh_slice_sub(word, 0, nearest->typed.len), nearest->typed))
 		distance = 1;
-	if (distance < nearest->distance && distance < word.len) {
+	/* Where no letter is the same, it is no slip. */
+	bool alike = distance < word.len || distance < nearest->typed.len;
+	if (distance < nearest->distance && alike) {
 		nearest->distance = distance;
 		nearest->best = known;
 	}
