@@ -352,6 +352,9 @@ enum {
 	KH_LIMIT_RECORD_BYTES = 8 * 1024,
 	KH_LIMIT_AUDIT_PATH_BYTES = 1024,
 	KH_LIMIT_AUDIT_QUERY_NAMES = 32,
+	/* Places that the end of a run tells apart: a sandbox that asks for another host each time.
+	 */
+	KH_LIMIT_REFUSED_PLACES = 256,
 	/* Records of one loop turn: memory per thread. */
 	KH_LIMIT_BATCH_BYTES = 4 * 1024 * 1024,
 	/* How much of what the last writer left in the journal is read for exchanges that did not

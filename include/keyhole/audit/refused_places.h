@@ -1,0 +1,55 @@
+/* refused_places.h - what was refused, each place once: for people who want to allow it */
+#ifndef KEYHOLE_AUDIT_REFUSED_PLACES_H
+#define KEYHOLE_AUDIT_REFUSED_PLACES_H
+
+#include <stdint.h>
+
+#include <keyhole/base/err.h>
+#include <keyhole/base/slice.h>
+
+/* A refused request, as the journal has it: all of it but the reason was a sandbox's to choose. */
+struct kh_refused_request {
+	struct kh_slice method, scheme, host, path; /* without a query; each may be empty */
+	uint16_t port;
+	enum kh_err_code reason;
+	struct kh_slice denied_by; /* "site", "tenant", "sandbox"; empty: no rule did */
+	struct kh_slice rule_at;   /* "FILE:LINE" of the rule that denies; empty */
+};
+
+/*
+ * Requests with one method, scheme, host, port and reason, and paths that are alike. Of a path it
+ * shows a pattern, as rules have it: a segment that is a number, that may be a key or a
+ * placeholder, or that a shell could read as anything but itself is "*", and what differs is a last
+ * segment of two stars.
+ */
+struct kh_refused_place {
+	char *methods; /* "GET", or "GET,POST" once they are settled; bytes of a sandbox */
+	char *scheme, *host;
+	uint16_t port;
+	char *path;    /* the pattern; NULL: there is no path, or one that no rule can name */
+	char *example; /* the path of the first of these requests, as it came */
+	enum kh_err_code reason;
+	char *denied_by, *rule_at; /* "": none */
+	uint64_t count;
+};
+
+struct kh_refused_places {
+	struct kh_refused_place *list;
+	size_t count;
+	uint64_t others; /* requests at further places, for which there was no room */
+	const char *const *hidden;
+	size_t n_hidden;
+};
+
+/* `hidden`: texts that are never shown (placeholders); they outlive the places. */
+void kh_refused_places_init(struct kh_refused_places *places, const char *const *hidden,
+			    size_t n_hidden);
+/* Up to KH_LIMIT_REFUSED_PLACES places, and without memory none, are told apart; what finds no room
+ * is counted. */
+void kh_refused_places_add(struct kh_refused_places *places,
+			   const struct kh_refused_request *request);
+/* Joins the methods of one place, and sorts: the most frequent first. Call it last. */
+void kh_refused_places_settle(struct kh_refused_places *places);
+void kh_refused_places_fini(struct kh_refused_places *places);
+
+#endif
