@@ -267,6 +267,8 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 		return false; /* it has said why */
 	if (!kh_run_env_check(&run->options, run->config, err))
 		return false;
+	run->summary.observes =
+		run->config->tenants[run->config->listeners[0].tenant].mode == KH_MODE_OBSERVE;
 	if (!run->attach.socket) {
 		kh_run_summary_begin(&run->summary, run->config->audit_path);
 		if (!start_keeper(run, err))
@@ -278,6 +280,12 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 		    ? !kh_run_attach(&run->attach, run->config, run->folder.id, &run->ready, err)
 		    : !await_ready(run, err))
 		return false;
+	if (run->attach.socket && run->ready.audit_path) {
+		kh_run_summary_begin(&run->summary, run->ready.audit_path);
+		run->summary.sandbox = strdup(run->folder.id);
+		if (!run->summary.sandbox)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	}
 	kh_run_git_answer(&run->git);
 	int signo = held_signal();
 	if (signo) {
@@ -301,8 +309,8 @@ static void detach(struct run *run)
 	run->summary.counted = run->attach.counted;
 	run->summary.calls = run->attach.calls;
 	run->summary.denials = run->attach.denials;
-	if (run->attach.counted && run->ready.audit_path)
-		run->summary.path = strdup(run->ready.audit_path);
+	if (!run->attach.counted)
+		free(kh_steal_ptr(&run->summary.path));
 	kh_run_attach_fini(&run->attach);
 }
 
@@ -316,6 +324,7 @@ static void clean_up(struct run *run)
 	kh_run_folder_remove(&run->folder);
 	if (run->ready_fd >= 0)
 		close(run->ready_fd);
+	kh_run_summary_hide(&run->summary, &run->ready);
 	kh_ready_fini(&run->ready);
 	kh_run_forbidden_free(run->forbidden);
 	kh_config_free(run->config);
@@ -348,7 +357,7 @@ int kh_cli_run(int argc, char **argv)
 		if (reached && !run.options.quiet)
 			kh_run_summary_print(&run.summary);
 	}
-	free(run.summary.path);
+	kh_run_summary_fini(&run.summary);
 	kh_run_options_fini(&run.options);
 	return parsed == KH_RUN_HELPED ? 0 : status;
 }

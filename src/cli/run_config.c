@@ -151,6 +151,8 @@ static struct kh_config *load(const struct kh_run_options *options, int *tenant)
 						options->n_presets, NULL, &diags);
 		*tenant = config ? choose_tenant(options, config) : -1;
 	}
+	if (*tenant >= 0 && !kh_run_allow_apply(options, config, (size_t)*tenant, &diags))
+		*tenant = -1;
 	kh_diagnostics_print(&diags, config, STDERR_FILENO);
 	kh_diagnostics_fini(&diags);
 	if (*tenant >= 0)
@@ -229,14 +231,15 @@ static bool set_journal(struct kh_config *config, const struct kh_run_options *o
 	return config->audit_path != NULL;
 }
 
-/* A journal or presets of its own only a private daemon has. */
+/* A journal, presets or rules of its own only a private daemon has. */
 static bool find_daemon(const struct kh_config *config, size_t tenant,
 			const struct kh_run_options *options, struct kh_run_attach *attach)
 {
 	const char *path = config->admin.unix_path;
 	struct kh_err err = KH_ERR_INIT;
 	bool there = false;
-	if (!path || options->audit || options->n_presets > 0)
+	if (!path || options->audit || options->n_presets > 0 || options->n_allow > 0 ||
+	    options->observe)
 		return true;
 	if (!kh_ctl_find(path, &there, &err)) {
 		kh_cli_complain_err(&err);

@@ -4,6 +4,9 @@
 
 #include <sys/types.h>
 
+#include <jansson.h>
+
+#include <keyhole/audit/refused_places.h>
 #include <keyhole/sandbox/child.h>
 #include <keyhole/config/agent_profile.h>
 #include <keyhole/config/config.h>
@@ -29,6 +32,9 @@ struct kh_run_options {
 	char *review; /* of the workspace: "": its only review; "new"; or an id; NULL: no review */
 	char **presets;
 	size_t n_presets;
+	char **allow; /* texts of rules */
+	size_t n_allow;
+	bool observe;
 	char **read_only;
 	size_t n_read_only;
 	/* Where programs lie that the sandbox would not see: folders for its PATH, and links. */
@@ -52,6 +58,17 @@ enum kh_run_parsed { KH_RUN_GO, KH_RUN_HELPED, KH_RUN_WRONG };
 /* What was wrong has been said. */
 enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, char **argv);
 void kh_run_options_fini(struct kh_run_options *options);
+/* Takes the word over, which may be NULL: then it says that there is no memory. */
+bool kh_run_add_word(char ***list, size_t *n, char *word);
+
+/* ---- run_allow.c: rules of the command line ---- */
+
+/* One of --allow, as it was typed. What was wrong has been said, with its place. */
+bool kh_run_allow(struct kh_run_options *out, const char *text);
+/* Adds those of --allow to a tenant, and lets its rules only observe where --observe asks for it.
+ */
+bool kh_run_allow_apply(const struct kh_run_options *options, struct kh_config *config,
+			size_t tenant, struct kh_diagnostics *diags);
 
 /* One more of `presets`. What was wrong has been said. */
 bool kh_run_add_preset(struct kh_run_options *options, const char *preset);
@@ -205,10 +222,35 @@ struct kh_run_summary {
 	bool counted; /* the counts come from a daemon */
 	uint64_t calls, denials;
 	char *path;
-	off_t start; /* where this run's lines begin */
+	off_t start;   /* where this run's lines begin */
+	char *sandbox; /* whose lines are meant, in a journal of several; NULL: all */
+	bool observes; /* the rules were not enforced */
+	char **hidden; /* placeholders, which are not shown */
+	size_t n_hidden;
 };
 void kh_run_summary_begin(struct kh_run_summary *summary, const char *journal);
-/* One line to standard error. */
+/* What may not be shown; `ready` may end then. */
+void kh_run_summary_hide(struct kh_run_summary *summary, const struct kh_ready *ready);
+/* A few lines to standard error: how many requests there were, and each place that was refused. */
 void kh_run_summary_print(const struct kh_run_summary *summary);
+void kh_run_summary_fini(struct kh_run_summary *summary);
+
+/* ---- run_refused.c: the places that were refused ---- */
+
+struct kh_run_refused {
+	struct kh_refused_places places;
+	/* What is known telemetry, by agent. */
+	struct {
+		const char *agent;
+		uint64_t count;
+	} telemetry[4];
+	size_t n_telemetry;
+};
+/* A record of the journal (deny or open) of a request that was, or would be, refused. */
+void kh_run_refused_add(struct kh_run_refused *refused, const json_t *record,
+			enum kh_err_code reason);
+/* Each place once, and the words that would allow it. `observes`: it would have been refused.
+ * `journal` may be NULL. */
+void kh_run_refused_print(struct kh_run_refused *refused, bool observes, const char *journal);
 
 #endif

@@ -26,6 +26,10 @@ static const char usage[] =
 	"      --use PRESET[,…]     adds presets, or uses them without FILE; keys come from your\n"
 	"                           environment (`--use anthropic` takes ANTHROPIC_API_KEY);\n"
 	"                           parameters as in github:repos=org/app,push=true\n"
+	"      --allow RULE         allows what no other rule decides, without a credential:\n"
+	"                           'GET,POST https://api.example.com/v1/*'\n"
+	"      --observe            enforces no rule: all is let through, without a credential\n"
+	"                           where the rules would refuse it, and is listed at the end\n"
 	"      --workspace DIR[:ro|:review] the folder to work in, with its own path; with :ro\n"
 	"                           nothing is changed; with :review nothing is changed until you\n"
 	"                           apply it (`keyhole workspace`); :review=new begins another\n"
@@ -60,7 +64,7 @@ static const char usage[] =
 	"      --best-effort        runs without the limits that this host can't enforce\n"
 	"      --audit FILE         the journal; the default is FILE's, without FILE a new one\n"
 	"                           in $XDG_STATE_HOME/keyhole/audit\n"
-	"  -q, --quiet              prints no line at the end\n"
+	"  -q, --quiet              prints nothing at the end\n"
 	"  -h, --help               shows this\n\n"
 	"Exit status: the command's own; 124 time limit reached, 125 keyhole failed, 126 it can't\n"
 	"be executed, 127 it was not found. The manual: keyhole-run(1).\n";
@@ -68,6 +72,8 @@ static const char usage[] =
 enum {
 	OPT_TENANT = 256,
 	OPT_USE,
+	OPT_ALLOW,
+	OPT_OBSERVE,
 	OPT_WORKSPACE,
 	OPT_NO_WORKSPACE,
 	OPT_AGENT,
@@ -94,6 +100,8 @@ static const struct option longs[] = {
 	{ "config", required_argument, NULL, 'c' },
 	{ "tenant", required_argument, NULL, OPT_TENANT },
 	{ "use", required_argument, NULL, OPT_USE },
+	{ "allow", required_argument, NULL, OPT_ALLOW },
+	{ "observe", no_argument, NULL, OPT_OBSERVE },
 	{ "workspace", required_argument, NULL, OPT_WORKSPACE },
 	{ "no-workspace", no_argument, NULL, OPT_NO_WORKSPACE },
 	{ "agent", required_argument, NULL, OPT_AGENT },
@@ -119,7 +127,7 @@ static const struct option longs[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-static bool add(char ***list, size_t *n, char *word)
+bool kh_run_add_word(char ***list, size_t *n, char *word)
 {
 	char **more = word ? reallocarray(*list, *n + 1, sizeof(*more)) : NULL;
 	if (!more) {
@@ -150,7 +158,7 @@ static size_t end_of_preset(struct kh_slice text, size_t at)
 
 bool kh_run_add_preset(struct kh_run_options *options, const char *preset)
 {
-	return add(&options->presets, &options->n_presets, strdup(preset));
+	return kh_run_add_word(&options->presets, &options->n_presets, strdup(preset));
 }
 
 static bool add_presets(struct kh_run_options *out, const char *text)
@@ -158,7 +166,7 @@ static bool add_presets(struct kh_run_options *out, const char *text)
 	struct kh_slice rest = kh_slice_trim(kh_slice_str(text));
 	/* As in a file: one, whatever commas are in it. */
 	if (kh_slice_has_prefix(rest, KH_SLICE("{")))
-		return add(&out->presets, &out->n_presets, kh_slice_dup(rest));
+		return kh_run_add_word(&out->presets, &out->n_presets, kh_slice_dup(rest));
 	for (size_t at = 0; at <= rest.len;) {
 		size_t end = end_of_preset(rest, at);
 		struct kh_slice name = kh_slice_trim(kh_slice_sub(rest, at, end));
@@ -166,7 +174,7 @@ static bool add_presets(struct kh_run_options *out, const char *text)
 			kh_cli_complain("--use %s: an empty name", kh_esc_str(text));
 			return false;
 		}
-		if (!add(&out->presets, &out->n_presets, kh_slice_dup(name)))
+		if (!kh_run_add_word(&out->presets, &out->n_presets, kh_slice_dup(name)))
 			return false;
 		at = end + 1;
 	}
@@ -333,7 +341,7 @@ static bool add_read_only(struct kh_run_options *out, const char *path)
 {
 	char *resolved = NULL;
 	return is_value("--ro", "path", path) && resolve("--ro", path, &resolved) &&
-	       add(&out->read_only, &out->n_read_only, resolved);
+	       kh_run_add_word(&out->read_only, &out->n_read_only, resolved);
 }
 
 /* A folder is not made by a slip of the pen. */
@@ -401,6 +409,11 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 		return add_ports(out, value);
 	case OPT_USE:
 		return add_presets(out, value);
+	case OPT_ALLOW:
+		return kh_run_allow(out, value);
+	case OPT_OBSERVE:
+		out->observe = true;
+		return true;
 	case OPT_WORKSPACE:
 		return set_workspace(out, value);
 	case OPT_HOME:
@@ -445,10 +458,10 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 	}
 	if (!kh_run_agent_choose(out))
 		return KH_RUN_WRONG;
-	if (!out->config_path && out->n_presets == 0 && !out->quiet)
-		kh_cli_complain(
-			"run: the command may reach nothing (give --use PRESET, for example "
-			"--use npm, or -c FILE)");
+	if (!out->config_path && out->n_presets == 0 && out->n_allow == 0 && !out->observe &&
+	    !out->quiet)
+		kh_cli_complain("run: the command may reach nothing (give --use PRESET, for example "
+				"--use npm, --allow RULE or -c FILE)");
 	return KH_RUN_GO;
 }
 
@@ -467,6 +480,7 @@ void kh_run_options_fini(struct kh_run_options *options)
 	free(options->home);
 	free(options->audit);
 	free_words(options->presets, options->n_presets);
+	free_words(options->allow, options->n_allow);
 	free_words(options->read_only, options->n_read_only);
 	free_words(options->path, options->n_path);
 	for (size_t i = 0; i < options->n_links; i++) {

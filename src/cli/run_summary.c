@@ -1,4 +1,10 @@
-/* run_summary.c - the one-line summary of a run, from its journal */
+/*
+ * run_summary.c - what a run came to, from its journal
+ *
+ * An address is judged after the open record is written, which alone says where the request was to
+ * go. So ends that are refusals are noted, and where there were any, the journal is read once more
+ * for their open records.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,12 +12,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <keyhole/audit/audit.h>
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 
 #include "record_text.h"
 #include "run_internal.h"
+
+enum {
+	LATE_MOST = 1024, /* refusals that were known late; the others have no place */
+};
+/* Of a daemon's journal, which others write to as well. */
+static const off_t shared_most = 256 * 1024 * 1024;
 
 void kh_run_summary_begin(struct kh_run_summary *summary, const char *journal)
 {
@@ -21,9 +34,36 @@ void kh_run_summary_begin(struct kh_run_summary *summary, const char *journal)
 	summary->start = stat(journal, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
 }
 
-/* What was allowed and failed is among the calls. */
-struct counts {
-	uint64_t calls, denials, failures;
+void kh_run_summary_hide(struct kh_run_summary *summary, const struct kh_ready *ready)
+{
+	summary->hidden = calloc(ready->n_placeholders + 1, sizeof(*summary->hidden));
+	for (size_t i = 0; summary->hidden && i < ready->n_placeholders; i++) {
+		summary->hidden[summary->n_hidden] = strdup(ready->placeholders[i].value);
+		summary->n_hidden += summary->hidden[summary->n_hidden] != NULL;
+	}
+}
+
+void kh_run_summary_fini(struct kh_run_summary *summary)
+{
+	for (size_t i = 0; i < summary->n_hidden; i++)
+		free(summary->hidden[i]);
+	free(summary->hidden);
+	free(summary->sandbox);
+	free(summary->path);
+	*summary = (struct kh_run_summary){ 0 };
+}
+
+/* What was allowed and failed is among the calls, and so is what would have been refused. */
+struct tally {
+	const struct kh_run_summary *summary;
+	uint64_t calls, denials, failures, would;
+	struct kh_run_refused refused, observed;
+	struct late {
+		uint64_t id;
+		enum kh_err_code reason;
+		bool observed;
+	} late[LATE_MOST];
+	size_t n_late;
 };
 
 /* keyhole's own pages in the sandbox are no requests of anybody's. */
@@ -32,53 +72,137 @@ static bool is_own_page(const char *line)
 	return strstr(line, "\"server.address\":\"keyhole.internal\"") != NULL;
 }
 
-/* Of an end: an address, for instance, is refused only after the open record. */
-static void count_end(const char *line, struct counts *out)
+static bool is_event(const char *line, const char *event)
 {
-	json_t *record = strstr(line, ",\"reason\":") ? json_loads(line, 0, NULL) : NULL;
-	struct kh_slice reason = kh_record_text(record, "reason");
-	enum kh_err_code code = kh_err_of_reason(reason.ptr, reason.len);
+	size_t len = strlen(event);
+	return strncmp(line, "{\"event\":\"", 10) == 0 && strncmp(line + 10, event, len) == 0 &&
+	       line[10 + len] == '"';
+}
+
+static bool is_ours(const struct tally *tally, const json_t *record)
+{
+	const char *sandbox = tally->summary->sandbox;
+	return !sandbox || kh_slice_eq(kh_record_text(record, "sandbox"), kh_slice_str(sandbox));
+}
+
+static enum kh_err_code code_of(const json_t *record, const char *key)
+{
+	struct kh_slice reason = kh_record_text(record, key);
+	return kh_err_of_reason(reason.ptr, reason.len);
+}
+
+static void note_late(struct tally *tally, const char *line, enum kh_err_code reason, bool observed)
+{
+	uint64_t id;
+	if (tally->n_late < LATE_MOST && kh_line_id(kh_slice_str(line), &id))
+		tally->late[tally->n_late++] = (struct late){ id, reason, observed };
+}
+
+/* An address, for instance, is refused only after the open record. */
+static void take_end(struct tally *tally, const char *line, const json_t *record)
+{
+	enum kh_err_code code = code_of(record, "reason"), would = code_of(record, "would_deny");
 	int status = (int)kh_record_number(record, "http.response.status_code");
-	if (kh_err_is_refusal(code, status) && out->calls > 0) {
-		out->calls--;
-		out->denials++;
+	if (kh_err_is_refusal(code, status) && tally->calls > 0) {
+		tally->calls--;
+		tally->denials++;
+		note_late(tally, line, code, false);
 	} else if (kh_err_status(code) >= 500) {
-		out->failures++;
+		tally->failures++;
+	}
+	if (would != KH_ERR_NONE) {
+		tally->would++;
+		note_late(tally, line, would, true);
+	}
+}
+
+static void take_open(struct tally *tally, const json_t *record)
+{
+	enum kh_err_code would = code_of(record, "would_deny");
+	if (would == KH_ERR_NONE || !is_ours(tally, record))
+		return;
+	tally->would++;
+	kh_run_refused_add(&tally->observed, record, would);
+}
+
+/* Most lines have nothing in them to be looked at. */
+static void take(struct tally *tally, const char *line)
+{
+	bool open = is_event(line, "open"), deny = is_event(line, "deny"),
+	     close = is_event(line, "close"), denials = is_event(line, "denials");
+	bool asks = deny || denials || strstr(line, ",\"would_deny\":") ||
+		    (close && strstr(line, ",\"reason\":"));
+	tally->calls += open;
+	json_t *record =
+		asks && (open || deny || close || denials) ? json_loads(line, 0, NULL) : NULL;
+	if (deny)
+		tally->denials++;
+	if (record && open)
+		take_open(tally, record);
+	if (record && close)
+		take_end(tally, line, record);
+	if (record && deny && is_ours(tally, record))
+		kh_run_refused_add(&tally->refused, record, code_of(record, "reason"));
+	if (record && denials && is_ours(tally, record)) {
+		tally->denials += kh_record_number(record, "count");
+		tally->refused.places.others += kh_record_number(record, "count");
 	}
 	json_decref(record);
 }
 
-static bool count(FILE *file, struct counts *out)
+/* Whether it is the open record of a request that was refused late. */
+static void take_again(struct tally *tally, const char *line)
 {
-	static const char open_event[] = "{\"event\":\"open\"",
-			  deny_event[] = "{\"event\":\"deny\"",
-			  close_event[] = "{\"event\":\"close\"";
+	uint64_t id;
+	if (!is_event(line, "open") || !kh_line_id(kh_slice_str(line), &id))
+		return;
+	for (size_t i = 0; i < tally->n_late; i++) {
+		const struct late *late = &tally->late[i];
+		json_t *record = late->id == id ? json_loads(line, 0, NULL) : NULL;
+		if (record && is_ours(tally, record))
+			kh_run_refused_add(late->observed ? &tally->observed : &tally->refused,
+					   record, late->reason);
+		json_decref(record);
+	}
+}
+
+static bool read_lines(struct tally *tally, FILE *file,
+		       void (*each)(struct tally *tally, const char *line))
+{
+	off_t left = tally->summary->sandbox ? shared_most : INT64_MAX;
 	char *line = NULL;
 	size_t room = 0;
-	while (getline(&line, &room, file) > 0) {
-		if (is_own_page(line))
-			continue;
-		if (strncmp(line, open_event, sizeof(open_event) - 1) == 0)
-			out->calls++;
-		else if (strncmp(line, deny_event, sizeof(deny_event) - 1) == 0)
-			out->denials++;
-		else if (strncmp(line, close_event, sizeof(close_event) - 1) == 0)
-			count_end(line, out);
-	}
+	bool ok = fseeko(file, tally->summary->start, SEEK_SET) == 0;
+	for (ssize_t len; ok && left > 0 && (len = getline(&line, &room, file)) > 0; left -= len)
+		if (!is_own_page(line))
+			each(tally, line);
 	free(line);
-	return !ferror(file);
+	return ok && !ferror(file);
+}
+
+/* A file that can't be read is a daemon's, whose word is enough. */
+static bool read_journal(struct tally *tally)
+{
+	const char *path = tally->summary->path;
+	FILE *file = path ? fopen(path, "re") : NULL;
+	bool ok = file && read_lines(tally, file, take);
+	if (ok && tally->n_late > 0)
+		ok = read_lines(tally, file, take_again);
+	if (file)
+		fclose(file);
+	return ok;
 }
 
 /* The daemon's, where it was one; not everybody may know where that is. */
-static void print(const struct kh_run_summary *summary, const struct counts *counts)
+static void print_counts(const struct kh_run_summary *summary, const struct tally *tally)
 {
 	bool known = summary->counted || summary->path;
 	kh_auto_free char *failed =
-		counts->failures > 0 ? kh_strf(" (%" PRIu64 " failed)", counts->failures) : NULL;
+		tally->failures > 0 ? kh_strf(" (%" PRIu64 " failed)", tally->failures) : NULL;
 	kh_auto_free char *said =
 		known ? kh_strf("%" PRIu64 " request%s allowed%s, %" PRIu64 " refused",
-				counts->calls, counts->calls == 1 ? "" : "s", failed ? failed : "",
-				counts->denials)
+				tally->calls, tally->calls == 1 ? "" : "s", failed ? failed : "",
+				tally->denials)
 		      : strdup("the daemon has ended");
 	if (summary->path)
 		kh_cli_complain("%s; journal %s", said ? said : "", kh_esc_str(summary->path));
@@ -86,20 +210,43 @@ static void print(const struct kh_run_summary *summary, const struct counts *cou
 		kh_cli_complain("%s; the journal is the daemon's", said ? said : "");
 }
 
+static void print_observed(const struct tally *tally)
+{
+	kh_cli_complain("NO RULE WAS ENFORCED (observe): %" PRIu64
+			" of these requests would have been "
+			"refused",
+			tally->would);
+}
+
 void kh_run_summary_print(const struct kh_run_summary *summary)
 {
-	struct counts counts = { .calls = summary->calls, .denials = summary->denials };
+	struct tally *tally = calloc(1, sizeof(*tally));
+	if (!tally) {
+		kh_cli_complain("run: no memory");
+		return;
+	}
+	tally->summary = summary;
+	kh_refused_places_init(&tally->refused.places, (const char *const *)summary->hidden,
+			       summary->n_hidden);
+	kh_refused_places_init(&tally->observed.places, (const char *const *)summary->hidden,
+			       summary->n_hidden);
+	bool read = read_journal(tally);
 	if (summary->counted || !summary->path) {
-		print(summary, &counts);
-		return;
+		tally->calls = summary->calls;
+		tally->denials = summary->denials;
+		tally->failures = 0;
+		read = true;
 	}
-	FILE *file = summary->path ? fopen(summary->path, "re") : NULL;
-	bool read = file && fseeko(file, summary->start, SEEK_SET) == 0 && count(file, &counts);
-	if (file)
-		fclose(file);
-	if (!read) {
+	if (read) {
+		print_counts(summary, tally);
+		if (summary->observes)
+			print_observed(tally);
+		kh_run_refused_print(&tally->refused, false, summary->path);
+		kh_run_refused_print(&tally->observed, true, summary->path);
+	} else {
 		kh_cli_complain("the journal %s can't be read", kh_esc_str(summary->path));
-		return;
 	}
-	print(summary, &counts);
+	kh_refused_places_fini(&tally->refused.places);
+	kh_refused_places_fini(&tally->observed.places);
+	free(tally);
 }

@@ -199,6 +199,7 @@ def terminals(request, tmp_path_factory):
         ("keyhole run --workspa\t", ["run", "--workspace"]),
         ("keyhole run --use anth\t", ["run", "--use", "anthropic"]),
         ("keyhole preset show anth\t", ["preset", "show", "anthropic"]),
+        ("keyhole run --obs\t", ["run", "--observe"]),
         ("keyhole run --use=anth\t", ["run", "--use=anthropic"]),
         ("keyhole run --use npm,anth\t", ["run", "--use", "npm,anthropic"]),
         ("keyhole run -c keyh\t--tenant d\t", ["run", "-c", "keyhole.yaml", "--tenant", "dev"]),

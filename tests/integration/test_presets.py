@@ -73,6 +73,17 @@ def test_what_carries_a_key_and_is_telemetry_is_denied(name):
             assert case.get("with", {}).get("telemetry") or name == "otel-collector", url
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_preset_denies_as_telemetry_is_in_the_one_table_of_it(name):
+    """The end of a run counts it apart."""
+    with open(os.path.join(ROOT, "src", "policy", "telemetry.c"), encoding="utf-8") as file:
+        table = set(re.findall(r'\{ "([^"]+)", (?:"([^"]+)"|NULL),', file.read()))
+    assert len(table) >= 7
+    for rule in read(name)["rules"]:
+        if rule.get("when") == "not telemetry":
+            assert re.fullmatch(r"\* https://([^/]+)(/.*)", rule["deny"]).groups() in table, rule
+
+
 def test_the_page_lists_every_preset_with_its_parameters_and_variables():
     with open(os.path.join(ROOT, "docs", "configuration.md"), encoding="utf-8") as file:
         text = file.read()

@@ -124,7 +124,7 @@ def test_calls_and_denials_are_counted(run):
     )
     done = run("--", "sh", "-c", script, check=0)
     assert done.stdout == "403\n403\n"
-    assert re.fullmatch(r"keyhole: 0 requests allowed, 2 refused; journal \S+\n", done.stderr), done.stderr
+    assert re.match(r"keyhole: 0 requests allowed, 2 refused; journal \S+\n", done.stderr), done.stderr
 
 
 @pytest.mark.parametrize("option", ["--workspace", "--ro", "--home"])

