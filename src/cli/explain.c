@@ -15,6 +15,7 @@
 #include "explain_addresses.h"
 #include "explain_credentials.h"
 #include "explain_limits.h"
+#include "explain_remedy.h"
 #include "explain_rule.h"
 #include "explain_text.h"
 
@@ -23,8 +24,8 @@ enum { EXIT_DENIED = 3, LINE_BYTES = 1024 * 1024 };
 static const char usage[] =
 	"usage: keyhole explain -c FILE [--tenant NAME] [OPTION…] METHOD URL\n"
 	"       keyhole explain -c FILE --batch\n"
-	"Shows each rule that is checked for a request, why it matches or not, and the decision.\n"
-	"Nothing is sent.\n\n"
+	"Shows the decision about a request, what would allow it if it is refused, and each rule\n"
+	"that is checked, with why it matches or not. Nothing is sent.\n\n"
 	"  -c, --config FILE      the configuration\n"
 	"  -t, --tenant NAME      the tenant whose rules apply; required if there are several\n"
 	"  -s, --sandbox NAME     a listener's sandbox, to include its own rules\n"
@@ -117,7 +118,8 @@ static bool rule_counts(const struct kh_dry_run *q, const struct kh_outcome *a)
 
 static const char *const tunnels[] = { "denied", "read", "passthrough", "raw" };
 
-static json_t *answer(const struct explain *e, const struct kh_dry_run *q)
+/* `remedy`: what would allow it too, which is much to ask for each of many. */
+static json_t *answer(const struct explain *e, const struct kh_dry_run *q, bool remedy)
 {
 	struct shown shown = { e, q, json_array() };
 	struct kh_outcome a;
@@ -160,6 +162,8 @@ static json_t *answer(const struct explain *e, const struct kh_dry_run *q)
 						  kh_explain_rule(e->config, a.decision.would_rule,
 								  a.decision.would_list));
 	}
+	if (remedy)
+		kh_explain_remedy(e->config, q, &a, out);
 	if (a.fault)
 		kh_explain_fault(&a, out);
 	if (a.reason == KH_ERR_CLIENT_AUTH)
@@ -251,7 +255,7 @@ static json_t *answer_line(struct explain *e, const char *line, size_t len)
 	else if (err.code == KH_ERR_NONE &&
 		 kh_dry_run_ask(&q, method ? kh_slice_str(method) : KH_SLICE("GET"),
 				kh_slice_of(json_string_value(url), json_string_length(url)), &err))
-		out = answer(e, &q);
+		out = answer(e, &q, false);
 	if (!out)
 		out = json_pack("{s:s, s:s, s:s}", "decision", "deny", "reason",
 				kh_err_reason(err.code), "error", err.text);
@@ -275,7 +279,7 @@ static int batch(struct explain *e)
 
 static int explain_one(const struct explain *e, const struct kh_dry_run *q)
 {
-	json_t *out = answer(e, q);
+	json_t *out = answer(e, q, true);
 	if (!out) {
 		kh_cli_complain("explain: out of memory");
 		return KH_EXIT_FAILED;

@@ -7,6 +7,7 @@
 #include <keyhole/base/escape.h>
 
 #include "explain_limits.h"
+#include "explain_remedy.h"
 #include "explain_text.h"
 
 static const char *str(const json_t *object, const char *key)
@@ -34,41 +35,62 @@ static void print_why(const char *why, const char *method)
 		printf(": another %s\n", why);
 }
 
-static void print_looked_at(const json_t *list, const char *method)
+static void print_one(const json_t *one, const char *method)
 {
-	size_t index;
-	json_t *one;
-	const char *before = "";
-	json_array_foreach(list, index, one)
-	{
-		const char *of = json_string_value(json_object_get(one, "list"));
-		if (strcmp(of, before) != 0)
-			printf("  the %s's rules\n", of);
-		before = of;
-		printf("    ");
-		print_rule(one);
-		if (json_object_get(one, "slashed"))
-			printf(" (%%2F as /)");
-		if (strcmp(str(one, "method"), KH_OVERRIDING_ANY) == 0)
-			printf(" (as any method: the one that it asks for can't be read)");
-		else if (json_object_get(one, "method"))
-			printf(" (as %s, which it asks for)",
-			       str(one, "method")[0] ? str(one, "method") : "no method");
-		else if (json_object_get(one, "any_path"))
-			printf(" (as the path that it asks for)");
-		else if (json_object_get(one, "reading") && !json_object_get(one, "slashed"))
-			printf(" (with %s)", str(one, "reading"));
-		if (json_is_true(json_object_get(one, "matches")))
-			printf(": matches\n");
-		else if (json_object_get(one, "method_to_name"))
-			printf(": another method (name %s in the rule: without names it allows "
-			       "GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS)\n",
-			       str(one, "method_to_name"));
-		else if (json_object_get(one, "detail"))
-			printf(": asks for the model: %s\n", str(one, "detail"));
+	printf("    ");
+	print_rule(one);
+	if (json_object_get(one, "slashed"))
+		printf(" (%%2F as /)");
+	if (strcmp(str(one, "method"), KH_OVERRIDING_ANY) == 0)
+		printf(" (as any method: the one that it asks for can't be read)");
+	else if (json_object_get(one, "method"))
+		printf(" (as %s, which it asks for)",
+		       str(one, "method")[0] ? str(one, "method") : "no method");
+	else if (json_object_get(one, "any_path"))
+		printf(" (as the path that it asks for)");
+	else if (json_object_get(one, "reading") && !json_object_get(one, "slashed"))
+		printf(" (with %s)", str(one, "reading"));
+	if (json_is_true(json_object_get(one, "matches")))
+		printf(": matches\n");
+	else if (json_object_get(one, "method_to_name"))
+		printf(": another method (name %s in the rule: without names it allows "
+		       "GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS)\n",
+		       str(one, "method_to_name"));
+	else if (json_object_get(one, "detail"))
+		printf(": asks for the model: %s\n", str(one, "detail"));
+	else
+		print_why(str(one, "why"), method);
+}
+
+/* Rules for other hosts are most of a long list, and say nothing. */
+static bool is_for_another_host(const json_t *one)
+{
+	return strcmp(str(one, "why"), "host") == 0;
+}
+
+static void print_others(size_t n)
+{
+	if (n > 0)
+		printf("    %zu rule%s for %s\n", n, n == 1 ? "" : "s",
+		       n == 1 ? "another host" : "other hosts");
+}
+
+/* Of one list, up to where the next begins. A rule for another host is looked at in each reading.
+ */
+static void print_list(const json_t *list, size_t *at, const char *method)
+{
+	const char *of = json_string_value(json_object_get(json_array_get(list, *at), "list"));
+	size_t others = 0;
+	printf("  the %s's rules\n", of);
+	for (const json_t *one; (one = json_array_get(list, *at)); (*at)++) {
+		if (strcmp(json_string_value(json_object_get(one, "list")), of) != 0)
+			break;
+		if (!is_for_another_host(one))
+			print_one(one, method);
 		else
-			print_why(str(one, "why"), method);
+			others += json_object_get(one, "reading") == NULL;
 	}
+	print_others(others);
 }
 
 static void print_address(const json_t *one)
@@ -114,8 +136,6 @@ static void print_tunnel(const json_t *out)
 void kh_explain_print(const json_t *out)
 {
 	printf("%s %s, tenant %s\n", str(out, "method"), str(out, "url"), str(out, "tenant"));
-	print_looked_at(json_object_get(out, "looked_at"),
-			json_string_value(json_object_get(out, "method")));
 	const char *reason = str(out, "reason");
 	bool allow = strcmp(reason, kh_err_reason(KH_ERR_NONE)) == 0;
 	const json_t *rule = json_object_get(out, "rule");
@@ -138,6 +158,8 @@ void kh_explain_print(const json_t *out)
 		}
 		printf("\n");
 	}
+	if (json_object_get(out, "remedy"))
+		kh_explain_print_remedy(json_object_get(out, "remedy"));
 	if (json_object_get(out, "detail"))
 		printf("%s\n", str(out, "detail"));
 	if (json_object_get(out, "leaves_out"))
@@ -163,4 +185,7 @@ void kh_explain_print(const json_t *out)
 		printf("the client's own authentication: %s\n", str(out, "client_auth"));
 	json_array_foreach(json_object_get(out, "addresses"), index, one) print_address(one);
 	kh_explain_print_limits(json_object_get(out, "limits"));
+	const json_t *looked_at = json_object_get(out, "looked_at");
+	for (size_t at = 0; at < json_array_size(looked_at);)
+		print_list(looked_at, &at, json_string_value(json_object_get(out, "method")));
 }

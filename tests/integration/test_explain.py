@@ -216,3 +216,62 @@ def test_a_method_that_a_rule_has_to_name_is_named(config, tmp_path):
     assert done.returncode == 3 and "name PROPFIND in the rule" in done.stdout
     other = explain(config, "-t", "a", "PROPFIND", "https://api.test/v1/x")
     assert "another method" in other.stdout and "name PROPFIND" not in other.stdout
+
+
+REFUSED = """version: 1
+credentials: { c: { value: { env: C }, bearer: true, hosts: [ api.test ] } }
+site: { rules: [ { deny: "https://no.test" }, { allow: "https://**" } ] }
+tenants:
+  a:
+    rules:
+      - { allow: "GET https://one.test/x" }
+      - { allow: "GET https://two.test" }
+      - { allow: "POST https://api.test/v1", credential: c }
+      - { deny: "https://api.test/admin/**" }
+      - { allow: "https://api.test" }
+"""
+
+
+@pytest.mark.parametrize("words, remedy", [
+    (["https://registry.npmjs.org/left-pad"], "- use: npm in the tenant's rules"),
+    (["POST", "https://api.openai.com/v1/responses"], "- use: openai in the tenant's rules (its key is in OPENAI_API_KEY, CODEX_API_KEY)"),
+    (["POST", "https://github.com/a/b.git/git-receive-pack"],
+     "- use: {{ github: {{ push: true }} }} in the tenant's rules (its key is in GH_TOKEN, GITHUB_TOKEN)"),
+    (["PUT", "https://one.test/y/z?q=hidden"], '- allow: "PUT https://one.test/y/z" in the tenant\'s rules'),
+    (["https://api.test/admin/x"], '- allow: "GET https://api.test/admin/x" in the tenant\'s rules, above {}:10'),
+    (["https://no.test/x"], '- allow: "GET https://no.test/x" in the site\'s rules, above {}:3'),
+    (["https://other.test/a%2Fb"], None), (["https://other.test/*"], None), (["CONNECT", "other.test:443"], None),
+    (["-H", "authorization: Bearer x", "https://one.test/x"], None), (["https://two.test/"], None),
+])  # fmt: skip
+def test_what_would_allow_a_refused_request_is_said_before_the_rules(tmp_path, words, remedy):
+    path = tmp_path / "k.yaml"
+    path.write_text(REFUSED)
+    done = explain(str(path), *words)
+    said = [line.removeprefix("to allow it: ") for line in done.stdout.splitlines() if line.startswith("to allow it: ")]
+    assert said == ([remedy.format(path)] if remedy else []), done.stdout
+    assert "hidden" not in done.stdout.split("\n", 1)[1]
+    lines = done.stdout.splitlines()
+    decided = next(i for i, line in enumerate(lines) if line.startswith(("deny", "allow")))
+    assert decided == 1 and all(not line.startswith("  ") for line in lines[: decided + len(said) + 1])
+    one = json.loads(explain(str(path), "--json", *words).stdout)
+    assert ("remedy" in one) == (remedy is not None)
+
+
+def test_rules_for_other_hosts_are_counted_and_json_has_each(tmp_path):
+    path = tmp_path / "k.yaml"
+    path.write_text(REFUSED)
+    lines = explain(str(path), "POST", "https://one.test/x").stdout.splitlines()
+    assert lines[-2:] == [f'    {path}:7: allow "GET https://one.test/x": another method', "    4 rules for other hosts"]
+    assert "    1 rule for another host" in lines
+    assert len(json.loads(explain(str(path), "--json", "POST", "https://one.test/x").stdout)["looked_at"]) == 7
+
+
+def test_the_rule_that_is_offered_does_allow_it(tmp_path):
+    path = tmp_path / "k.yaml"
+    for words in (["PUT", "https://one.test/y/z"], ["https://api.test/admin/x"]):
+        path.write_text(REFUSED)
+        remedy = json.loads(explain(str(path), "--json", *words).stdout)["remedy"]
+        lines = REFUSED.splitlines()
+        lines.insert(remedy["above"]["line"] - 1 if "above" in remedy else len(lines), f'      - allow: "{remedy["rule"]}"')
+        path.write_text("\n".join(lines) + "\n")
+        assert explain(str(path), *words).returncode == 0

@@ -105,7 +105,7 @@ def test_explain_shows_the_third_list(tmp_path):
     done = explain(tmp_path, "--sandbox", "s1", "POST", "https://one.test/")
     assert done.returncode == 3
     assert "  the sandbox's rules\n" in done.stdout
-    assert done.stdout.index("the site's") < done.stdout.index("the tenant's") < done.stdout.index("the sandbox's")
+    assert done.stdout.index("  the site's") < done.stdout.index("  the tenant's") < done.stdout.index("  the sandbox's")
     assert "deny: no_rule in the sandbox's list\n" in done.stdout
     assert explain(tmp_path, "--sandbox", "s1", "https://one.test/").returncode == 0
     assert explain(tmp_path, "--tenant", "a", "POST", "https://one.test/").returncode == 0

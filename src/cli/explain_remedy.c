@@ -1,0 +1,102 @@
+/* explain_remedy.c - what would allow a request that the rules refuse: a preset, or a rule to add
+ */
+#include "explain_remedy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/exchange/remedy.h>
+
+#include "explain_rule.h"
+
+enum { RULE_BYTES = 1024 };
+
+static void add_preset(const struct kh_remedy *preset, json_t *remedy)
+{
+	(void)json_object_set_new(remedy, "preset", json_string(preset->preset));
+	(void)json_object_set_new(remedy, "use", json_string(preset->use));
+	if (preset->parameter)
+		(void)json_object_set_new(remedy, "parameter", json_string(preset->parameter));
+	if (preset->variables[0])
+		(void)json_object_set_new(remedy, "variables", json_string(preset->variables));
+}
+
+/* One by which each reading of the request is allowed. */
+static void add_rule(const struct kh_dry_run *q, json_t *remedy)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf rule, method, host, path;
+	bool one_reading = !q->target.path_slashed.ptr && !q->target.path_decoded.ptr &&
+			   q->target.path_cuts.n == 0 && !kh_overrides_any(&q->overrides);
+	bool literal = kh_slice_find(q->target.path, '*', 0) == q->target.path.len;
+	kh_buf_init(&rule, RULE_BYTES);
+	kh_buf_init(&method, RULE_BYTES);
+	kh_buf_init(&host, RULE_BYTES);
+	kh_buf_init(&path, RULE_BYTES);
+	if (one_reading && literal && kh_buf_append_slice(&method, q->message.method) &&
+	    kh_buf_append_slice(&host, kh_host_view(&q->authority.host)) &&
+	    kh_buf_append_slice(&path, q->target.path) &&
+	    kh_remedy_rule(&rule, kh_buf_cstr(&method), kh_scheme_name(q->scheme),
+			   kh_buf_cstr(&host), q->authority.port, kh_buf_cstr(&path)))
+		(void)json_object_set_new(remedy, "rule", json_string(kh_buf_cstr(&rule)));
+}
+
+void kh_explain_remedy(const struct kh_config *config, const struct kh_dry_run *question,
+		       const struct kh_outcome *outcome, json_t *out)
+{
+	const struct kh_decision *decision = &outcome->decision;
+	bool denied = outcome->reason == KH_ERR_DENIED_BY_RULE;
+	if (outcome->allow || question->tunnel || (!denied && outcome->reason != KH_ERR_NO_RULE))
+		return;
+	struct kh_remedies *remedies = kh_remedies_new(NULL);
+	const struct kh_remedy *preset = remedies ? kh_remedies_find(remedies, question) : NULL;
+	json_t *remedy = json_pack("{s:s}", "list", kh_list_name(decision->list));
+	if (preset)
+		add_preset(preset, remedy);
+	else
+		add_rule(question, remedy);
+	if (decision->rule)
+		(void)json_object_set_new(remedy, "above",
+					  kh_explain_rule(config, decision->rule, decision->list));
+	kh_remedies_free(remedies);
+	if (json_object_get(remedy, "use") || json_object_get(remedy, "rule"))
+		(void)json_object_set_new(out, "remedy", remedy);
+	else
+		json_decref(remedy);
+}
+
+static const char *str(const json_t *object, const char *key)
+{
+	return json_string_value(json_object_get(object, key));
+}
+
+/* "push=true" as YAML has it. */
+static void print_use(const json_t *remedy)
+{
+	const char *parameter = str(remedy, "parameter"), *preset = str(remedy, "preset");
+	const char *equals = parameter ? strchr(parameter, '=') : NULL;
+	if (equals)
+		printf("- use: { %s: { %.*s: %s } }", preset, (int)(equals - parameter), parameter,
+		       equals + 1);
+	else
+		printf("- use: %s", preset);
+}
+
+void kh_explain_print_remedy(const json_t *remedy)
+{
+	const json_t *above = json_object_get(remedy, "above");
+	const char *rule = str(remedy, "rule"), *variables = str(remedy, "variables");
+	printf("to allow it: ");
+	if (rule)
+		printf("- allow: \"%s\"", rule);
+	else
+		print_use(remedy);
+	printf(" in the %s's rules", str(remedy, "list"));
+	if (above)
+		printf(", above %s:%lld", kh_esc_str(str(above, "file")),
+		       json_integer_value(json_object_get(above, "line")));
+	if (variables)
+		printf(" (its key is in %s)", kh_esc_str(variables));
+	printf("\n");
+}
