@@ -51,9 +51,8 @@ void kh_nearest_offer(struct kh_nearest *nearest, const char *known)
 	if (nearest->typed.len >= 3 && distance > 1 &&
 	    kh_slice_eq_nocase(kh_slice_sub(word, 0, nearest->typed.len), nearest->typed))
 		distance = 1;
-	/* Where no letter is the same, it is no slip. */
-	bool alike = distance < word.len || distance < nearest->typed.len;
-	if (distance < nearest->distance && alike) {
+	/* A word of one letter is never meant by another one. */
+	if (distance < nearest->distance && distance < word.len) {
 		nearest->distance = distance;
 		nearest->best = known;
 	}

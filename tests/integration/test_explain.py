@@ -122,10 +122,17 @@ def test_credentials_are_named_and_never_shown(config):
     assert [k["name"] for k in kinds] == ["main", "spare"] and kinds[0]["binding"].startswith("api.test")
 
 
+def test_a_mistyped_tenant_is_guessed(tmp_path):
+    path = tmp_path / "k.yaml"
+    path.write_text("version: 1\ntenants: { acme: { rules: [] }, dev: { rules: [] } }\n")
+    done = explain(str(path), "-t", "acem", "https://open.test/")
+    assert done.returncode == 2 and 'no tenant is called "acem" (did you mean "acme"?)' in done.stderr
+
+
 def test_a_tenant_must_be_named_where_there_are_several(config):
     assert explain(config, "https://open.test/").returncode == 2
     assert "(say --tenant NAME; there are a, b)" in explain(config, "https://open.test/").stderr
-    assert 'no tenant is called "aa" (did you mean "a"?)' in explain(config, "-t", "aa", "https://open.test/").stderr
+    assert 'no tenant is called "aa"' in explain(config, "-t", "aa", "https://open.test/").stderr
     assert explain(config, "-t", "nobody", "https://open.test/").returncode == 2
     assert explain(config, "-t", "b", "https://open.test/").returncode == 3
 

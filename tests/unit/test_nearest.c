@@ -52,6 +52,15 @@ static void test_what_is_far_is_no_guess(void **state)
 	assert_string_equal(nearest(far), "");
 }
 
+static void test_a_word_of_one_letter_is_not_guessed(void **state)
+{
+	struct kh_nearest found;
+	(void)state;
+	kh_nearest_init(&found, KH_SLICE("cc"));
+	kh_nearest_offer(&found, "c");
+	assert_null(found.best);
+}
+
 static void test_the_hint_is_a_part_of_a_sentence(void **state)
 {
 	char hint[KH_NEAREST_BYTES];
@@ -71,6 +80,7 @@ int main(void)
 		cmocka_unit_test(test_a_slip_of_the_fingers_is_one_edit),
 		cmocka_unit_test(test_a_word_that_was_not_written_to_its_end_is_near),
 		cmocka_unit_test(test_what_is_far_is_no_guess),
+		cmocka_unit_test(test_a_word_of_one_letter_is_not_guessed),
 		cmocka_unit_test(test_the_hint_is_a_part_of_a_sentence),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
