@@ -71,13 +71,20 @@ static bool is_id(struct kh_slice segment)
 	       kh_guess_is_hard(segment);
 }
 
-static bool has_hidden(const struct kh_refused_places *places, struct kh_slice segment)
+/* In any case: a host is in lower case. */
+static bool contains(struct kh_slice text, struct kh_slice part)
 {
-	for (size_t i = 0; i < places->n_hidden; i++) {
-		size_t len = strlen(places->hidden[i]);
-		if (len > 0 && memmem(segment.ptr, segment.len, places->hidden[i], len))
+	for (size_t at = 0; part.len > 0 && at + part.len <= text.len; at++)
+		if (kh_slice_eq_nocase(kh_slice_sub(text, at, at + part.len), part))
 			return true;
-	}
+	return false;
+}
+
+static bool has_hidden(const struct kh_refused_places *places, struct kh_slice text)
+{
+	for (size_t i = 0; i < places->n_hidden; i++)
+		if (contains(text, kh_slice_str(places->hidden[i])))
+			return true;
 	return false;
 }
 
@@ -215,8 +222,14 @@ static void add_new(struct kh_refused_places *places, const struct kh_refused_re
 	more[places->count++] = one;
 }
 
-void kh_refused_places_add(struct kh_refused_places *places, const struct kh_refused_request *r)
+void kh_refused_places_add(struct kh_refused_places *places,
+			   const struct kh_refused_request *request)
 {
+	struct kh_refused_request shown = *request, *r = &shown;
+	if (has_hidden(places, r->host))
+		r->host = KH_SLICE("*");
+	if (has_hidden(places, r->method))
+		r->method = KH_SLICE("*");
 	kh_auto_free char *pattern = pattern_of(places, r->path);
 	size_t alike = 0, first = 0;
 	for (size_t i = 0; i < places->count; i++) {

@@ -137,6 +137,16 @@ static void test_a_segment_that_may_be_a_key_or_a_number_is_a_star(void **state)
 	}
 }
 
+static void test_a_host_or_method_with_a_placeholder_is_not_shown(void **state)
+{
+	static const char *const hidden[] = { "PlaceHolder-1234" };
+	(void)state;
+	kh_refused_places_init(&places, hidden, 1);
+	add("GET", "placeholder-1234.evil.test", "/x");
+	add("PlaceHolder-1234", "evil.test", "/a-PlaceHolder-1234");
+	assert_string_equal(shown(), "1 GET */x; 1 * evil.test/*");
+}
+
 /* A person pastes it into a shell, and into a rule. */
 static void test_no_byte_stays_that_a_shell_or_a_rule_reads_as_more_than_itself(void **state)
 {
@@ -242,6 +252,8 @@ int main(void)
 			end),
 		cmocka_unit_test_setup_teardown(
 			test_a_segment_that_may_be_a_key_or_a_number_is_a_star, begin, end),
+		cmocka_unit_test_setup_teardown(
+			test_a_host_or_method_with_a_placeholder_is_not_shown, begin, end),
 		cmocka_unit_test_setup_teardown(
 			test_no_byte_stays_that_a_shell_or_a_rule_reads_as_more_than_itself, begin,
 			end),

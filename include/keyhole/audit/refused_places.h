@@ -41,7 +41,8 @@ struct kh_refused_places {
 	size_t n_hidden;
 };
 
-/* `hidden`: texts that are never shown (placeholders); they outlive the places. */
+/* `hidden`: texts that are never shown (placeholders); they outlive the places. A host or a method
+ * that holds one is "*". */
 void kh_refused_places_init(struct kh_refused_places *places, const char *const *hidden,
 			    size_t n_hidden);
 /* Up to KH_LIMIT_REFUSED_PLACES places, and without memory none, are told apart; what finds no room
