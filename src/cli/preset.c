@@ -120,9 +120,9 @@ static bool show_one(const char *name)
 	struct kh_preset_about about;
 	struct kh_err err = KH_ERR_INIT;
 	kh_cleanup(kh_buf_fini) struct kh_buf text;
+	kh_buf_init(&text, KH_LIMIT_CONFIG_BYTES);
 	if (!read_about(name, &about))
 		return false;
-	kh_buf_init(&text, KH_LIMIT_CONFIG_BYTES);
 	bool ok = kh_file_read(about.path, &text, &err);
 	struct kh_slice all = kh_buf_view(&text);
 	if (!ok)

@@ -21,7 +21,7 @@ from conftest import PATIENCE, PYTHON, SANDBOX_HOST_UID, landlock_abi
 def test_an_engine_that_there_is_not_is_named_with_those_that_there_are(sandbox):
     done = sandbox.run("true", engine="procces", check=125)
     said = done.stderr.decode()
-    assert said.startswith("keyhole: --engine procces: no such engine (there is: ") and "process" in said
+    assert said.startswith('keyhole: --engine procces: no such engine (did you mean "process"?) (there is: ') and "process" in said
     assert said.endswith("; auto takes container, or process where that does not work)\n")
     assert "auto" in said and said.count("\n") == 1
 
