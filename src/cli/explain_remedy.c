@@ -21,6 +21,8 @@ static void add_preset(const struct kh_remedy *preset, json_t *remedy)
 		(void)json_object_set_new(remedy, "parameter", json_string(preset->parameter));
 	if (preset->variables[0])
 		(void)json_object_set_new(remedy, "variables", json_string(preset->variables));
+	if (preset->narrows[0])
+		(void)json_object_set_new(remedy, "narrows", json_string(preset->narrows));
 }
 
 /* One by which each reading of the request is allowed. */
@@ -87,6 +89,7 @@ void kh_explain_print_remedy(const json_t *remedy)
 {
 	const json_t *above = json_object_get(remedy, "above");
 	const char *rule = str(remedy, "rule"), *variables = str(remedy, "variables");
+	const char *narrows = str(remedy, "narrows");
 	printf("to allow it: ");
 	if (rule)
 		printf("- allow: \"%s\"", rule);
@@ -98,5 +101,7 @@ void kh_explain_print_remedy(const json_t *remedy)
 		       json_integer_value(json_object_get(above, "line")));
 	if (variables)
 		printf(" (its key is in %s)", kh_esc_str(variables));
+	if (narrows)
+		printf(" (less of it by %s)", kh_esc_str(narrows));
 	printf("\n");
 }

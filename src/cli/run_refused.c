@@ -98,9 +98,12 @@ struct words {
 static void say_preset(struct words *words, const struct kh_remedy *remedy)
 {
 	(void)kh_buf_printf(&words->paste, "--use %s", remedy->use);
-	if (remedy->variables[0])
-		(void)kh_buf_printf(&words->paste, " (its key is in %s)",
-				    kh_esc_str(remedy->variables));
+	bool keyed = remedy->variables[0] != '\0', narrows = remedy->narrows[0] != '\0';
+	if (keyed || narrows)
+		(void)kh_buf_printf(&words->paste, " (%s%s%s%s%s)", keyed ? "its key is in " : "",
+				    keyed ? kh_esc_str(remedy->variables) : "",
+				    keyed && narrows ? "; " : "", narrows ? "less of it by " : "",
+				    narrows ? kh_esc_str(remedy->narrows) : "");
 }
 
 /* A tunnel to a port that is not for the web, in which somebody speaks neither HTTP nor TLS. */

@@ -45,6 +45,7 @@ static void candidate_fini(struct candidate *one)
 	free(one->remedy.preset);
 	free(one->remedy.parameter);
 	free(one->remedy.variables);
+	free(one->remedy.narrows);
 }
 
 void kh_remedies_free(struct kh_remedies *all)
@@ -86,6 +87,24 @@ static char *variables_of(const struct kh_config *config)
 	return ok ? kh_slice_dup(kh_buf_view(&text)) : NULL;
 }
 
+/* Repositories, projects, hosts: what it opens may be less. */
+static char *narrows_of(const char *preset, const char *preset_dir)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf text;
+	struct kh_diagnostics diags = { 0 };
+	struct kh_preset_about about;
+	kh_buf_init(&text, VARIABLES_BYTES);
+	bool ok = kh_preset_about(preset, preset_dir, &about, &diags);
+	for (size_t i = 0; ok && i < about.n_parameters; i++)
+		if (strcmp(about.parameters[i].type, "boolean") != 0 &&
+		    strcmp(about.parameters[i].type, "word") != 0)
+			ok = kh_buf_printf(&text, "%s%s", kh_buf_len(&text) ? ", " : "",
+					   about.parameters[i].name);
+	kh_preset_about_fini(&about);
+	kh_diagnostics_fini(&diags);
+	return ok ? kh_slice_dup(kh_buf_view(&text)) : NULL;
+}
+
 /* One that can't be used so is none. */
 static void add(struct kh_remedies *all, const char *preset, const char *parameter)
 {
@@ -102,8 +121,10 @@ static void add(struct kh_remedies *all, const char *preset, const char *paramet
 	if (one.config) {
 		one.policy = kh_policy_compile(one.config, NULL);
 		one.remedy.variables = variables_of(one.config);
+		one.remedy.narrows = narrows_of(preset, all->preset_dir);
 	}
-	struct candidate *more = one.policy && one.remedy.variables && one.remedy.preset &&
+	struct candidate *more = one.policy && one.remedy.variables && one.remedy.narrows &&
+						 one.remedy.preset &&
 						 (!parameter || one.remedy.parameter)
 					 ? reallocarray(all->list, all->n + 1, sizeof(*more))
 					 : NULL;

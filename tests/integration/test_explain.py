@@ -243,7 +243,7 @@ tenants:
     (["https://registry.npmjs.org/left-pad"], "- use: npm in the tenant's rules"),
     (["POST", "https://api.openai.com/v1/responses"], "- use: openai in the tenant's rules (its key is in OPENAI_API_KEY, CODEX_API_KEY)"),
     (["POST", "https://github.com/a/b.git/git-receive-pack"],
-     "- use: {{ github: {{ push: true }} }} in the tenant's rules (its key is in GH_TOKEN, GITHUB_TOKEN)"),
+     "- use: {{ github: {{ push: true }} }} in the tenant's rules (its key is in GH_TOKEN, GITHUB_TOKEN) (less of it by repos)"),
     (["PUT", "https://one.test/y/z?q=hidden"], '- allow: "PUT https://one.test/y/z" in the tenant\'s rules'),
     (["https://api.test/admin/x"], '- allow: "GET https://api.test/admin/x" in the tenant\'s rules, above {}:10'),
     (["https://no.test/x"], '- allow: "GET https://no.test/x" in the site\'s rules, above {}:3'),

@@ -60,6 +60,11 @@ def test_a_preset_is_named_with_the_variable_of_its_key(run, places):
                            "  to allow it: --use openai (its key is in OPENAI_API_KEY, CODEX_API_KEY)"]  # fmt: skip
 
 
+def test_a_preset_that_opens_more_says_by_what_it_opens_less(run, places):
+    done = run("-c", places, "--", "sh", "-c", CURL + "-d x https://github.com/org/app.git/git-receive-pack", use=None, check=None)
+    assert lines(done)[1] == "  to allow it: --use github:push=true (its key is in GH_TOKEN, GITHUB_TOKEN; less of it by repos)"
+
+
 def test_known_telemetry_is_counted_apart_and_nobody_is_told_to_allow_it(run):
     script = f"{CURL} -d x https://api.anthropic.com/api/event_logging/v2/batch; {CURL} -d x https://play.googleapis.com/log"
     done = run("--", "sh", "-c", script, check=None)

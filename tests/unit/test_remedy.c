@@ -76,6 +76,22 @@ static void test_the_variables_of_its_keys_are_named(void **state)
 	assert_string_equal(found->preset, "openai");
 	assert_null(found->parameter);
 	assert_string_equal(found->variables, "OPENAI_API_KEY, CODEX_API_KEY");
+	assert_string_equal(found->narrows, "");
+}
+
+/* Somebody who pastes it opens all repositories, unless it says which. */
+static void test_a_preset_that_can_be_narrowed_says_by_what(void **state)
+{
+	struct kh_dry_run question;
+	(void)state;
+	kh_dry_run_init(&question);
+	assert_true(kh_dry_run_ask_text(
+		&question, KH_SLICE("POST https://github.com/a/b.git/git-receive-pack"), NULL));
+	const struct kh_remedy *found = kh_remedies_find(all, &question);
+	kh_dry_run_fini(&question);
+	assert_non_null(found);
+	assert_string_equal(found->parameter, "push=true");
+	assert_string_equal(found->narrows, "repos");
 }
 
 static void test_a_folder_without_presets_has_none(void **state)
@@ -159,6 +175,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_preset_that_allows_it_is_found, begin, end),
 		cmocka_unit_test_setup_teardown(test_the_variables_of_its_keys_are_named, begin,
 						end),
+		cmocka_unit_test_setup_teardown(test_a_preset_that_can_be_narrowed_says_by_what,
+						begin, end),
 		cmocka_unit_test_setup_teardown(test_a_folder_without_presets_has_none, begin, end),
 		cmocka_unit_test(test_a_rule_says_what_was_asked),
 		cmocka_unit_test(test_what_could_be_read_as_more_is_no_rule),

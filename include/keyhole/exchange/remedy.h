@@ -10,6 +10,7 @@ struct kh_remedy {
 	char *preset;	 /* its name */
 	char *parameter; /* with its value, "push=true"; NULL: as it is */
 	char *variables; /* from which its keys come, with commas between; "": it has none */
+	char *narrows;	 /* its parameters that take a list, "repos": less of it may do; "": none */
 };
 
 /* The presets of a folder, compiled when they are first asked. For a program of one thread. */
