@@ -460,8 +460,9 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 		return KH_RUN_WRONG;
 	if (!out->config_path && out->n_presets == 0 && out->n_allow == 0 && !out->observe &&
 	    !out->quiet)
-		kh_cli_complain("run: the command may reach nothing (give --use PRESET, for example "
-				"--use npm, --allow RULE or -c FILE)");
+		kh_cli_complain(
+			"run: the command may reach nothing (give --use PRESET, for example "
+			"--use npm, --allow RULE or -c FILE)");
 	return KH_RUN_GO;
 }
 

@@ -138,6 +138,7 @@ bool kh_dry_run_ask(struct kh_dry_run *q, struct kh_slice method, struct kh_slic
 	q->forwarded.message = &q->message;
 	q->forwarded.known = false;
 	q->view = (struct kh_request_view){
+		.steps = (uint64_t)q->overrides.parameters * KH_LIMIT_PARAMETER_STEPS,
 		.method = method,
 		.scheme = q->scheme,
 		.host = &q->authority.host,

@@ -227,6 +227,7 @@ static struct kh_request_view view_of(const struct kh_exchange *x, struct room *
 		.length = x->message->framing == KH_FRAMING_LENGTH ? x->message->content_length
 			  : kh_exchange_has_content(x)		   ? x->content_bytes
 								   : 0,
+		.steps = (uint64_t)overrides->parameters * KH_LIMIT_PARAMETER_STEPS,
 		.model_state = x->model_state,
 		.model = kh_slice_str(x->model),
 	};

@@ -262,8 +262,10 @@ static void take_parameter(struct kh_overrides *out, struct kh_slice query, stru
 void kh_overrides_read_query(struct kh_overrides *out, struct kh_slice query)
 {
 	struct kh_slice rest = query, name, value;
-	while (kh_query_next(&rest, &name, &value))
+	while (kh_query_next(&rest, &name, &value)) {
+		out->parameters++;
 		take_parameter(out, query, name, value);
+	}
 }
 
 /* ---- paths ---- */
@@ -345,6 +347,7 @@ void kh_overrides_read(struct kh_overrides *out, const struct kh_message *messag
 	out->source = KH_COPY_NONE;
 	out->source_in_query = false;
 	out->repositories = 0;
+	out->parameters = 0;
 	out->source_len = 0;
 	for (size_t i = 0; i < message->n_fields; i++)
 		take_field(out, &message->fields[i]);

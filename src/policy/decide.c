@@ -18,7 +18,7 @@
 void kh_inquiry_init(struct kh_inquiry *q, const struct kh_request_view *request)
 {
 	q->request = request;
-	q->steps = (struct kh_steps){ .most = KH_LIMIT_DECISION_STEPS };
+	q->steps = (struct kh_steps){ .done = request->steps, .most = KH_LIMIT_DECISION_STEPS };
 	q->reading.steps = &q->steps;
 	q->noted = NULL;
 	q->asks_model = false;

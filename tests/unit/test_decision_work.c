@@ -257,6 +257,37 @@ static void all_addresses_of_a_name_share_the_steps_of_one_decision(void **state
 	fini(&f);
 }
 
+/* Each parameter is held against all names that speak of a method, host or path. */
+static void each_parameter_of_each_query_is_counted(void **state)
+{
+	(void)state;
+	enum { MANY = 1000 };
+	struct fixture f = policy_with("https://api.example/**", "", 1);
+	char url[64 + 2 * MANY], value[3 + 2 * MANY] = "/?";
+	uint64_t steps[3];
+	for (size_t i = 0; i < MANY; i++)
+		memcpy(value + 2 + 2 * i, "a&", sizeof("a&"));
+	value[1 + 2 * MANY] = '\0'; /* no empty one at the end */
+	for (size_t i = 0; i < 3; i++) {
+		struct kh_dry_run *q = calloc(1, sizeof(*q));
+		struct kh_decision d;
+		assert_non_null(q);
+		kh_dry_run_init(q);
+		(void)snprintf(url, sizeof(url), "https://api.example%s", i == 0 ? "/" : value);
+		if (i == 2)
+			assert_true(kh_dry_run_field(q, KH_SLICE("X-Original-URL"),
+						     kh_slice_str(value)));
+		assert_true(kh_dry_run_ask(q, KH_SLICE("GET"), kh_slice_str(url), NULL));
+		kh_policy_decide(f.policy, 0, NULL, &q->view, &d);
+		steps[i] = d.steps;
+		kh_dry_run_fini(q);
+		free(q);
+	}
+	assert_true(steps[1] >= steps[0] + (uint64_t)MANY * KH_LIMIT_PARAMETER_STEPS);
+	assert_true(steps[2] >= steps[1] + (uint64_t)MANY * KH_LIMIT_PARAMETER_STEPS);
+	fini(&f);
+}
+
 static void an_ordinary_request_takes_a_few_steps_a_rule(void **state)
 {
 	(void)state;
@@ -278,6 +309,7 @@ int main(void)
 		cmocka_unit_test(a_long_query_is_held_against_conditions_in_bounded_steps),
 		cmocka_unit_test(what_is_looked_at_in_fields_is_counted_once_a_step),
 		cmocka_unit_test(all_addresses_of_a_name_share_the_steps_of_one_decision),
+		cmocka_unit_test(each_parameter_of_each_query_is_counted),
 		cmocka_unit_test(an_ordinary_request_takes_a_few_steps_a_rule),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,6 +98,9 @@ enum {
 	   these readings, while all other tenants' requests wait for the thread. An ordinary
 	   request takes some tens of steps per rule for its host. */
 	KH_LIMIT_DECISION_STEPS = 4 * 1000 * 1000,
+	/* What a parameter of a query costs in such steps, each time that the query is searched:
+	   thousands of parameters of one byte. */
+	KH_LIMIT_PARAMETER_STEPS = 128,
 	/* A preset's parameters, the values of one parameter, and the rules and hosts that one use
 	   expands to: lists that multiply each other. */
 	KH_LIMIT_PRESET_PARAMETERS = 16,

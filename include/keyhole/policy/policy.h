@@ -89,6 +89,7 @@ struct kh_overrides {
 	size_t repositories; /* how many parameters name the repository of a blob; more than one is
 				unreadable */
 	struct kh_slice repository;
+	size_t parameters; /* how many were looked at, in all of the request's queries */
 	size_t source_len; /* READ: the length of source_path, in normal form */
 	char source_path[KH_OVERRIDING_SOURCE_BYTES];
 };
@@ -122,6 +123,7 @@ struct kh_request_view {
 	uint64_t length; /* of the content; with has_length */
 	enum kh_model_state model_state;
 	struct kh_slice model; /* with KH_MODEL_NAMED */
+	uint64_t steps;	       /* of a decision, that making the view took */
 };
 
 /* A reading of a request: one way in which a server may understand it. The request must be allowed
