@@ -258,7 +258,6 @@ void kh_mux_end(struct kh_session *session)
 
 	(void)kh_acceptor_may_keep(session->side.acceptor, mux->kept_bytes, 0);
 	mux->kept_bytes = 0;
-	kh_head_place_leave(&mux->place);
 
 	while (!kh_list_is_empty(&mux->streams))
 		kh_down_h2_gone(kh_container_of(mux->streams.next, struct kh_down_h2, link),
@@ -273,7 +272,6 @@ void kh_mux_free(struct kh_mux *mux)
 {
 	if (!mux)
 		return;
-	kh_head_place_leave(&mux->place);
 	kh_h2_free(mux->h2);
 	free(mux);
 }

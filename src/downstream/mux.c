@@ -6,9 +6,9 @@
  * has written) only mark the stream as ready and schedule the session. At the end of the loop's
  * turn all ready streams are served, and their output is written together.
  *
- * A turn processes only so many heads of one connection, and of all connections of its sandbox
- * together (head_share.h). Input after them stays in the session's buffer until a later turn of the
- * loop, and nothing more is read meanwhile.
+ * A turn does only so much work of one connection (KH_LIMIT_H2_TURN_BYTES), and of all connections of
+ * its sandbox together (work_share.h). Input after it stays in the session's buffer until a later
+ * turn of the loop, and nothing more is read meanwhile.
  *
  * A stream that must wait is paused: the codec keeps what its window allows, and the peer waits. So
  * all streams together keep at most the sum of their windows, and no stream waits for another.
@@ -175,15 +175,6 @@ static void on_event(const struct kh_h2_event *event, void *arg)
 
 /* ---- life ---- */
 
-/* What the last turn left of its heads. */
-static void on_place(struct kh_head_place *place)
-{
-	struct kh_session *session = kh_container_of(place, struct kh_mux, place)->session;
-
-	session->side.loop->now_ms = kh_clock_mono_ms();
-	kh_session_turn(session);
-}
-
 bool kh_mux_begin(struct kh_session *session)
 {
 	struct kh_h2_settings settings = {
@@ -199,7 +190,6 @@ bool kh_mux_begin(struct kh_session *session)
 		return false;
 	settings.connection_window_bytes = settings.max_streams * STREAM_WINDOW_BYTES;
 	mux->session = session;
-	mux->place.fn = on_place;
 	kh_list_init(&mux->streams);
 	kh_list_init(&mux->cut);
 	kh_list_init(&mux->ready);
@@ -226,30 +216,31 @@ void kh_mux_drain(struct kh_session *session)
 
 bool kh_mux_is_behind(const struct kh_mux *mux)
 {
-	return !mux->broken && (kh_h2_is_behind(mux->h2) || kh_head_place_waits(&mux->place));
+	return !mux->broken && (kh_h2_is_behind(mux->h2) || kh_session_is_in_line(mux->session));
 }
 
 static void take(struct kh_session *session)
 {
 	struct kh_mux *mux = session->mux;
-	struct kh_head_share *share = &session->side.acceptor->heads;
+	struct kh_work_share *share = &session->side.acceptor->work;
 	struct kh_slice in = kh_buf_view(&session->in);
 	size_t taken = in.len, most = 0;
 
-	if (kh_head_place_waits(&mux->place) || (in.len == 0 && !kh_mux_is_behind(mux)))
+	if (kh_session_is_in_line(session) || (in.len == 0 && !kh_mux_is_behind(mux)))
 		return;
-	if (!mux->broken && (most = kh_head_share_left(share)) == 0) {
-		kh_head_share_wait(share, &mux->place);
+	if (!mux->broken && (most = kh_work_share_left(share)) == 0) {
+		kh_work_share_wait(share, &session->place);
 		return;
 	}
 	if (!mux->broken) {
+		most = most < KH_LIMIT_H2_TURN_BYTES ? most : KH_LIMIT_H2_TURN_BYTES;
 		if (!kh_h2_feed_turn(mux->h2, in, most, session->side.loop->now_ms, &taken))
 			mux->broken = true;
-		kh_head_share_take(share, kh_h2_turn_bytes(mux->h2));
+		kh_work_share_charge(share, kh_h2_turn_bytes(mux->h2));
 	}
 	kh_buf_consume(&session->in, taken);
 	if (kh_mux_is_behind(mux))
-		kh_head_share_wait(share, &mux->place);
+		kh_work_share_wait(share, &session->place);
 }
 
 static void serve_ready(struct kh_mux *mux)
@@ -354,6 +345,8 @@ uint64_t kh_mux_deadline(const struct kh_mux *mux)
 {
 	if (mux->n_streams > 0)
 		return mux->earliest_ms;
+	if (kh_session_is_in_line(mux->session)) /* which is served in any case */
+		return 0;
 	return mux->idle_since_ms + mux->session->side.loop->gen->config->timeouts.idle_down;
 }
 

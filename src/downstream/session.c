@@ -60,6 +60,7 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 	kh_list_remove(&session->member.link);
 	kh_list_remove(&session->side.answer.link);
 	kh_list_remove(&session->touched.link);
+	kh_work_place_leave(&session->place);
 	kh_list_remove(&session->acceptor_link);
 	session->side.loop->n_live--;
 	if (session->tunnel_state >= KH_TUNNEL_ENTERED)

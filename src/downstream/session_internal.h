@@ -106,9 +106,8 @@ struct kh_mux {
 	size_t kept_bytes;	/* as the acceptor was told */
 	size_t beyond_bytes;	/* struct kh_down_h2.beyond_bytes of all */
 	uint64_t idle_since_ms;
-	uint64_t earliest_ms;	    /* no exchange's wait ends before; 0: none does */
-	bool broken;		    /* what is left to say is a goodbye */
-	struct kh_head_place place; /* it is behind, or found no share left */
+	uint64_t earliest_ms; /* no exchange's wait ends before; 0: none does */
+	bool broken;	      /* what is left to say is a goodbye */
 };
 
 /* A connection from a sandbox; or what a stream of one carries, being a tunnel. */
@@ -117,6 +116,8 @@ struct kh_session {
 	struct kh_loop_member member;
 	struct kh_down_side side;
 	struct kh_loop_call touched;
+	struct kh_work_place place;   /* its sandbox has done its share of this turn, or HTTP/2 its
+					 own; what was read waits */
 	struct kh_node acceptor_link; /* in its acceptor's sessions */
 	enum kh_session_state state;
 	struct kh_leg leg;
@@ -153,6 +154,12 @@ static inline bool kh_session_has_said_all(const struct kh_session *session)
 static inline bool kh_session_awaits_head(const struct kh_session *session)
 {
 	return session->state == KH_SESSION_HEAD || session->state == KH_SESSION_HEAD_BEGUN;
+}
+
+/* It waits in its sandbox's line to go on with what was read. */
+static inline bool kh_session_is_in_line(const struct kh_session *session)
+{
+	return kh_work_place_waits(&session->place);
 }
 
 /* It was told that its tunnel stands. */
@@ -220,7 +227,7 @@ bool kh_session_set_leaf(struct kh_session *session, enum kh_leaf_state state);
 /* session.c */
 /* What is left is written, then the peer's end is awaited. */
 void kh_session_linger(struct kh_session *session);
-/* session_take.c: feeds the codec. */
+/* session_take.c: feeds the codec, within the sandbox's share of the turn. */
 void kh_session_process(struct kh_session *session);
 /* kept.c */
 /* Charges what it keeps of memory by now. Return: false: that is beyond its sandbox's share. It is

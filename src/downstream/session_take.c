@@ -2,6 +2,29 @@
 
 #include "session_internal.h"
 
+/*
+ * Each head and each piece of content is charged to the sandbox's share of the turn
+ * (work_share.h). When that is spent, the session waits in line with what was read.
+ */
+
+/* May it go on in this turn? If not, it is in line. */
+static bool has_share(struct kh_session *session)
+{
+	struct kh_work_share *share = &session->side.acceptor->work;
+
+	if (kh_session_is_in_line(session))
+		return false;
+	if (kh_work_share_left(share) > 0)
+		return true;
+	kh_work_share_wait(share, &session->place);
+	return false;
+}
+
+static void charge(struct kh_session *session, size_t work)
+{
+	kh_work_share_charge(&session->side.acceptor->work, work);
+}
+
 /* Its first bytes are there, and not all. */
 static void begin_head(struct kh_session *session)
 {
@@ -39,6 +62,8 @@ static void take_head(struct kh_session *session)
 	}
 	enum kh_h1_event event = kh_h1_feed(session->h1, &in, &body);
 	kh_buf_consume(&session->in, before - in.len);
+	charge(session,
+	       before - in.len + (event == KH_H1_NEED_MORE ? 0 : (size_t)KH_LIMIT_WORK_PER_HEAD));
 	if (event == KH_H1_ERROR) {
 		kh_session_refuse(session, kh_h1_error(session->h1));
 		return;
@@ -71,6 +96,7 @@ static bool take_frames(struct kh_session *session, struct kh_exchange *x)
 		kh_buf_release(&session->in);
 		return false;
 	}
+	charge(session, bytes.len); /* any number of frames */
 	if (bytes.len == 0)
 		kh_exchange_request_end(x, NULL, 0);
 	else
@@ -90,6 +116,8 @@ static bool take_body(struct kh_session *session)
 	if (x && kh_exchange_is_websocket(x))
 		return take_frames(session, x);
 	enum kh_h1_event event = kh_h1_feed(session->h1, &in, &body);
+	if (before > in.len)
+		charge(session, kh_work_of_piece(before - in.len));
 	if (event == KH_H1_BODY && x) {
 		kh_exchange_body(x, body);
 	} else if (event == KH_H1_BODY) {
@@ -129,7 +157,7 @@ void kh_session_process(struct kh_session *session)
 				(void)kh_session_set_state(session, KH_SESSION_LINGER);
 				continue;
 			}
-			if (kh_leg_is_full(&session->leg))
+			if (kh_leg_is_full(&session->leg) || (left > 0 && !has_share(session)))
 				return;
 			if (session->came_by == KH_PROTOCOL_SNIFF_UNSEEN && left > 0 &&
 			    !kh_session_open(session))
@@ -153,12 +181,15 @@ void kh_session_process(struct kh_session *session)
 			kh_tunnel_first_bytes(session);
 			break;
 		case KH_SESSION_EXCHANGE:
-			if (!kh_exchange_takes_body(kh_session_exchange(session)))
+			if (!kh_exchange_takes_body(kh_session_exchange(session)) ||
+			    (left > 0 && !has_share(session)))
 				return;
 			if (!take_body(session) && session->state == state)
 				return;
 			continue;
 		case KH_SESSION_DISCARD:
+			if (left > 0 && !has_share(session))
+				return;
 			if (!take_body(session) && session->state == state)
 				return;
 			continue;

@@ -289,6 +289,18 @@ static void on_held(struct kh_loop_call *call)
 	kh_session_turn(kh_container_of(call, struct kh_session, side.answer));
 }
 
+/* Its turn in its sandbox's line. */
+static void on_place(struct kh_work_place *place)
+{
+	struct kh_session *session = kh_container_of(place, struct kh_session, place);
+	struct kh_exchange *x = kh_session_exchange(session);
+
+	session->side.loop->now_ms = kh_clock_mono_ms();
+	if (x && session->state == KH_SESSION_EXCHANGE && !kh_exchange_has_request(x))
+		x->progress_ms = session->side.loop->now_ms;
+	kh_session_turn(session);
+}
+
 /* ---- its beginning ---- */
 
 static struct kh_session *new_session(struct kh_acceptor *acceptor, const struct kh_peer *peer)
@@ -300,6 +312,7 @@ static struct kh_session *new_session(struct kh_acceptor *acceptor, const struct
 	session->member.ops = &member_ops;
 	session->touched.fn = on_touched;
 	session->side.answer.fn = on_held;
+	session->place.fn = on_place;
 	session->side.loop = acceptor->loop;
 	session->side.acceptor = acceptor;
 	session->side.account = kh_account_ref(acceptor->account);

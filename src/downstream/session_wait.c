@@ -154,6 +154,10 @@ static uint64_t compute_deadline(const struct kh_session *session)
 	uint64_t kept = session->deadline_ms ? session->deadline_ms : UINT64_MAX;
 	uint64_t life = session->tunnel_ends_ms ? session->tunnel_ends_ms : UINT64_MAX;
 
+	/* It is served in order, which ends in any case. */
+	if (kh_session_is_in_line(session) &&
+	    (kh_session_awaits_head(session) || session->state == KH_SESSION_DISCARD))
+		return 0;
 	switch (session->state) {
 	case KH_SESSION_HEAD_BEGUN: /* from its first byte on, whatever still trickles in */
 		kept = kept < life ? kept : life;
@@ -206,23 +210,28 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 	case KH_SESSION_EXCHANGE:
 	case KH_SESSION_RAW:
 		/* Also while nothing is taken: to notice that the sandbox has gone. */
-		if (kh_exchange_takes_body(x) || kh_buf_len(&session->in) < KH_SESSION_IN_BYTES / 2)
+		if (!kh_session_is_in_line(session) &&
+		    (kh_exchange_takes_body(x) ||
+		     kh_buf_len(&session->in) < KH_SESSION_IN_BYTES / 2))
 			watch |= KH_STREAM_READABLE;
 		break;
 	case KH_SESSION_HEAD:
 	case KH_SESSION_HEAD_BEGUN:
 		/* A client that pipelines without reading its answers has to wait. */
-		if (!kh_leg_is_full(&session->leg))
+		if (!kh_leg_is_full(&session->leg) && !kh_session_is_in_line(session))
 			watch |= KH_STREAM_READABLE;
 		break;
-	case KH_SESSION_H2: /* windows bound content, and the turn heads */
+	case KH_SESSION_H2: /* windows bound content, and the turn what is taken */
 		if (!kh_mux_is_behind(session->mux))
+			watch |= KH_STREAM_READABLE;
+		break;
+	case KH_SESSION_DISCARD:
+		if (!kh_session_is_in_line(session))
 			watch |= KH_STREAM_READABLE;
 		break;
 	case KH_SESSION_SOCKS:
 	case KH_SESSION_HELLO:
 	case KH_SESSION_TUNNEL:
-	case KH_SESSION_DISCARD:
 	case KH_SESSION_LINGER:
 		watch |= KH_STREAM_READABLE;
 		break;

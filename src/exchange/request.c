@@ -233,12 +233,25 @@ static struct kh_request_view view_of(const struct kh_exchange *x, struct room *
 	};
 }
 
+/* To the sandbox's share of the turn. */
+static void charge(const struct kh_exchange *x, uint64_t steps)
+{
+	kh_work_share_charge_steps(&x->side->acceptor->work, steps);
+}
+
+static void decide(const struct kh_exchange *x, const struct kh_standing *at,
+		   const struct kh_request_view *view, struct kh_decision *out)
+{
+	kh_policy_decide(at->gen->policy, at->tenant, at->narrowing, view, out);
+	charge(x, out->steps);
+}
+
 /* Where a rule asks for the model, the head is looked at, and the rules are asked again. Return:
  * false: the head says it in no way that can be taken. */
 static bool ask(struct kh_exchange *x, const struct kh_standing *at, struct kh_request_view *view,
 		struct kh_decision *out, struct kh_err *err)
 {
-	kh_policy_decide(at->gen->policy, at->tenant, at->narrowing, view, out);
+	decide(x, at, view, out);
 	if (!out->asks_model || kh_exchange_has_content(x))
 		return true;
 	if (!kh_body_buffer_look_at_head(x, err)) {
@@ -248,7 +261,7 @@ static bool ask(struct kh_exchange *x, const struct kh_standing *at, struct kh_r
 	view->model_state = x->model_state;
 	view->model = kh_slice_str(x->model);
 	if (x->model_state != KH_MODEL_UNREAD)
-		kh_policy_decide(at->gen->policy, at->tenant, at->narrowing, view, out);
+		decide(x, at, view, out);
 	return true;
 }
 
@@ -285,8 +298,12 @@ static bool is_denied_at(const struct kh_exchange *x, const struct kh_standing *
 	struct kh_request_view view = view_of(x, &room);
 	if (x->tunnel)
 		view.scheme = x->tunnel == KH_TUNNEL_RAW ? KH_SCHEME_TCP : KH_SCHEME_HTTPS;
-	return kh_policy_denies_address(at->gen->policy, at->tenant, at->narrowing, &view,
-					x->tunnel != KH_TUNNEL_DENIED, decision, &host, steps, out);
+	uint64_t before = *steps;
+	bool denied = kh_policy_denies_address(at->gen->policy, at->tenant, at->narrowing, &view,
+					       x->tunnel != KH_TUNNEL_DENIED, decision, &host,
+					       steps, out);
+	charge(x, view.steps + (*steps - before));
+	return denied;
 }
 
 bool kh_request_may_go_to(struct kh_exchange *x, const struct kh_sockaddr *addr, struct kh_err *err)
@@ -448,6 +465,7 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 	if (!x->decision.rule)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
 	kh_request_settle_geo(x, &at, &x->decision);
+	charge(x, view.steps); /* carriers and placeholders are sought in each query again */
 	return kh_exchange_upgrade_may_be(x->message, &x->decision, err) &&
 	       choose_credentials(x, &view, err) && kh_placeholder_settle(x, err) &&
 	       kh_content_decide(x, err) && kh_signing_begin(x, err) && settle_carriers(x, err) &&

@@ -143,6 +143,7 @@ static struct verdict judge(const struct kh_exchange *x, const struct kh_dry_run
 
 	kh_dry_run_answer(question, x->gen->config, x->gen->policy, x->tenant, x->narrowing,
 			  &v.outcome);
+	kh_work_share_charge_steps(&x->side->acceptor->work, v.outcome.decision.steps);
 	v.known = !v.outcome.decision.asks_model;
 	v.allow = v.known && v.outcome.allow && v.outcome.decision.rule;
 	if (v.allow && !judge_address(x, &v)) {

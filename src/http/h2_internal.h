@@ -115,9 +115,9 @@ struct kh_h2 {
 	struct kh_h2_order order; /* SERVER */
 	uint32_t order_error;	  /* it has found, behind the bytes that it has walked */
 	size_t walked_bytes;	  /* by it, and not taken yet */
-	size_t turn_bytes;	  /* decoded since kh_h2_feed_turn began */
+	size_t turn_bytes;	  /* of heads, or worth so many, since kh_h2_feed_turn began */
 	size_t turn_most;	  /* … and how many may be */
-	bool behind;		  /* nghttp2 was paused, and has a field section in hand */
+	bool behind;		  /* nghttp2 was paused, and has a frame in hand */
 	unsigned continuations;
 	size_t sent_bytes; /* of content, that brought no idle frame yet */
 	uint64_t now_ms;

@@ -22,11 +22,19 @@ static void idle(struct kh_h2 *h2)
 		calm_down(h2, "too many frames that carry nothing");
 }
 
+/* At the end of what a turn takes, nghttp2 stops behind what it has given. */
+static int pause_or_go_on(struct kh_h2 *h2)
+{
+	h2->behind = h2->turn_bytes > h2->turn_most;
+	return h2->behind ? NGHTTP2_ERR_PAUSE : 0;
+}
+
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
 {
 	struct kh_h2 *h2 = arg;
 
 	(void)session;
+	h2->turn_bytes += KH_LIMIT_WORK_PER_PIECE;
 	if (!kh_h2_is_failed(h2) && !kh_h2_guard_frame(h2, hd))
 		calm_down(h2, hd->type == NGHTTP2_CONTINUATION
 				      ? "a field section in too many frames"
@@ -42,7 +50,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	if (!kh_h2_section_begin(h2, h2->settings.role == KH_H2_SERVER))
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
-	h2->turn_bytes += KH_LIMIT_H2_TURN_PER_HEAD;
+	h2->turn_bytes += KH_LIMIT_WORK_PER_HEAD;
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
 	struct kh_h2_stream *stream = kh_h2_stream_new(h2, to_stream(frame));
@@ -80,8 +88,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghtt
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
 	h2->turn_bytes += h2->section->decoded_bytes - before;
-	h2->behind = h2->turn_bytes > h2->turn_most;
-	return h2->behind ? NGHTTP2_ERR_PAUSE : 0;
+	return pause_or_go_on(h2);
 }
 
 /* Never left out and passed over. */
@@ -331,7 +338,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
 	/* nghttp2 has held it against the window, which is the cap. */
 	if (len > 0 && !kh_h2_take_body(stream, kh_slice_of(data, len)))
 		kh_h2_fail(h2, NGHTTP2_INTERNAL_ERROR, KH_ERR_NO_MEMORY, "no memory for content");
-	return 0;
+	h2->turn_bytes += len / KH_LIMIT_WORK_CONTENT;
+	return pause_or_go_on(h2);
 }
 
 /* A stream error that nghttp2 has found: it resets the stream itself. */

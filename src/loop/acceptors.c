@@ -331,7 +331,7 @@ void kh_acceptor_init(struct kh_acceptor *acceptor, struct kh_loop *loop)
 {
 	*acceptor = (struct kh_acceptor){ .loop = loop };
 	kh_list_init(&acceptor->sessions);
-	kh_head_share_init(&acceptor->heads, loop);
+	kh_work_share_init(&acceptor->work, loop);
 	acceptor->leaf_tokens = KH_LIMIT_LEAVES_BURST;
 	acceptor->log_tokens = KH_LIMIT_LOG_LINES_BURST;
 	acceptor->tries = KH_LIMIT_WRONG_TOKENS_BURST;
@@ -364,7 +364,7 @@ void kh_acceptor_end(struct kh_acceptor *acceptor, const char *why)
 		acceptor->loop->n_unsaid--;
 	acceptor->unsaid = 0;
 	acceptor->loop->ops->acceptor_ended(acceptor, why);
-	kh_head_share_fini(&acceptor->heads);
+	kh_work_share_fini(&acceptor->work);
 	kh_refusals_end(acceptor);
 }
 

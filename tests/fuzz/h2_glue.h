@@ -443,7 +443,7 @@ static void glue_make_world(void)
 					      .listener_stats = glue.gen->listener_stats_list[0],
 					      .config = &glue.gen->config->listeners[0] };
 	kh_list_init(&glue.acceptor.sessions);
-	kh_head_share_init(&glue.acceptor.heads, glue.loop);
+	kh_work_share_init(&glue.acceptor.work, glue.loop);
 }
 
 /* ---- one run ---- */

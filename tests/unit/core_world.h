@@ -354,7 +354,7 @@ static inline void world_begin(const struct kh_loop_ops *ops)
 					       .listener_stats = world.gen->listener_stats_list[0],
 					       .config = &world.gen->config->listeners[0] };
 	kh_list_init(&world.acceptor.sessions);
-	kh_head_share_init(&world.acceptor.heads, world.loop);
+	kh_work_share_init(&world.acceptor.work, world.loop);
 	world.faults = kh_machine_faults();
 }
 

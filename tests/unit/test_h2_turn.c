@@ -63,6 +63,39 @@ static void a_turn_takes_so_many_bytes_of_heads_and_the_rest_comes_later(void **
 	kh_buf_fini(&f.raw);
 }
 
+/* Each of them costs as much as many bytes that come together. */
+static void a_turn_takes_so_many_pieces_of_content_and_the_rest_comes_later(void **state)
+{
+	enum { PIECES = 6000, MOST = 16 * 1024 };
+	struct flood f;
+	size_t work = 0, calls = 0, before = 0;
+
+	(void)state;
+	flood_init(&f);
+	raw_headers(&f.raw, 1, END_HEADERS, GET);
+	for (unsigned i = 0; i < PIECES; i++)
+		raw_data(&f.raw, 1, i + 1 == PIECES ? END_STREAM : 0, "x");
+	do {
+		size_t taken;
+
+		assert_true(kh_h2_feed_turn(f.d.h2, kh_buf_view(&f.raw), MOST, 1000, &taken));
+		kh_buf_consume(&f.raw, taken);
+		drive_drain(&f.d);
+		assert_true(kh_h2_turn_bytes(f.d.h2) <= MOST + 2 * KH_LIMIT_WORK_PER_PIECE);
+		assert_true(f.d.counts[KH_H2_BODY] - before <= MOST / KH_LIMIT_WORK_PER_PIECE + 1);
+		before = f.d.counts[KH_H2_BODY];
+		work += kh_h2_turn_bytes(f.d.h2);
+		calls++;
+	} while (kh_h2_is_behind(f.d.h2));
+	assert_int_equal(kh_buf_len(&f.raw), 0);
+	assert_int_equal(f.d.counts[KH_H2_BODY], PIECES);
+	assert_int_equal(f.d.counts[KH_H2_END], 1);
+	assert_true(work >= (size_t)PIECES * KH_LIMIT_WORK_PER_PIECE);
+	assert_true(calls >= work / (MOST + 2 * (size_t)KH_LIMIT_WORK_PER_PIECE));
+	drive_fini(&f.d);
+	kh_buf_fini(&f.raw);
+}
+
 /* What is out of order fails the connection after what came before it, in whichever turn. */
 static void a_frame_out_of_order_ends_the_connection_in_a_later_turn_too(void **state)
 {
@@ -183,6 +216,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_turn_takes_so_many_bytes_of_heads_and_the_rest_comes_later),
+		cmocka_unit_test(a_turn_takes_so_many_pieces_of_content_and_the_rest_comes_later),
 		cmocka_unit_test(a_frame_out_of_order_ends_the_connection_in_a_later_turn_too),
 		cmocka_unit_test(streams_for_tunnels_are_no_place_for_more_requests),
 		cmocka_unit_test(the_end_of_a_connection_costs_each_stream_once),

@@ -181,9 +181,18 @@ enum {
 	   all other tenants' requests would wait until each is decided. The rest comes in the next
 	   turn, after all other connections. */
 	KH_LIMIT_H2_TURN_BYTES = 64 * 1024,
-	KH_LIMIT_H2_TURN_PER_HEAD = 1024,
-	/* The same for all connections of one sandbox on a thread: one that opens hundreds. */
-	KH_LIMIT_H2_SHARE_BYTES = 4 * KH_LIMIT_H2_TURN_BYTES,
+	/* What the connections of one sandbox on a thread do in a turn, all together, whichever
+	   HTTP they speak, in bytes of heads (work_share.h): hundreds of connections with cheap
+	   requests that are refused, and all other tenants' requests would wait for seconds. It is
+	   about 6 ms. */
+	KH_LIMIT_WORK_SHARE = 128 * 1024,
+	/* A head beside its bytes: it is decided, refused and recorded. */
+	KH_LIMIT_WORK_PER_HEAD = 1024,
+	/* A piece of content, and how many of its bytes are one of a head's: chunks of one byte. */
+	KH_LIMIT_WORK_PER_PIECE = 32,
+	KH_LIMIT_WORK_CONTENT = 4,
+	/* Steps of a decision that are one. */
+	KH_LIMIT_WORK_STEPS = 32,
 	/* CONTINUATION frames after one HEADERS: a section that never ends (CVE-2024-27316). The
 	   largest allowed head takes 4. */
 	KH_LIMIT_H2_CONTINUATIONS = 6,

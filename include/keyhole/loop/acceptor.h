@@ -3,7 +3,7 @@
 #ifndef KEYHOLE_LOOP_ACCEPTOR_H
 #define KEYHOLE_LOOP_ACCEPTOR_H
 
-#include <keyhole/loop/head_share.h>
+#include <keyhole/loop/work_share.h>
 #include <keyhole/loop/loop.h>
 
 struct kh_acceptor {
@@ -18,7 +18,7 @@ struct kh_acceptor {
 	const struct kh_listener_config *config;
 	const struct kh_narrowing *narrowing; /* NULL: none */
 	struct kh_node sessions;	      /* of connections that it accepted */
-	struct kh_head_share heads;	      /* of those that speak HTTP/2 */
+	struct kh_work_share work;	      /* of those connections, in a turn */
 	int64_t number; /* unique among all acceptors that this worker ever had */
 	struct event *event;
 	struct event *resume; /* after running out of descriptors */

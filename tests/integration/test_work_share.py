@@ -1,0 +1,170 @@
+"""test_work_share.py - what one sandbox's connections ask for is done in shares, between which all others have their turn
+
+The worker stands still while the sandbox's connections are filled, and behind them comes one request of another
+tenant. When that has its answer the worker stands still again: what it did until then is counted."""
+
+import contextlib
+import os
+import signal
+import socket
+
+import pytest
+from harness import PATIENCE, Wire
+from hyperframe.frame import DataFrame, SettingsFrame
+from sandboxes import inside
+from test_h2_hostile import headers
+
+CONNECTIONS = 150
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SettingsFrame(0).serialize()
+OTHERS = "GET http://none.test/ HTTP/1.1\r\nHost: none.test\r\n\r\n"
+
+DENIED = b"GET http://none.test/ HTTP/1.1\r\nHost: none.test\r\n\r\n"
+QUERY = b"a&" * 7800
+COSTLY = b"GET http://free.test/x?" + QUERY + b"token=1 HTTP/1.1\r\nHost: free.test\r\n\r\n"
+H2_GET = [(":method", "GET"), (":scheme", "http"), (":authority", "none.test"), (":path", "/")]
+H2_DENIED = b"".join(headers(2 * n + 1, *H2_GET).serialize() for n in range(200))
+CHUNKED = b"POST http://sink.test/ HTTP/1.1\r\nHost: sink.test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
+H2_POST = [(":method", "POST"), (":scheme", "http"), (":authority", "sink.test"), (":path", "/")]
+H2_CONTENT = PREFACE + headers(1, *H2_POST, flags=["END_HEADERS"]).serialize()
+H2_PIECE = DataFrame(1, b"a").serialize()
+
+
+def cpu_s(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def drain(sock):
+    got = b""
+    with contextlib.suppress(BlockingIOError):
+        while more := sock.recv(1 << 20):
+            got += more
+    return got
+
+
+def h2_answers(got):
+    n = at = 0
+    while at + 9 <= len(got):
+        n += got[at + 3] == 1
+        at += 9 + int.from_bytes(got[at : at + 3], "big")
+    return n
+
+
+class Crowd:
+    """All connections of one sandbox."""
+
+    def __init__(self, one):
+        path = inside(one, os.path.join(one.folder, "e", "s")).socket_path
+        self.one, self.socks, self.cpu_s = one, [], None
+        for _ in range(CONNECTIONS):
+            self.socks.append(socket.socket(socket.AF_UNIX))
+            self.socks[-1].settimeout(PATIENCE)
+            self.socks[-1].connect(path)
+
+    def say(self, text, answered=True):
+        for sock in self.socks:
+            sock.sendall(text)
+        for sock in self.socks if answered else []:
+            assert sock.recv(1 << 16)
+
+    def fill(self, text, once=False):
+        for sock in self.socks:
+            sock.setblocking(False)
+            at = 0
+            with contextlib.suppress(BlockingIOError):
+                while at < len(text):
+                    at += sock.send(memoryview(text)[at:])
+                    at = at if once else at % len(text)
+
+    @contextlib.contextmanager
+    def until_another_is_answered(self, wire, text, once=False):
+        worker = self.one.worker_pid()
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            self.fill(text, once)
+            wire.send(OTHERS)
+            before = cpu_s(worker)
+            os.kill(worker, signal.SIGCONT)
+            assert wire.response().status == 403
+            os.kill(worker, signal.SIGSTOP)
+            self.cpu_s = cpu_s(worker) - before
+            yield
+        finally:
+            os.kill(worker, signal.SIGCONT)
+
+    def close(self):
+        for sock in self.socks:
+            sock.close()
+
+
+@pytest.fixture(name="start")
+def starter(daemon):
+    with contextlib.ExitStack() as stack:
+
+        def start(**more):
+            one = daemon(
+                {
+                    "listen": [{"unix": "d/s", "tenant": "acme"}, {"unix": "e/s", "tenant": "globex"}],
+                    "tenants": {"globex": {"rules": [{"allow": "http://sink.test"}, {"allow": "http://free.test"}]}},
+                    "worker": {"threads": 1},
+                    **more,
+                }
+            )
+            wire = stack.enter_context(Wire(one.socket_path))
+            wire.send(OTHERS)
+            assert wire.response().status == 403
+            crowd = Crowd(one)
+            stack.callback(crowd.close)
+            return crowd, wire
+
+        yield start
+
+
+HEADS = {
+    "HTTP/1": (DENIED, DENIED * 1000, False, lambda got: got.count(b"HTTP/1.1 403")),
+    "HTTP/2": (PREFACE, H2_DENIED, True, h2_answers),
+}
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("how", HEADS)
+def test_another_tenants_request_does_not_wait_for_all_refusals_of_a_crowd(start, how):
+    crowd, wire = start()
+    first, text, once, answers = HEADS[how]
+    crowd.say(first)
+    with crowd.until_another_is_answered(wire, text, once):
+        assert sum(answers(drain(sock)) for sock in crowd.socks) < 50 * CONNECTIONS
+
+
+@pytest.mark.alone
+def test_another_tenants_request_does_not_wait_for_queries_of_many_parameters(start):
+    crowd, wire = start()
+    crowd.say(DENIED)
+    with crowd.until_another_is_answered(wire, COSTLY * 4):
+        assert crowd.cpu_s < 0.3
+
+
+PIECES = {"chunks": (CHUNKED, b"1\r\na\r\n" * 20000), "DATA": (H2_CONTENT + H2_PIECE, H2_PIECE * 20000)}
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("how", PIECES)
+def test_another_tenants_request_does_not_wait_for_content_in_pieces_of_a_byte(start, how):
+    with socket.create_server(("127.0.0.1", 0), backlog=CONNECTIONS) as listener:
+        listener.settimeout(PATIENCE)
+        crowd, wire = start(upstream={"resolve": {"sink.test": f"127.0.0.1:{listener.getsockname()[1]}"}})
+        begin, text = PIECES[how]
+        crowd.say(begin, answered=False)
+        sinks = [listener.accept()[0] for _ in range(CONNECTIONS)]
+        for sink in sinks:
+            sink.settimeout(PATIENCE)
+            got = b""
+            while b"\r\n\r\n1\r\na\r\n" not in got:
+                got += sink.recv(65536)
+            sink.setblocking(False)
+        with crowd.until_another_is_answered(wire, text):
+            pieces = sum(drain(sink).count(b"1\r\na\r\n") for sink in sinks)
+            assert pieces < 5000 * CONNECTIONS
+        for sink in sinks:
+            sink.close()
