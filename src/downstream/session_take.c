@@ -7,11 +7,13 @@
  * (work_share.h). When that is spent, the session waits in line with what was read.
  */
 
-/* May it go on in this turn? If not, it is in line. */
+/* May it go on in this turn with what was read? If not, it is in line. */
 static bool has_share(struct kh_session *session)
 {
 	struct kh_work_share *share = &session->side.acceptor->work;
 
+	if (kh_buf_len(&session->in) == 0)
+		return true;
 	if (kh_session_is_in_line(session))
 		return false;
 	if (kh_work_share_left(share) > 0)
@@ -144,6 +146,16 @@ static bool take_body(struct kh_session *session)
 	return event != KH_H1_NEED_MORE;
 }
 
+/* In EXCHANGE and DISCARD. Return: false: the rest waits. */
+static bool take_content(struct kh_session *session)
+{
+	enum kh_session_state state = session->state;
+
+	if (state == KH_SESSION_EXCHANGE && !kh_exchange_takes_body(kh_session_exchange(session)))
+		return false;
+	return has_share(session) && (take_body(session) || session->state != state);
+}
+
 void kh_session_process(struct kh_session *session)
 {
 	for (;;) {
@@ -157,7 +169,7 @@ void kh_session_process(struct kh_session *session)
 				(void)kh_session_set_state(session, KH_SESSION_LINGER);
 				continue;
 			}
-			if (kh_leg_is_full(&session->leg) || (left > 0 && !has_share(session)))
+			if (kh_leg_is_full(&session->leg) || !has_share(session))
 				return;
 			if (session->came_by == KH_PROTOCOL_SNIFF_UNSEEN && left > 0 &&
 			    !kh_session_open(session))
@@ -181,16 +193,8 @@ void kh_session_process(struct kh_session *session)
 			kh_tunnel_first_bytes(session);
 			break;
 		case KH_SESSION_EXCHANGE:
-			if (!kh_exchange_takes_body(kh_session_exchange(session)) ||
-			    (left > 0 && !has_share(session)))
-				return;
-			if (!take_body(session) && session->state == state)
-				return;
-			continue;
 		case KH_SESSION_DISCARD:
-			if (left > 0 && !has_share(session))
-				return;
-			if (!take_body(session) && session->state == state)
+			if (!take_content(session))
 				return;
 			continue;
 		case KH_SESSION_LINGER:
