@@ -165,10 +165,12 @@ void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect)
 	inner->side.via = outer->side.via;
 	inner->side.authority = authority;
 	inner->side.limits = limits;
-	if (kind == KH_TUNNEL_RAW)
+	if (kind == KH_TUNNEL_RAW) {
 		inner->only.stream.ops = &kh_raw_down_ops; /* its answer waits for the upstream */
-	else
-		(void)kh_tunnel_accept(inner);
+	} else if (!kh_tunnel_accept(inner)) {
+		kh_session_kill(inner, KH_ERR_NO_MEMORY, NULL);
+		return;
+	}
 	kh_tunnel_enter(inner, kind);
 	kh_session_turn(inner);
 }
