@@ -343,3 +343,14 @@ struct kh_acceptor *sim_keeper_acceptor(bool *globex)
 	*globex = strcmp(loop->gen->config->tenants[acceptor->config->tenant].name, "globex") == 0;
 	return acceptor;
 }
+
+void sim_keeper_use_up_share(void)
+{
+	bool globex;
+	struct kh_acceptor *acceptor = sim_keeper_acceptor(&globex);
+
+	if (!acceptor)
+		return;
+	sim_trace("%s has done its share of some turns", acceptor->config->sandbox);
+	kh_work_share_charge(&acceptor->work, (size_t)sim_below(4 * KH_LIMIT_WORK_SHARE));
+}

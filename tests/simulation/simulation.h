@@ -185,6 +185,8 @@ void sim_keeper_forget(void); /* the very last */
 void sim_keeper_check_gone(void);
 /* An acceptor that takes connections, by chance; NULL: there is none. *globex: whose it is. */
 struct kh_acceptor *sim_keeper_acceptor(bool *globex);
+/* Such a one's connections have done their share of a few turns. */
+void sim_keeper_use_up_share(void);
 
 /* ---- the configurations (rules.c) ---- */
 

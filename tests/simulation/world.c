@@ -170,7 +170,7 @@ static bool disturb(void)
 {
 	if (sim.calm)
 		return false;
-	switch (sim_below(sim.mood.no_faults ? 10 : 16)) {
+	switch (sim_below(sim.mood.no_faults ? 12 : 18)) {
 	case 0:
 	case 1:
 		sim_keeper_reload();
@@ -190,16 +190,20 @@ static bool disturb(void)
 		sim_keeper_stale();
 		break;
 	case 10:
-		sim_fault_arm(SIM_FAULT_JOURNAL, 1 + sim_below(3));
-		break;
 	case 11:
-		sim_fault_arm(SIM_FAULT_CALL, 1 + sim_below(20));
+		sim_keeper_use_up_share();
 		break;
 	case 12:
+		sim_fault_arm(SIM_FAULT_JOURNAL, 1 + sim_below(3));
+		break;
 	case 13:
-		sim_fault_arm(SIM_FAULT_ALLOCATION, 1 + sim_below(200));
+		sim_fault_arm(SIM_FAULT_CALL, 1 + sim_below(20));
 		break;
 	case 14:
+	case 15:
+		sim_fault_arm(SIM_FAULT_ALLOCATION, 1 + sim_below(200));
+		break;
+	case 16:
 		if (sim_one_in(8))
 			kh_loop_post_retire(sim.loop);
 		break;
