@@ -145,6 +145,17 @@ def test_another_tenants_request_does_not_wait_for_queries_of_many_parameters(st
         assert crowd.cpu_s < 0.3
 
 
+def test_what_waits_in_line_is_answered_in_order(start):
+    """Three shares, of one connection, while a crowd is in line elsewhere."""
+    crowd, wire = start()
+    crowd.say(DENIED)
+    crowd.fill(DENIED * 1000)
+    page = "GET http://keyhole.internal/ HTTP/1.1\r\nHost: keyhole.internal\r\n\r\n"
+    expected = [200 if n * n % 7 == 2 else 403 for n in range(350)]
+    wire.send("".join(page if status == 200 else OTHERS for status in expected))
+    assert [wire.response().status for _ in expected] == expected
+
+
 PIECES = {"chunks": (CHUNKED, b"1\r\na\r\n" * 20000), "DATA": (H2_CONTENT + H2_PIECE, H2_PIECE * 20000)}
 
 
