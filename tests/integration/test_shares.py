@@ -202,7 +202,7 @@ def test_heads_that_nobody_reads_keep_no_more_than_their_sandboxs_share(daemon, 
 
 
 def test_an_interim_response_is_passed_on_where_somebody_reads(daemon):
-    with upstream_of(EARLY * 3 + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") as address:
+    with upstream_of(EARLY + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") as address:
         one = daemon({"upstream": {"resolve": {"loot.test": address}}}, rules=[{"allow": "http://loot.test"}])
         with h2_plain(one) as client:
             answer = client.ask("GET", "/", authority="loot.test")
