@@ -6,9 +6,9 @@
  * has written) only mark the stream as ready and schedule the session. At the end of the loop's
  * turn all ready streams are served, and their output is written together.
  *
- * A turn does only so much work of one connection (KH_LIMIT_H2_TURN_BYTES), and of all connections of
- * its sandbox together (work_share.h). Input after it stays in the session's buffer until a later
- * turn of the loop, and nothing more is read meanwhile.
+ * A turn does only so much work of one connection (KH_LIMIT_H2_TURN_BYTES), and of all connections
+ * of its sandbox together (work_share.h). Input after it stays in the session's buffer until a
+ * later turn of the loop, and nothing more is read meanwhile.
  *
  * A stream that must wait is paused: the codec keeps what its window allows, and the peer waits. So
  * all streams together keep at most the sum of their windows, and no stream waits for another.

@@ -91,10 +91,10 @@ void kh_h2_free(struct kh_h2 *h2);
 /* Processes all of `in`. Return: false: the connection has failed (KH_H2_ERROR was given; for an
  * error that nghttp2 found, it may come only with kh_h2_drain). */
 bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms);
-/* The same, but stops when `most` of work is done, in bytes of heads (KH_LIMIT_WORK_PER_HEAD and what
- * follows it): heads, and content in small pieces. *taken: the bytes processed. If kh_h2_is_behind
- * is true then, the caller keeps the rest, and calls again in a later turn of the loop with that
- * rest first, even if it is empty. */
+/* The same, but stops when `most` of work is done, in bytes of heads (KH_LIMIT_WORK_PER_HEAD and
+ * what follows it): heads, and content in small pieces. *taken: the bytes processed. If
+ * kh_h2_is_behind is true then, the caller keeps the rest, and calls again in a later turn of the
+ * loop with that rest first, even if it is empty. */
 bool kh_h2_feed_turn(struct kh_h2 *h2, struct kh_slice in, size_t most, uint64_t now_ms,
 		     size_t *taken);
 /* The work of the last call. */
