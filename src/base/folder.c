@@ -7,6 +7,7 @@
  */
 #include <keyhole/base/file.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,6 +40,35 @@ int kh_file_mkdirat(int at, const char *name, mode_t mode)
 	/* The mode that was asked for, whatever the umask is. */
 	bool has_it = (st.st_mode & 07777 & ~(mode_t)KEPT) == mode;
 	return has_it || fchmod(fd, mode | (st.st_mode & KEPT)) == 0 ? kh_steal_fd(&fd) : -1;
+}
+
+static bool is_empty(int fd)
+{
+	int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = again >= 0 ? fdopendir(again) : NULL;
+	if (!dir) {
+		if (again >= 0)
+			(void)close(again);
+		return false;
+	}
+	const struct dirent *entry;
+	bool empty = true;
+	while (empty && (errno = 0, entry = readdir(dir)))
+		empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+	empty = empty && errno == 0;
+	(void)closedir(dir);
+	return empty;
+}
+
+bool kh_file_is_fresh(int fd)
+{
+	struct stat st;
+	if (fstat(fd, &st) != 0)
+		return false;
+	bool fresh = S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+		     (st.st_mode & 0777) == 0700 && is_empty(fd);
+	errno = EBUSY;
+	return fresh;
 }
 
 bool kh_file_others_may_rename(const char *folder, uid_t user)

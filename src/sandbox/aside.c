@@ -34,12 +34,17 @@ enum { LINES_MOST = 100 /* an agent makes as many things as it likes */ };
 
 /* ---- out ---- */
 
-static bool write_new(int dir, const char *name, struct kh_slice content, mode_t mode)
+/* `owner`: NULL: ours. By the descriptor: whoever may write to the folder can put another file under
+ * the name. */
+static bool write_new(int dir, const char *name, struct kh_slice content, mode_t mode,
+		      const struct stat *owner)
 {
 	struct kh_err err = KH_ERR_INIT;
 	kh_auto_close int fd =
 		openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	return fd >= 0 && kh_file_write_all(fd, content, &err) && fchmod(fd, mode) == 0;
+	return fd >= 0 && kh_file_write_all(fd, content, &err) &&
+	       (!owner || geteuid() != 0 || fchown(fd, owner->st_uid, owner->st_gid) == 0) &&
+	       fchmod(fd, mode) == 0;
 }
 
 /* Its own folder, under the first number that is free. Return: -1 with errno. */
@@ -74,12 +79,8 @@ static bool replace(int dir, const char *name, const struct stat *was, struct kh
 		return false;
 	snprintf(temporary, sizeof(temporary), ".keyhole-harmless-%016llx",
 		 (unsigned long long)random);
-	if (!write_new(dir, temporary, content, was->st_mode & 0777))
-		return false;
-	if (geteuid() == 0 &&
-	    fchownat(dir, temporary, was->st_uid, was->st_gid, AT_SYMLINK_NOFOLLOW) != 0)
-		return false;
-	return renameat(dir, temporary, dir, name) == 0;
+	return write_new(dir, temporary, content, was->st_mode & 0777, was) &&
+	       renameat(dir, temporary, dir, name) == 0;
 }
 
 static bool take(int item, int dir, const char *name, const char *path, const char *reason,
@@ -88,9 +89,9 @@ static bool take(int item, int dir, const char *name, const char *path, const ch
 	struct stat st;
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT;
-	if (!write_new(item, "path", kh_slice_str(path), 0600) ||
-	    !write_new(item, "reason", kh_slice_str(reason), 0600) ||
-	    (replacement && !write_new(item, "written", *replacement, 0600)) ||
+	if (!write_new(item, "path", kh_slice_str(path), 0600, NULL) ||
+	    !write_new(item, "reason", kh_slice_str(reason), 0600, NULL) ||
+	    (replacement && !write_new(item, "written", *replacement, 0600, NULL)) ||
 	    !kh_move(dir, name, item, "content"))
 		return false;
 	return !replacement || replace(dir, name, &st, *replacement);

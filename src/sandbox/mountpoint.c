@@ -11,8 +11,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/slice.h>
@@ -50,10 +52,11 @@ int kh_mountpoint_open_parent(const char *path, const char **name)
 	return at;
 }
 
-static void give(int parent, const char *name, const struct stat *owner)
+/* By the descriptor: whoever may write to the folder can put another thing under the name. */
+static void give(int fd, const struct stat *owner)
 {
 	if (geteuid() == 0)
-		(void)!fchownat(parent, name, owner->st_uid, owner->st_gid, AT_SYMLINK_NOFOLLOW);
+		(void)!fchownat(fd, "", owner->st_uid, owner->st_gid, AT_EMPTY_PATH);
 }
 
 static bool fail(const char *path, struct kh_err *err)
@@ -80,10 +83,11 @@ bool kh_mountpoint_make(const struct kh_run_record *record, const char *path,
 		return fail(path, err);
 	if (!kh_run_record_stub(record, path, err))
 		return false;
-	if (mkdirat(parent, name, 0755) != 0)
+	kh_auto_close int fd = kh_file_mkdirat(parent, name, 0700);
+	if (fd < 0 || !kh_file_is_fresh(fd))
 		return fail(path, err);
-	give(parent, name, owner);
-	return true;
+	give(fd, owner);
+	return fchmod(fd, 0755) == 0 || fail(path, err);
 }
 
 bool kh_mountpoint_make_file(const struct kh_run_record *record, const char *path,
@@ -99,7 +103,7 @@ bool kh_mountpoint_make_file(const struct kh_run_record *record, const char *pat
 		openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return fail(path, err);
-	give(parent, name, owner);
+	give(fd, owner);
 	return kh_file_write_all(fd, kh_slice_str(content), err);
 }
 

@@ -63,10 +63,23 @@ static void make_accessible(int dir, const char *name)
 	(void)kh_file_set_mode(fd, (st.st_mode & 0777) | wanted);
 }
 
-static bool give_owner(int dir, const char *name, const struct stat *st)
+/* By the descriptor: whoever may write to the folder can put another thing under the name. */
+static bool give_owner(int fd, const struct stat *st)
 {
-	return geteuid() != 0 ||
-	       fchownat(dir, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) == 0;
+	return geteuid() != 0 || fchownat(fd, "", st->st_uid, st->st_gid, AT_EMPTY_PATH) == 0;
+}
+
+/* Of a link or a named pipe, which can't be had otherwise than by its name. */
+static bool give_owner_of(int dir, const char *name, mode_t type, const struct stat *st)
+{
+	struct stat made;
+	kh_auto_close int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &made) != 0)
+		return false;
+	bool same = (made.st_mode & S_IFMT) == type && made.st_uid == geteuid() &&
+		    made.st_nlink == 1 && made.st_size == (type == S_IFLNK ? st->st_size : 0);
+	errno = EBUSY;
+	return same && give_owner(fd, st);
 }
 
 /* From `at` to `end`. */
@@ -115,7 +128,7 @@ static bool copy_file(int from_dir, const char *from, int to_dir, const char *to
 	kh_auto_close int out =
 		openat(to_dir, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return in >= 0 && out >= 0 && copy_data(in, out, st->st_size, left) &&
-	       give_owner(to_dir, to, st) && fchmod(out, st->st_mode & 0777) == 0;
+	       give_owner(out, st) && fchmod(out, st->st_mode & 0777) == 0;
 }
 
 static bool copy_link(int from_dir, const char *from, int to_dir, const char *to,
@@ -126,7 +139,7 @@ static bool copy_link(int from_dir, const char *from, int to_dir, const char *to
 	if (n < 0)
 		return false;
 	text[n] = '\0';
-	return symlinkat(text, to_dir, to) == 0 && give_owner(to_dir, to, st);
+	return symlinkat(text, to_dir, to) == 0 && give_owner_of(to_dir, to, S_IFLNK, st);
 }
 
 struct below {
@@ -149,11 +162,11 @@ static bool copy_folder(int from_dir, const char *from, int to_dir, const char *
 	}
 	kh_auto_close int in =
 		openat(from_dir, from, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (in < 0 || mkdirat(to_dir, to, 0700) != 0)
+	kh_auto_close int out = in < 0 ? -1 : kh_file_mkdirat(to_dir, to, 0700);
+	if (out < 0 || !kh_file_is_fresh(out))
 		return false;
-	kh_auto_close int out = openat(to_dir, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct below below = { out, { way.depth + 1, way.left } };
-	return out >= 0 && each_entry(in, copy_entry, &below) && give_owner(to_dir, to, st) &&
+	return each_entry(in, copy_entry, &below) && give_owner(out, st) &&
 	       fchmod(out, st->st_mode & 0777) == 0;
 }
 
@@ -169,8 +182,8 @@ static bool copy(int from_dir, const char *from, int to_dir, const char *to, str
 		return copy_link(from_dir, from, to_dir, to, &st);
 	if (S_ISDIR(st.st_mode))
 		return copy_folder(from_dir, from, to_dir, to, &st, way);
-	return mknodat(to_dir, to, (S_ISFIFO(st.st_mode) ? S_IFIFO : S_IFREG) | 0600, 0) == 0 &&
-	       give_owner(to_dir, to, &st);
+	mode_t type = S_ISFIFO(st.st_mode) ? S_IFIFO : S_IFREG;
+	return mknodat(to_dir, to, type | 0600, 0) == 0 && give_owner_of(to_dir, to, type, &st);
 }
 
 static bool remove_entry(int dir, const char *name, void *arg)

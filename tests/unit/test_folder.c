@@ -190,6 +190,33 @@ static void a_folder_that_others_may_write_to_is_known(void **state)
 	assert_true(kh_file_others_may_rename(victim, (uid_t)-1));
 }
 
+/* Whoever writes to the folder above can put another folder of ours in the place of a new one: with
+ * what is in it, it would get another owner. */
+static void only_a_folder_that_was_just_made_is_given_away(void **state)
+{
+	char path[sizeof(folder) + 16];
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "%s/made", folder);
+	int fd = kh_file_mkdirat(AT_FDCWD, path, 0700);
+	int held = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(fd >= 0 && held >= 0);
+	assert_true(kh_file_is_fresh(fd) && kh_file_is_fresh(held));
+	assert_int_equal(__real_mkdirat(fd, "x", 0700), 0);
+	assert_false(kh_file_is_fresh(fd) || kh_file_is_fresh(held));
+	assert_int_equal(unlinkat(fd, "x", AT_REMOVEDIR), 0);
+	assert_int_equal(fchmod(fd, 0755), 0);
+	assert_false(kh_file_is_fresh(fd));
+	assert_int_equal(fchmod(fd, 0700), 0);
+	assert_true(kh_file_is_fresh(fd));
+	if (geteuid() == 0) {
+		assert_int_equal(fchown(fd, 4711, 4711), 0);
+		assert_false(kh_file_is_fresh(fd));
+	}
+	(void)close(fd);
+	(void)close(held);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, finish)
 
 int main(void)
@@ -199,6 +226,7 @@ int main(void)
 		T(a_socket_that_is_made_gives_no_mode_to_what_took_its_name),
 		T(a_socket_whose_name_was_taken_gives_its_mode_to_nothing),
 		T(a_folder_that_others_may_write_to_is_known),
+		T(only_a_folder_that_was_just_made_is_given_away),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
