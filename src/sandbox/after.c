@@ -424,13 +424,13 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 	return true;
 }
 
-bool kh_survey_after(const char *state, const char *id, const char *workspace,
+bool kh_survey_after(const char *state, const char *id, const char *workspace, int folder,
 		     struct kh_slice before, struct kh_slice reads, struct kh_deadline *deadline)
 {
 	struct kh_err err = KH_ERR_INIT;
 	size_t n = before.len / KH_CONCERN_DIGEST_BYTES;
 	kh_auto_free unsigned char *sorted = malloc(before.len + 1);
-	kh_auto_close int root = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	kh_auto_close int root = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct after after = { .aside = { .state = state, .run = id },
 			       .root = workspace,
 			       .root_fd = root,
@@ -444,7 +444,7 @@ bool kh_survey_after(const char *state, const char *id, const char *workspace,
 	if (ok) {
 		memcpy(sorted, before.ptr, before.len);
 		qsort(sorted, n, KH_CONCERN_DIGEST_BYTES, compare);
-		ok = kh_walk_run(&walk, workspace, &err) &&
+		ok = kh_walk_run_at(&walk, root, workspace, &err) &&
 		     kh_inlets_find(&after.inlets, root, workspace, judge, &after, deadline,
 				    &walk.missed, &err) &&
 		     kh_stores_walk(&after.stores, deadline, judge_stored, &after, &err);

@@ -151,7 +151,7 @@ static bool walk_from(struct finding *f, char *from, struct kh_deadline *deadlin
 	if (!top)
 		return no_memory(err);
 	f->top = top;
-	bool ok = kh_walk_run(&walk, f->root, err);
+	bool ok = kh_walk_run_at(&walk, f->root_fd, f->root, err);
 	f->top = NULL;
 	if (!*missed)
 		*missed = kh_steal_ptr(&walk.missed);

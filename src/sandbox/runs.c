@@ -104,27 +104,28 @@ static bool read_note(const struct kh_other_run *run, const char *name, size_t m
 
 /*
  * Is it still the folder in which that run was, with no link on the way? The agent of a run in a
- * folder above can put another one in its place, and what we do there we do as the host. Return:
- * it can be told.
+ * folder above can put another one in its place, and what we do there we do as the host. So what
+ * was looked at is held from here on: *folder, or -1. Return: it can be told.
  */
-static bool look_in_place(const struct kh_other_run *run, bool *in_place, struct kh_err *err)
+static bool look_in_place(const struct kh_other_run *run, int *folder, struct kh_err *err)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, 0);
 	unsigned long long dev = 0, ino = 0;
 	struct stat st = { 0 };
-	kh_auto_free char *resolved = realpath(run->workspace, NULL);
-	bool there = resolved && stat(resolved, &st) == 0;
-	if (!there && errno != ENOENT && errno != ENOTDIR && errno != ELOOP &&
-	    errno != ENAMETOOLONG)
+	kh_auto_close int fd = kh_view_hold(run->workspace);
+	bool there = fd >= 0 || errno == ELOOP;
+	if ((fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP &&
+	     errno != ENAMETOOLONG) ||
+	    (fd >= 0 && fstat(fd, &st) != 0))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(run->workspace));
 	if (!read_note(run, "place", 64, &text, err))
 		return false;
 	if (!kh_buf_cstr(&text) || sscanf(kh_buf_cstr(&text), "%llu %llu", &dev, &ino) != 2)
 		return kh_err_set(err, KH_ERR_SYSTEM, "%s/place: can't be understood", run->path);
-	*in_place = there && strcmp(resolved, run->workspace) == 0 &&
-		    dev == (unsigned long long)st.st_dev && ino == (unsigned long long)st.st_ino;
-	if (!*in_place)
+	if (fd >= 0 && dev == (unsigned long long)st.st_dev && ino == (unsigned long long)st.st_ino)
+		*folder = kh_steal_fd(&fd);
+	else
 		kh_log_warn("%s is %s: what a sandbox left in it is only looked for where another "
 			    "sandbox had the folder around it. If you moved it yourself, look "
 			    "through it before you use git or an editor there",
@@ -138,7 +139,7 @@ static bool survey_run(const char *state, const struct kh_other_run *run,
 		       struct kh_deadline *deadline, struct kh_err *err)
 {
 	struct kh_buf before kh_cleanup(kh_buf_fini), reads kh_cleanup(kh_buf_fini);
-	bool in_place = false;
+	kh_auto_close int folder = -1;
 	kh_buf_init(&reads, 0);
 	enum kh_note note = kh_run_note(run->path, "before", BEFORE_BYTES, &before, err);
 	/* Without it nothing had been started yet. */
@@ -149,9 +150,9 @@ static bool survey_run(const char *state, const struct kh_other_run *run,
 		return false;
 	if (!*run->workspace)
 		return kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "%s/workspace", run->path);
-	return look_in_place(run, &in_place, err) &&
-	       (!in_place || kh_survey_after(state, run->id, run->workspace, kh_buf_view(&before),
-					     kh_buf_view(&reads), deadline));
+	return look_in_place(run, &folder, err) &&
+	       (folder < 0 || kh_survey_after(state, run->id, run->workspace, folder,
+					      kh_buf_view(&before), kh_buf_view(&reads), deadline));
 }
 
 /* `heeds_signals`: one of another run, for which nobody is to wait who wants to end. */
@@ -286,7 +287,8 @@ static bool note_workspace(const struct kh_run_record *record, struct kh_err *er
 {
 	struct stat st;
 	char text[64];
-	if (stat(record->workspace, &st) != 0)
+	kh_auto_close int folder = kh_view_hold(record->workspace);
+	if (folder < 0 || fstat(folder, &st) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(record->workspace));
 	snprintf(text, sizeof(text), "%llu %llu\n", (unsigned long long)st.st_dev,
 		 (unsigned long long)st.st_ino);

@@ -5,6 +5,7 @@
  * and what has to be masked (files of secrets, sockets of the host). It also records a digest of
  * everything that could run on the host, with which the survey after the run compares (after.c).
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,16 +183,18 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 
 bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *err)
 {
-	kh_auto_close int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	kh_auto_close int root_fd = kh_view_hold(root);
 	struct looking looking = { .survey = survey, .root = root, .root_fd = root_fd };
 	struct kh_deadline deadline;
 	struct kh_walk walk = { .visit = visit, .arg = &looking, .deadline = &deadline };
 	struct kh_stores stores kh_cleanup(kh_stores_fini) = { .root = root };
 	kh_deadline_start(&deadline, KH_LIMIT_SURVEY_MS, true);
+	if (root_fd < 0)
+		return kh_err_sys(err, KH_ERR_CONFIG, errno, "--workspace %s", kh_esc_str(root));
 	survey->stores = &stores;
 	kh_buf_init(&survey->before, BEFORE_BYTES);
 	kh_buf_init(&survey->reads, KH_LIMIT_SURVEY_FILE_BYTES);
-	bool ok = kh_walk_run(&walk, root, err) &&
+	bool ok = kh_walk_run_at(&walk, root_fd, root, err) &&
 		  kh_inlets_find(&looking.inlets, root_fd, root, note, survey, &deadline,
 				 &walk.missed, err);
 	kh_inlets_fini(&looking.inlets);

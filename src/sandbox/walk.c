@@ -230,12 +230,12 @@ static bool visit_one(struct walking *w, const struct pending *at, struct kh_err
 					       : push_below(w, &folder, at, err);
 }
 
-bool kh_walk_run(struct kh_walk *walk, const char *root, struct kh_err *err)
+bool kh_walk_run_at(struct kh_walk *walk, int root_fd, const char *root, struct kh_err *err)
 {
 	struct walking w kh_cleanup(walking_fini) = { .walk = walk, .root = root };
 	kh_deadline_start(&w.own, KH_LIMIT_SURVEY_MS, false);
 	w.deadline = walk->deadline ? walk->deadline : &w.own;
-	w.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	w.root_fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (w.root_fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(root));
 	if (walk->n_from == 0 && !push(&w, strdup(""), 0, 0))
@@ -252,6 +252,16 @@ bool kh_walk_run(struct kh_walk *walk, const char *root, struct kh_err *err)
 			return false;
 	}
 	return true;
+}
+
+bool kh_walk_run(struct kh_walk *walk, const char *root, struct kh_err *err)
+{
+	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+				.resolve = RESOLVE_NO_SYMLINKS };
+	kh_auto_close int fd = (int)syscall(SYS_openat2, AT_FDCWD, root, &how, sizeof(how));
+	if (fd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(root));
+	return kh_walk_run_at(walk, fd, root, err);
 }
 
 const struct kh_walk_entry *kh_walk_find(const struct kh_walk_folder *folder, const char *name)

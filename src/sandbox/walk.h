@@ -49,12 +49,15 @@ struct kh_walk {
 };
 
 /*
- * Visits `root` and every folder below it, level by level. Follows no symbolic link, even if
- * somebody replaces folders meanwhile. KH_LIMIT_SURVEY_* bound it. Return: false with `err`: the
- * visitor returned false, or a system error. A walk that ended at a bound returns true and sets
- * `missed`.
+ * Visits `root` and every folder below it, level by level. Follows no symbolic link, neither above
+ * `root` nor below it, even if somebody replaces folders meanwhile. KH_LIMIT_SURVEY_* bound it.
+ * Return: false with `err`: the visitor returned false, or a system error. A walk that ended at a
+ * bound returns true and sets `missed`.
  */
 bool kh_walk_run(struct kh_walk *walk, const char *root, struct kh_err *err);
+/* The same with a descriptor of the folder (O_PATH is enough): `root` only names what is found in
+ * it. */
+bool kh_walk_run_at(struct kh_walk *walk, int root_fd, const char *root, struct kh_err *err);
 /* Finds the entry with this name, or one that a file system may treat as equal (name_fold.h). NULL:
  * none. */
 const struct kh_walk_entry *kh_walk_find(const struct kh_walk_folder *folder, const char *name);

@@ -154,9 +154,45 @@ static void a_survey_that_is_out_of_time_sets_nothing_aside_and_is_not_done(void
 	(void)state;
 	put("work/sub/.git/hooks/pre-commit", "#!/bin/sh\n");
 	kh_deadline_start(&deadline, 0, false);
-	assert_false(kh_survey_after(".", "x", work, KH_SLICE(""), KH_SLICE(""), &deadline));
+	kh_auto_close int folder = open(work, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_false(
+		kh_survey_after(".", "x", work, folder, KH_SLICE(""), KH_SLICE(""), &deadline));
 	assert_true(is_there("work/sub/.git/hooks/pre-commit"));
 	assert_int_equal(unlink("work/sub/.git/hooks/pre-commit"), 0);
+}
+
+static bool note_path(void *arg, const struct kh_walk_folder *folder, struct kh_err *err)
+{
+	(void)err;
+	snprintf(arg, 64, "%s", folder->path);
+	return true;
+}
+
+/* Somebody else has put a link in the place of the folder above. */
+static void no_link_above_a_folder_is_followed(void **state)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_deadline deadline;
+	char seen[64] = "";
+	struct kh_walk walk = { .visit = note_path, .arg = seen };
+
+	(void)state;
+	assert_true(kh_file_mkdirs("above/work", 0700, NULL));
+	assert_true(kh_file_mkdirs("elsewhere/work/.git/hooks", 0700, NULL));
+	put("elsewhere/work/.git/HEAD", "ref: refs/heads/main\n");
+	put("elsewhere/work/.git/hooks/pre-commit", "#!/bin/sh\n");
+	kh_auto_close int held = open("above/work", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(rename("above", "moved"), 0);
+	assert_int_equal(symlink("elsewhere", "above"), 0);
+	assert_false(kh_walk_run(&walk, "above/work", &err));
+	assert_string_equal(seen, "");
+	assert_true(kh_walk_run_at(&walk, held, "above/work", &err));
+	assert_string_equal(seen, "above/work");
+	kh_deadline_start(&deadline, LONG_MS, false);
+	kh_auto_free char *here = realpath(".", NULL);
+	kh_auto_free char *work = kh_strf("%s/above/work", here);
+	assert_true(kh_survey_after(".", "x", work, held, KH_SLICE(""), KH_SLICE(""), &deadline));
+	assert_true(is_there("elsewhere/work/.git/hooks/pre-commit"));
 }
 
 static void who_waits_is_told_for_whom(void **state)
@@ -205,6 +241,7 @@ int main(void)
 		cmocka_unit_test(a_walk_whose_visits_take_the_time_says_what_it_missed),
 		cmocka_unit_test(a_signal_leaves_an_earlier_run_for_the_next_and_starts_nothing),
 		cmocka_unit_test(a_survey_that_is_out_of_time_sets_nothing_aside_and_is_not_done),
+		cmocka_unit_test(no_link_above_a_folder_is_followed),
 		cmocka_unit_test(who_waits_is_told_for_whom),
 	};
 
