@@ -336,7 +336,7 @@ int kh_cli_run(int argc, char **argv)
 		.keeper = -1, .ready_fd = -1, .folder = { .lock = -1 }, .attach = { .held = -1 }
 	};
 	run.image.image.lock = -1;
-	run.review.review.lock = -1;
+	run.review.review.lock = run.review.review.top = -1;
 	run.git = (struct kh_run_git){ .name = NULL };
 	int status = KH_EXIT_KEYHOLE;
 	struct kh_err err = KH_ERR_INIT;

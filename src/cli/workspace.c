@@ -290,7 +290,7 @@ static bool may_discard(const struct kh_review *review, const struct kh_workspac
 static int act(const char *command, struct kh_workspace_options *options)
 {
 	bool diff = strcmp(command, "diff") == 0;
-	struct kh_review review kh_cleanup(kh_review_fini) = { .lock = -1 };
+	struct kh_review review kh_cleanup(kh_review_fini) = { .lock = -1, .top = -1 };
 	struct kh_err err = KH_ERR_INIT;
 	kh_auto_free char *id = options->review ? strdup(options->review) : find(options);
 	if (!id)
@@ -310,6 +310,12 @@ static int act(const char *command, struct kh_workspace_options *options)
 	/* git and diff are the host's, not what PATH finds in a folder that the agent wrote. */
 	if (review.workspace && !kh_program_avoid(review.workspace)) {
 		kh_cli_complain("no memory");
+		return KH_EXIT_FAILED;
+	}
+	/* Discarded as a whole it need not be there. */
+	bool whole = strcmp(command, "discard") == 0 && (!names || !*names);
+	if (review.workspace && !whole && !kh_review_hold(&review, &err)) {
+		kh_cli_complain_err(&err);
 		return KH_EXIT_FAILED;
 	}
 	if (diff)

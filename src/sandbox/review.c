@@ -2,7 +2,7 @@
  * review.c - reviews: their folders, their locks, and how one begins and ends
  *
  *   $XDG_STATE_HOME/keyhole/review/ID/   0700
- *     review.json     workspace, engine, overlay or copy
+ *     review.json     workspace and which folder that is, engine, overlay or copy
  *     base            what the workspace held (review_base.c)
  *     layers/upper    what the agent wrote, over the workspace   (overlay)
  *     layers/work     overlayfs's own                            (overlay)
@@ -46,7 +46,9 @@ void kh_review_fini(struct kh_review *review)
 	free(review->folder);
 	if (review->lock >= 0)
 		close(review->lock);
-	*review = (struct kh_review){ .lock = -1 };
+	if (review->top >= 0)
+		close(review->top);
+	*review = (struct kh_review){ .lock = -1, .top = -1 };
 }
 
 char *kh_review_home(struct kh_err *err)
@@ -77,9 +79,13 @@ static bool write_meta(const struct kh_review *review, struct kh_err *err)
 	json_t *bytes = json_array();
 	for (const char *c = review->workspace; *c; c++)
 		json_array_append_new(bytes, json_integer((unsigned char)*c));
-	json_t *meta = json_pack("{s:o, s:s, s:b, s:s*, s:I}", "workspace", bytes, "engine",
-				 review->engine, "overlay", (int)review->overlay, "why",
-				 review->why, "started", (json_int_t)review->started);
+	const struct kh_review_place *place = &review->place;
+	json_t *meta = json_pack("{s:o, s:s, s:b, s:s*, s:I, s:{s:I, s:I, s:I, s:I}}", "workspace",
+				 bytes, "engine", review->engine, "overlay", (int)review->overlay,
+				 "why", review->why, "started", (json_int_t)review->started,
+				 "place", "dev", (json_int_t)place->dev, "ino",
+				 (json_int_t)place->ino, "born_s", (json_int_t)place->born_s,
+				 "born_ns", (json_int_t)place->born_ns);
 	kh_auto_free char *text = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
 	json_decref(meta);
 	return path && text ? kh_file_write(path, kh_slice_str(text), 0600, err) : no_memory(err);
@@ -97,6 +103,11 @@ static char *workspace_of(const json_t *bytes)
 	return NULL;
 }
 
+static json_int_t number_of(const json_t *object, const char *name)
+{
+	return json_integer_value(json_object_get(object, name));
+}
+
 static bool read_meta(struct kh_review *review)
 {
 	kh_auto_free char *path = kh_strf("%s/" KH_REVIEW_META, review->path);
@@ -112,7 +123,12 @@ static bool read_meta(struct kh_review *review)
 	review->engine = engine ? strdup(engine) : NULL;
 	review->why = why ? strdup(why) : NULL;
 	review->overlay = json_is_true(json_object_get(meta, "overlay"));
-	review->started = json_integer_value(json_object_get(meta, "started"));
+	review->started = number_of(meta, "started");
+	const json_t *place = json_object_get(meta, "place");
+	review->place.dev = (uint64_t)number_of(place, "dev");
+	review->place.ino = (uint64_t)number_of(place, "ino");
+	review->place.born_s = number_of(place, "born_s");
+	review->place.born_ns = (uint32_t)number_of(place, "born_ns");
 	review->folder =
 		kh_strf("%s/%s", review->path, review->overlay ? KH_REVIEW_LAYERS : KH_REVIEW_TREE);
 	json_decref(meta);
@@ -165,7 +181,7 @@ static bool hold(struct kh_review *review, bool wait, struct kh_err *err)
 
 static bool find(struct kh_review *out, const char *id, struct kh_err *err)
 {
-	*out = (struct kh_review){ .lock = -1 };
+	*out = (struct kh_review){ .lock = -1, .top = -1 };
 	if (!is_id(id))
 		return kh_err_set(err, KH_ERR_USAGE,
 				  "%s: no such review (`keyhole workspace ls` lists them)",
@@ -241,21 +257,6 @@ void kh_reviews_free(struct kh_review *list, size_t n)
 	for (size_t i = 0; list && i < n; i++)
 		kh_review_fini(&list[i]);
 	free(list);
-}
-
-int kh_review_workspace(const struct kh_review *review, struct kh_err *err)
-{
-	int fd = review->workspace
-			 ? open(review->workspace, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-			 : -1;
-	if (!review->workspace)
-		kh_err_set(err, KH_ERR_USAGE,
-			   "the review %s was never finished (`keyhole workspace discard --review "
-			   "%s` removes it)",
-			   review->id, review->id);
-	else if (fd < 0)
-		kh_err_sys(err, KH_ERR_USAGE, errno, "%s", kh_esc_str(review->workspace));
-	return fd;
 }
 
 int kh_review_upper(const struct kh_review *review, struct kh_err *err)
@@ -384,27 +385,23 @@ static bool check_apart(const struct kh_review *review, struct kh_err *err)
 		       kh_esc_str(review->workspace), kh_esc_str(review->path));
 }
 
-static bool check_workspace(const char *path, struct stat *st, struct kh_err *err)
+static bool check_workspace(const char *path, struct kh_err *err)
 {
-	if (!kh_workspace_check(path, err) ||
-	    !kh_homes_check("--workspace", path, "name the folder of one project in it", err))
-		return false;
-	if (stat(path, st) != 0)
-		return kh_err_sys(err, KH_ERR_USAGE, errno, "--workspace %s", kh_esc_str(path));
-	return S_ISDIR(st->st_mode) ||
-	       kh_err_set(err, KH_ERR_USAGE, "--workspace %s: is not a folder", kh_esc_str(path));
+	return kh_workspace_check(path, err) &&
+	       kh_homes_check("--workspace", path, "name the folder of one project in it", err);
 }
 
 bool kh_review_new(struct kh_review *out, const char *workspace, const char *engine,
 		   struct kh_err *err)
 {
 	struct stat st;
-	*out = (struct kh_review){ .lock = -1, .started = (int64_t)time(NULL) };
+	*out = (struct kh_review){ .lock = -1, .top = -1, .started = (int64_t)time(NULL) };
 	out->workspace = strdup(workspace);
 	out->engine = strdup(engine);
 	if (!out->workspace || !out->engine)
 		return no_memory(err);
-	if (!check_workspace(workspace, &st, err) || !make_folder(out, err))
+	if (!check_workspace(workspace, err) || !kh_review_place_take(out, &st, err) ||
+	    !make_folder(out, err))
 		return false;
 	bool ok = check_apart(out, err) && hold(out, true, err) && choose(out, &st, err);
 	if (ok) {
@@ -470,8 +467,10 @@ bool kh_review_continue(struct kh_review *out, const char *id, const char *engin
 	if (!kh_review_open(out, id, true, err))
 		return false;
 	kh_auto_close int workspace = kh_review_workspace(out, err);
-	if (workspace < 0 || !check_workspace(out->workspace, &st, err))
+	if (workspace < 0 || !check_workspace(out->workspace, err))
 		return false;
+	if (!kh_review_hold(out, err) || fstat(workspace, &st) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(out->workspace));
 	if (out->overlay && wants_copy(engine))
 		return kh_err_set(err, KH_ERR_USAGE,
 				  "the review %s is an overlay, and --engine %s can't mount it "

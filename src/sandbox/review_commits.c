@@ -260,7 +260,7 @@ bool kh_review_count_refs(const struct kh_review *review, size_t *n, struct kh_e
 	kh_buf_init(&said, HEAD_BYTES);
 	*n = 0;
 	kh_auto_close int folder = kh_review_workspace(review, err);
-	if (!below || folder < 0 || !kh_host_git_open(&git, review->workspace, folder, err) ||
+	if (!below || folder < 0 || !kh_host_git_open(&git, folder, err) ||
 	    (git.dir && !kh_host_git(&git, args, -1, &said, err)))
 		return false;
 	struct kh_slice all = kh_buf_view(&said);
@@ -331,7 +331,7 @@ bool kh_review_commits(const struct kh_review *review, bool dry_run, struct kh_r
 	char socket_dir[] = "/tmp/keyhole-bundle-XXXXXX";
 	*out = (struct kh_review_refs){ 0 };
 	kh_auto_close int folder = kh_review_workspace(review, err);
-	if (folder < 0 || !kh_host_git_open(&git, review->workspace, folder, err))
+	if (folder < 0 || !kh_host_git_open(&git, folder, err))
 		return false;
 	if (!mkdtemp(socket_dir) || chmod(socket_dir, 0755) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", socket_dir);

@@ -6,6 +6,7 @@
  * prompts.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,11 +27,18 @@ static const char *const settings[] = {
 	"-c", "core.alternateRefsCommand=true", "-c", "gc.auto=0",
 	"-c", "maintenance.auto=false",		"-c", "core.pager=cat",
 };
+/* By the descriptor that is held: who may write to a folder above can't send git elsewhere. */
+#define FOLDER 3
+#define TEXT_OF(number) #number
+#define DIR_BY(number) "/proc/self/fd/" TEXT_OF(number) "/.git"
+
 enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]), WORDS_MOST = 32 };
 
 static bool become_owner(void *arg)
 {
 	const struct kh_host_git *git = arg;
+	if (dup2(git->folder, FOLDER) < 0 || fcntl(FOLDER, F_SETFD, 0) != 0)
+		return false;
 	if (geteuid() != 0 || git->uid == 0)
 		return true;
 	return setgroups(0, NULL) == 0 && setresgid(git->gid, git->gid, git->gid) == 0 &&
@@ -109,19 +117,16 @@ bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
 						      : kh_host_git_said(kh_buf_view(said)));
 }
 
-bool kh_host_git_open(struct kh_host_git *git, const char *workspace, int folder,
-		      struct kh_err *err)
+bool kh_host_git_open(struct kh_host_git *git, int folder, struct kh_err *err)
 {
 	struct stat st;
-	*git = (struct kh_host_git){ 0 };
+	*git = (struct kh_host_git){ .folder = folder };
 	if (kh_review_beneath_stat(folder, ".git", &st) != 0 || !S_ISDIR(st.st_mode))
 		return true;
 	git->uid = st.st_uid;
 	git->gid = st.st_gid;
 	git->program = kh_program_find("git");
-	git->dir = kh_strf("%s/.git", workspace);
-	if (!git->dir)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "git: no memory");
+	git->dir = DIR_BY(FOLDER);
 	return git->program || kh_err_set(err, KH_ERR_SYSTEM,
 					  "git is not on the PATH, which takes commits over "
 					  "(`apt install git`; --no-commits does without)");
@@ -130,6 +135,5 @@ bool kh_host_git_open(struct kh_host_git *git, const char *workspace, int folder
 void kh_host_git_fini(struct kh_host_git *git)
 {
 	free(git->program);
-	free(git->dir);
-	*git = (struct kh_host_git){ 0 };
+	*git = (struct kh_host_git){ .folder = -1 };
 }

@@ -119,8 +119,13 @@ bool kh_review_try_overlay(const char *workspace, const char *folder, struct kh_
 #define KH_REVIEW_LAYERS "layers"
 #define KH_REVIEW_TREE "tree"
 
-/* Open the workspace, and the folder that the agent wrote to. Return: a descriptor for the caller;
- * -1 with err. */
+/* ---- review_place.c ---- */
+
+/* Opens the workspace of a review that begins, and notes which folder that is. */
+bool kh_review_place_take(struct kh_review *review, struct stat *st, struct kh_err *err);
+
+/* The workspace, and the folder that the agent wrote to: descriptors, -1 with err. The workspace is
+ * the one that is held, or else it is opened as kh_review_hold does. */
 int kh_review_workspace(const struct kh_review *review, struct kh_err *err);
 int kh_review_upper(const struct kh_review *review, struct kh_err *err);
 

@@ -349,7 +349,7 @@ bool kh_review_commit_names(const struct kh_review *review, const struct kh_revi
 	kh_buf_init(&names.links, KH_LIMIT_REVIEW_CHANGES * (OBJECT_MOST + 1));
 	*out = (struct kh_changes){ 0 };
 	kh_auto_close int folder = kh_review_workspace(review, err);
-	if (folder < 0 || !kh_host_git_open(&git, review->workspace, folder, err))
+	if (folder < 0 || !kh_host_git_open(&git, folder, err))
 		return false;
 	if (!git.dir)
 		return no_memory(err);

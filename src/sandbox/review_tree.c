@@ -48,14 +48,7 @@ int kh_review_beneath_parent(int folder, const char *path, const char **name)
 int kh_review_open_made(int parent, const char *name, bool fresh)
 {
 	kh_auto_close int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-	if (fd < 0 || fstat(fd, &st) != 0)
-		return -1;
-	if (fresh && (st.st_uid != geteuid() || (st.st_mode & 0777) != 0700)) {
-		errno = EBUSY;
-		return -1;
-	}
-	return kh_steal_fd(&fd);
+	return fd < 0 || (fresh && !kh_file_is_fresh(fd)) ? -1 : kh_steal_fd(&fd);
 }
 
 char *kh_review_beneath_link(int folder, const char *path)

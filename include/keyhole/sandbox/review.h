@@ -18,6 +18,13 @@
 
 /* ---- reviews ---- */
 
+/* Which folder a path stood for; all 0: it was not noted. */
+struct kh_review_place {
+	uint64_t dev, ino;
+	int64_t born_s; /* 0, 0: the file system does not say */
+	uint32_t born_ns;
+};
+
 struct kh_review {
 	char *id;
 	char *path;	 /* its folder, below kh_review_home */
@@ -29,6 +36,8 @@ struct kh_review {
 	bool running;	 /* a run, or another command, works on it */
 	int64_t started; /* seconds since 1970, of its first run */
 	int lock;	 /* the folder's descriptor, which may hold the lock; -1 */
+	int top;	 /* the workspace, open since kh_review_hold; -1 */
+	struct kh_review_place place;
 };
 void kh_review_fini(struct kh_review *review);
 
@@ -48,6 +57,9 @@ bool kh_review_continue(struct kh_review *out, const char *id, const char *engin
 			struct kh_err *err);
 /* Opens a review by its id. `exclusive`: locked; an error while a run works on it. */
 bool kh_review_open(struct kh_review *out, const char *id, bool exclusive, struct kh_err *err);
+/* Opens the workspace, through no link, and holds it for all that follows. Return: false: it is not
+ * there, or not the folder that the review began in. */
+bool kh_review_hold(struct kh_review *review, struct kh_err *err);
 /* Takes a shared lock on a review that was opened without `exclusive`: nobody writes to it until
  * kh_review_give_back. Return: false with `err`: a run, or another command, works on it. */
 bool kh_review_share(const struct kh_review *review, struct kh_err *err);
