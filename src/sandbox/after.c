@@ -24,6 +24,8 @@
 #include "aside.h"
 #include "concern.h"
 #include "git_config.h"
+#include "git_path.h"
+#include "git_remote.h"
 #include "inlets.h"
 #include "leads.h"
 #include "runs.h"
@@ -126,9 +128,23 @@ struct sifted {
 	bool only_leads; /* it says what it said before, and may say it */
 	const char *git_dir, *common_dir;
 	unsigned worktrees;
+	struct kh_buf remotes; /* that have an address which is harmless: names, each with a NUL */
 	struct kh_buf kept;
 	struct kh_buf first; /* the first key that is not harmless */
 };
+
+/* A remote of this file: git takes such a name for no path. */
+static bool is_remote(const struct sifted *s, const char *name)
+{
+	struct kh_slice all = kh_buf_view(&s->remotes);
+	for (size_t at = 0; at < all.len;) {
+		size_t end = kh_slice_find(all, '\0', at);
+		if (kh_slice_eq(kh_slice_sub(all, at, end), kh_slice_str(name)))
+			return true;
+		at = end + 1;
+	}
+	return false;
+}
 
 /* A repository on this host that is fetched from is one in the workspace, by its whole path: whence
  * git reads another depends on where somebody stands. */
@@ -137,15 +153,30 @@ static bool is_remote_inside(const struct sifted *s, const struct kh_git_config_
 	const char *path = kh_git_config_local(entry);
 	if (!path || strcmp(path, ".") == 0)
 		return true;
-	if (strcmp(entry->section, "branch") != 0 || strchr(path, '/'))
-		return path[0] == '/' && leads_inside(s->after, "/", kh_slice_str(path));
-	/* A remote's name; without such a remote git looks in the work tree. */
-	struct kh_slice tree = kh_slice_str(s->git_dir);
-	if (kh_slice_has_suffix(tree, KH_SLICE("/.git")))
-		tree.len -= strlen("/.git");
-	kh_auto_free char *there = kh_strf("%.*s/%s", KH_FMT(tree), path);
-	struct stat st;
-	return there && lstat(there, &st) != 0;
+	if (strcmp(entry->section, "branch") == 0 && is_remote(s, path))
+		return true;
+	return kh_git_remote_is_inside(s->after->root, s->after->root_fd, path);
+}
+
+/* One that was there before, and may name what it likes: does it name a place in the workspace
+ * where the agent put a link? */
+static bool is_remote_as_before(const struct sifted *s, const struct kh_git_config_entry *entry)
+{
+	const char *root = s->after->root;
+	kh_auto_free char *path = kh_leads_remote(s->git_dir, entry);
+	return !path || !kh_git_holds(root, path) ||
+	       kh_git_remote_is_inside(root, s->after->root_fd, path) ||
+	       kh_git_remote_is_absent(path);
+}
+
+static bool note_remote(void *arg, const struct kh_git_config_entry *entry)
+{
+	struct sifted *s = arg;
+	bool good = strcmp(entry->section, "remote") == 0 && entry->subsection &&
+		    strcmp(entry->name, "url") == 0 && kh_git_config_is_harmless(entry) &&
+		    is_remote_inside(s, entry);
+	return !good ||
+	       kh_buf_append(&s->remotes, entry->subsection, strlen(entry->subsection) + 1);
 }
 
 /* Does the file in the work tree lead back to the git folder? git writes one for a submodule. In
@@ -183,8 +214,9 @@ static bool sift(void *arg, const struct kh_git_config_entry *entry)
 	struct sifted *s = arg;
 	bool harmless = kh_git_config_is_worktree(entry)
 				? is_worktree_harmless(s, entry->value)
-				: s->only_leads || (kh_git_config_is_harmless(entry) &&
-						    is_remote_inside(s, entry));
+			: s->only_leads
+				? is_remote_as_before(s, entry)
+				: kh_git_config_is_harmless(entry) && is_remote_inside(s, entry);
 	if (harmless && kh_git_config_is_worktree(entry)) {
 		kh_auto_free char *tree = kh_path_join(s->git_dir, entry->value);
 		if (tree && s->after->reads.len > 0)
@@ -217,7 +249,9 @@ static bool judge_config(struct after *after, const struct kh_concern *c, bool o
 	/* It is read before the next run. */
 	kh_buf_init(&s.kept, KH_LIMIT_SURVEY_FILE_BYTES);
 	kh_buf_init(&s.first, 512);
+	kh_buf_init(&s.remotes, KH_LIMIT_SURVEY_FILE_BYTES);
 	bool readable = kh_concern_read(c->folder->fd, c->entry->name, &text) &&
+			kh_git_config_read(kh_buf_view(&text), note_remote, &s) &&
 			kh_git_config_read(kh_buf_view(&text), sift, &s);
 	bool judged = !kh_deadline_passed(after->deadline);
 	if (judged && ((!readable && !only_leads) || kh_buf_len(&s.first) > 0)) {
@@ -235,6 +269,7 @@ static bool judge_config(struct after *after, const struct kh_concern *c, bool o
 	}
 	kh_buf_fini(&s.kept);
 	kh_buf_fini(&s.first);
+	kh_buf_fini(&s.remotes);
 	return true;
 }
 

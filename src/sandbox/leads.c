@@ -12,6 +12,8 @@
 #include <keyhole/base/limits.h>
 
 #include "git_config.h"
+#include "git_path.h"
+#include "git_remote.h"
 #include "leads.h"
 
 struct giving {
@@ -109,12 +111,49 @@ static bool append_where(void *arg, const char *folder, struct kh_slice target)
 	return !w->failed;
 }
 
+char *kh_leads_remote(const char *git_dir, const struct kh_git_config_entry *entry)
+{
+	const char *path = kh_git_config_local(entry);
+	/* A branch names a remote like that. */
+	if (!path || !*path || strcmp(path, ".") == 0 ||
+	    (strcmp(entry->section, "branch") == 0 && !strchr(path, '/')))
+		return NULL;
+	struct kh_slice tree = kh_slice_str(git_dir);
+	if (kh_slice_has_suffix(tree, KH_SLICE("/.git")))
+		tree.len -= strlen("/.git");
+	kh_auto_free char *folder = kh_slice_dup(tree);
+	char *joined = folder ? kh_path_join(folder, path) : NULL;
+	if (joined)
+		kh_git_normalise(joined);
+	return joined;
+}
+
+static bool append_remote(void *arg, const struct kh_git_config_entry *entry)
+{
+	struct giving *g = arg;
+	struct where *w = g->arg;
+	kh_auto_free char *path = kh_leads_remote(g->c->folder->path, entry);
+	g->too_many = g->too_many || kh_deadline_passed(g->c->folder->deadline);
+	w->failed = w->failed || (path && !kh_git_remote_where(path, w->out));
+	return !w->failed && !g->too_many;
+}
+
+static void append_remotes(struct giving *g)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
+	if (g->c->kind == KH_CONCERN_CONFIG &&
+	    kh_concern_read(g->c->folder->fd, g->c->entry->name, &text))
+		(void)kh_git_config_read(kh_buf_view(&text), append_remote, g);
+}
+
 bool kh_leads_where(const struct kh_concern *c, struct kh_buf *out)
 {
 	struct where w = { .out = out };
 	struct giving g = { .c = c, .each = append_where, .arg = &w };
 	/* What can't be read is compared by its content alone. */
 	(void)give_all(&g);
+	append_remotes(&g);
 	/* A link that is called .git. */
 	if (c->kind == KH_CONCERN_LINK && kh_concern_is_dot_git(c->entry->name))
 		(void)append_where(&w, c->folder->path, kh_slice_str(c->entry->name));

@@ -12,7 +12,12 @@
  */
 bool kh_leads_each(const struct kh_concern *c,
 		   bool (*each)(void *arg, const char *folder, struct kh_slice target), void *arg);
-/* Appends where it leads, with symbolic links resolved, to compare before and after. Return: false:
+/* The absolute path, unresolved, of the repository on this host that an entry of the configuration in
+ * this git folder names; NULL: it names none, or there is no memory. Heap. */
+struct kh_git_config_entry;
+char *kh_leads_remote(const char *git_dir, const struct kh_git_config_entry *entry);
+/* Appends where it leads, with symbolic links resolved, and where git would look for the
+ * repositories that a configuration names by a path, to compare before and after. Return: false:
  * no memory, or not all could be resolved; then it counts as changed. */
 bool kh_leads_where(const struct kh_concern *c, struct kh_buf *out);
 

@@ -227,7 +227,7 @@ def test_an_index_with_two_readings_is_harmless_by_the_one_that_git_takes(host):
 @pytest.mark.parametrize("remote", ["..", "link"])
 def test_a_branch_fetches_from_no_repository_elsewhere(host, remote):
     done = run(host, f"git init -q dep && ln -s .. dep/link && git -C dep config branch.main.remote {remote} && git -C dep config branch.other.remote origin && "
-               "git -C dep config branch.main.merge refs/heads/main")  # fmt: skip
+               "git -C dep config remote.origin.url https://a.test/x && git -C dep config branch.main.merge refs/heads/main")  # fmt: skip
     assert len(said(done)) == 1, done.stderr
     kept = host.git("config", "--list", at="dep").stdout
     assert "branch.other.remote=origin" in kept and "branch.main.remote" not in kept, kept
