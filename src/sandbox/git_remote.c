@@ -15,21 +15,6 @@
 static const char *const endings[] = { "", "/.git", "/.git/.git", ".git", ".bundle" };
 enum { N_ENDINGS = sizeof(endings) / sizeof(endings[0]) };
 
-/* Names and single slashes: git puts its endings behind the last of them. */
-static bool is_plain(const char *path)
-{
-	if (path[0] != '/' || !path[1])
-		return false;
-	for (const char *at = path; *at;) {
-		size_t len = strcspn(++at, "/");
-		if (len == 0 || (len == 1 && at[0] == '.') ||
-		    (len == 2 && at[0] == '.' && at[1] == '.'))
-			return false;
-		at += len;
-	}
-	return true;
-}
-
 static bool is_kind(int dir, const char *name, mode_t kind)
 {
 	struct stat st;
@@ -81,13 +66,14 @@ bool kh_git_remote_is_inside(const char *root, int root_fd, const char *path)
 	kh_auto_free char *plain = without_slashes(path);
 	size_t len = strlen(root);
 	bool absent;
-	if (!plain || !is_plain(plain) || strncmp(plain, root, len) != 0 ||
+	if (!plain || strncmp(plain, root, len) != 0 ||
 	    (plain[len] != '/' && plain[len]) || has_link(plain, &absent))
 		return false;
 	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
 				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
-	kh_auto_close int fd = (int)syscall(SYS_openat2, root_fd,
-					    plain[len] ? plain + len + 1 : ".", &how, sizeof(how));
+	const char *rest = plain + len + strspn(plain + len, "/");
+	kh_auto_close int fd =
+		(int)syscall(SYS_openat2, root_fd, *rest ? rest : ".", &how, sizeof(how));
 	return fd >= 0 && is_repository(fd);
 }
 
