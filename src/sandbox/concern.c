@@ -54,6 +54,8 @@ enum {
 	IS_PI = 1 << 20,
 	IS_BZR = 1 << 21,
 	IS_BZR_BRANCH = 1 << 22,
+	IS_VIM = 1 << 23,
+	IS_BUNDLE = 1 << 24,
 	INHERITED = IN_GIT | IN_PACKAGES | IN_DOT_GIT,
 };
 
@@ -69,7 +71,8 @@ static const struct holder {
 	{ ".clinerules", IS_CLINE, true }, { "mise", IS_MISE, true },
 	{ ".pijul", IS_PIJUL, false },	   { ".repo", IS_REPO, false },
 	{ ".gitlab", IS_GITLAB, false },   { ".pi", IS_PI, false },
-	{ ".bzr", IS_BZR, false },
+	{ ".bzr", IS_BZR, false },	   { ".vim", IS_VIM, false },
+	{ ".bundle", IS_BUNDLE, false },
 };
 
 /* And the names; shell patterns. */
@@ -97,6 +100,8 @@ static const struct held {
 	{ IS_PI, "extensions" },
 	{ IS_PI, "settings.json" },
 	{ IS_PI, "mcp.json" },
+	{ IS_VIM, "coc-settings.json" },
+	{ IS_BUNDLE, "config" },
 };
 
 struct looking {

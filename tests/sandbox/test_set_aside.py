@@ -422,7 +422,8 @@ def test_a_linked_worktree_that_the_agent_made_stays(host):
 MADE = [".yarnrc.yml", ".cargo/config.toml", "x.code-workspace", ".aider.conf.yml", "crush.json", "lefthook-local.yml", "lefthook.yml",
         ".lefthook-local.yaml", "mise.toml", ".mise.local.toml", ".config/mise.toml", ".config/mise/config.toml", ".github/hooks/h.json",
         ".crush.json", "app/.cursor/hooks.json", "app/.zed/tasks.json", "app/.idea/w.xml", "app/.devcontainer/devcontainer.json",
-        ".hg/hgrc", ".jj/repo/config.toml", "app/.claude/settings.json", "app/.mcp.json", "app/.vscode/tasks.json"]  # fmt: skip
+        ".hg/hgrc", ".jj/repo/config.toml", "app/.devcontainer.json", "x.sublime-project", ".fleet/run.json", "app/.theia/tasks.json",
+        ".warp/mcp.json", ".vim/coc-settings.json", "app/.bundle/config", "app/.claude/settings.json", "app/.mcp.json", "app/.vscode/tasks.json"]  # fmt: skip
 
 
 def test_what_tools_run_things_from_is_set_aside_where_the_agent_made_it(host):

@@ -145,7 +145,7 @@ def test_what_runs_later_can_not_be_made_where_it_is_absent(sandbox, workspace):
 def test_what_runs_later_can_not_be_changed_where_it_exists(sandbox, workspace):
     repository(sandbox, workspace)
     for name in protected_names():
-        if name in (".envrc", ".mcp.json"):
+        if name in (".envrc", ".mcp.json", ".devcontainer.json"):
             sandbox.file(os.path.join(workspace, name), "good")
         else:
             sandbox.file(os.path.join(workspace, name, "settings.json"), "good")
