@@ -256,6 +256,41 @@ bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, si
 	return ok;
 }
 
+/* Would anything be visible that lies in the folder? */
+static bool check_within(const struct kh_view *view, const char *folder, struct kh_err *err)
+{
+	struct table table kh_cleanup(table_fini) = { 0 };
+	kh_auto_free char *resolved = realpath(folder, NULL);
+	struct place within, place;
+	if (!resolved && errno == ENOENT)
+		return true; /* nothing lies in it */
+	if (!read_table(&table, err))
+		return false;
+	if (!resolved || !locate(&table, resolved, &within))
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "%s: can't tell whether the sandbox would see it",
+				  kh_esc_str(folder));
+	for (size_t i = 0; i < view->n; i++) {
+		const struct kh_mount *m = &view->list[i];
+		kh_auto_free char *source = kh_mount_is_tree(m) ? realpath(m->source, NULL) : NULL;
+		if (source && (!locate(&table, source, &place) || holds(&within, &place)))
+			return refuse_seen(folder, m, err);
+	}
+	return true;
+}
+
+bool kh_forbidden_check_state(const struct kh_view *view, const char *state, struct kh_err *err)
+{
+	static const char *const parts[] = { "set-aside", "workspaces" };
+	bool ok = !state || kh_forbidden_check(view, &state, 1, err);
+	for (size_t i = 0; ok && state && i < sizeof(parts) / sizeof(parts[0]); i++) {
+		kh_auto_free char *part = kh_strf("%s/%s", state, parts[i]);
+		ok = part ? check_within(view, part, err)
+			  : kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
+	}
+	return ok;
+}
+
 bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, struct kh_err *err)
 {
 	struct table table kh_cleanup(table_fini) = { 0 };

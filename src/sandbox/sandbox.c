@@ -292,10 +292,8 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		kh_view_dir(view, engine->folder, 0755);
 	if (engine->environ_file && !lay_environ(b, err))
 		return false;
-	/* What was set aside, and what says what was there before. */
-	const char *const ours[] = { spec->state };
 	if (!kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err) ||
-	    !kh_forbidden_check(view, ours, b->record.workspace != NULL, err))
+	    !kh_forbidden_check_state(view, spec->state, err))
 		return false;
 	if (!lay_way_out(b, spec, engine, err))
 		return false;

@@ -436,6 +436,19 @@ def test_what_tools_run_things_from_is_set_aside_where_the_agent_made_it(host):
     assert said(done) == [] and [host.read(name) for name in MADE] == ["evil\n"] * len(MADE)
 
 
+@pytest.mark.parametrize("option", ["ro", "workspace_ro", "home", "workspace"])
+def test_what_was_set_aside_is_shown_to_no_sandbox(host, option):
+    """Nor the notes on runs: neither as a whole nor in parts, whatever the folder is given as."""
+    assert len(said(run(host, write("sub/.envrc", "evil")))) == 1
+    state = os.path.join(host.sandbox.place, "state")
+    found = {os.path.basename(above): above for above, _, _ in os.walk(state)}
+    for seen in (state, found["set-aside"], found["1"], found["workspaces"]):
+        if option == "workspace":
+            host.sandbox.give(seen)
+        done = host.sandbox.run("true", **{option: seen})
+        assert done.returncode == 125 and b"would see it" in done.stderr, (seen, done)
+
+
 def test_no_environment_file_is_shown_however_many_files_there_are(host):
     """More than a survey once looked at, made by the agent in the run before."""
     host.sandbox.file(host.path("z/.env"), "KEY=value")
