@@ -389,9 +389,7 @@ static bool judge(void *arg, const struct kh_concern *c, struct kh_err *err)
 		if (c->kind == KH_CONCERN_SPECIAL)
 			kh_aside_drop(&after->aside, c->folder->fd, c->entry->name, c->path, why);
 		else
-			kh_aside_take(&after->aside, c->folder->fd, c->entry->name, c->path, why,
-				      NULL);
-		c->entry->skip = true;
+			kh_aside_take_entry(&after->aside, c->folder->fd, c->entry, c->path, why);
 	}
 	return true;
 }

@@ -112,11 +112,15 @@ static char *disarm(int dir, const char *name)
 }
 
 static void say_left(const struct kh_aside *aside, const char *path, const char *reason, int sys,
-		     const char *as)
+		     const char *as, bool folder)
 {
 	if (aside->failed > LINES_MOST)
 		return;
-	if (as)
+	if (as && folder)
+		kh_log_error("%s could not be set aside (%s) and has the name %s now: %s; do not "
+			     "use git or an editor there before you have removed it",
+			     kh_esc_str(path), strerror(sys), as, reason);
+	else if (as)
 		kh_log_error("%s could not be set aside (%s) and was made harmless where it is, as "
 			     "%s: %s; remove it",
 			     kh_esc_str(path), strerror(sys), as, reason);
@@ -126,26 +130,47 @@ static void say_left(const struct kh_aside *aside, const char *path, const char 
 			     kh_esc_str(path), strerror(sys), reason);
 }
 
-void kh_aside_take(struct kh_aside *aside, int dir, const char *name, const char *path,
-		   const char *reason, const struct kh_slice *replacement)
+/* Return: it is not there any more, under no name; else *as is the one that it has (NULL: its own,
+ * or there is no memory). */
+static bool take_or_leave(struct kh_aside *aside, int dir, const char *name, const char *path,
+			  const char *reason, const struct kh_slice *replacement, char **as)
 {
 	unsigned number = aside->n + aside->failed;
 	kh_auto_close int item = make_item(aside, &number);
+	*as = NULL;
 	if (item >= 0 && take(item, dir, name, path, reason, replacement)) {
-		if (++aside->n > LINES_MOST)
-			return;
-		kh_log_warn("%s was set aside: %s (`keyhole workspace restore %s/%u` brings it "
-			    "back)",
-			    kh_esc_str(path), reason, aside->run, number);
-		return;
+		if (++aside->n <= LINES_MOST)
+			kh_log_warn("%s was set aside: %s (`keyhole workspace restore %s/%u` "
+				    "brings it back)",
+				    kh_esc_str(path), reason, aside->run, number);
+		return true;
 	}
 	int sys = errno;
 	struct stat st;
 	aside->failed++;
 	/* Where only the harmless part could not be put in its place, it is gone. */
 	bool there = fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-	kh_auto_free char *as = there ? disarm(dir, name) : NULL;
-	say_left(aside, path, reason, sys, as);
+	*as = there ? disarm(dir, name) : NULL;
+	say_left(aside, path, reason, sys, *as, there && S_ISDIR(st.st_mode));
+	return !there;
+}
+
+void kh_aside_take(struct kh_aside *aside, int dir, const char *name, const char *path,
+		   const char *reason, const struct kh_slice *replacement)
+{
+	kh_auto_free char *as = NULL;
+	(void)take_or_leave(aside, dir, name, path, reason, replacement, &as);
+}
+
+void kh_aside_take_entry(struct kh_aside *aside, int dir, struct kh_walk_entry *entry,
+			 const char *path, const char *reason)
+{
+	char *as = NULL;
+	entry->skip = take_or_leave(aside, dir, entry->name, path, reason, NULL, &as);
+	if (!as)
+		return;
+	free(entry->name);
+	entry->name = as;
 }
 
 void kh_aside_drop(struct kh_aside *aside, int dir, const char *name, const char *path,

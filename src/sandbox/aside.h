@@ -7,6 +7,8 @@
 #include <keyhole/base/err.h>
 #include <keyhole/base/slice.h>
 
+#include "walk.h"
+
 /* The things of one run: STATE/set-aside/RUN/N, mode 0700, each with its path and the reason. */
 struct kh_aside {
 	const char *state;
@@ -21,6 +23,11 @@ struct kh_aside {
  * (NULL: none) is the new content of a regular file. */
 void kh_aside_take(struct kh_aside *aside, int dir, const char *name, const char *path,
 		   const char *reason, const struct kh_slice *replacement);
+
+/* The same for an entry that a walk has found. A folder that can't be moved stays, under another name,
+ * and the walk goes on in it, since it may hold anything. */
+void kh_aside_take_entry(struct kh_aside *aside, int dir, struct kh_walk_entry *entry,
+			 const char *path, const char *reason);
 
 /* The same for a socket, a named pipe or a device that an agent has made. A hundred are kept; more
  * are just removed, since they have no content and an agent can make any number. */

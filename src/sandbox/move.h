@@ -10,7 +10,8 @@
  * replaces anything. Return: false with errno; the source is still there. */
 bool kh_move(int from_dir, const char *from, int to_dir, const char *to);
 /* For an entry that can't be moved: renames it in the same folder, and removes the execute
- * permission of a file. Never replaces anything. Return: false with errno. */
+ * permission of a file. What is in a folder stays as it is. Never replaces anything. Return: false
+ * with errno. */
 bool kh_move_disarm(int dir, const char *name, const char *as);
 /* Removes a file, as kh_move does after it has copied one: also from a folder that its owner may
  * not write to. Return: false with errno. */

@@ -1,8 +1,10 @@
 """What an agent prepares in one run and uses in the next: each run's survey judges where things lead by then."""
 
 import os
+import tempfile
 
 import pytest
+from conftest import PYTHON
 from test_set_aside import AS_BOTH, host, hook, run, said, verb, write  # noqa: F401 (host is a fixture)
 from test_workspace import git, repository
 
@@ -275,3 +277,20 @@ def test_an_address_to_fetch_from_in_a_file_of_its_own_is_set_aside(host, name):
     done = run(host, "git init -q dep; " + write(name, f"URL: ext::touch {host.canary}"))
     assert len(said(done)) == 1, done.stderr
     assert not os.path.exists(host.path(name)) and os.path.exists(host.path(".git/remotes/mine")) and os.path.exists(host.path(".git/branches/mine"))
+
+
+def test_a_folder_that_can_not_be_set_aside_is_looked_through_where_it_is(host):
+    """keyhole's state is on another file system, and the folder is too deep to be copied there."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as state:
+        if os.stat(state).st_dev == os.stat(host.workspace).st_dev:
+            pytest.skip("/dev/shm is no other file system here")
+        host.sandbox.give(state)
+        os.symlink(state, os.path.join(host.sandbox.place, "state"))
+        made = "import os\nfor i in range(210): os.mkdir('d'); os.chdir('d')"
+        script = "git init -q mise.toml && cd mise.toml && " + write(".git/config", host.config) + f'{PYTHON} -I -c "{made}"'
+        done = host.sandbox.run("sh", "-ec", script, workspace=host.workspace)
+        left = [name for name in os.listdir(host.workspace) if name.startswith(".keyhole-disarmed-")]
+        assert len(left) == 1 and not os.path.exists(host.path("mise.toml")), done.stderr
+        assert b"made harmless" not in done.stderr and f"has the name {left[0]} now".encode() in done.stderr, done.stderr
+        assert b"nested too deep" in done.stderr, "it is not complete, and says so"
+        host.works(left[0])
