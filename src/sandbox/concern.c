@@ -117,10 +117,9 @@ static bool is(const char *name, const char *wanted)
 	return kh_name_fold_is(name, wanted);
 }
 
-/* NTFS knows the folder by a short name too. */
 bool kh_concern_is_dot_git(const char *name)
 {
-	return is(name, ".git") || is(name, "git~1");
+	return is(name, ".git");
 }
 
 static const char *base_of(const char *path)

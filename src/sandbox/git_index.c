@@ -50,8 +50,7 @@ static bool is_tag(const struct reading *r, size_t at, const char *tag)
 	return memcmp(r->all.ptr + at, tag, 4) == 0;
 }
 
-/* As NTFS reads it too: git~1 is the short name, dots and blanks at the end don't count, and what
- * follows a colon names a stream. A name that is too long to be looked at may be one. */
+/* As any file system reads it (name_fold.h). A name that is too long to be looked at may be one. */
 static bool is_dot_git(const char *name, size_t len)
 {
 	char whole[KH_NAME_FOLD_ROOM], room[KH_NAME_FOLD_ROOM];
@@ -59,16 +58,7 @@ static bool is_dot_git(const char *name, size_t len)
 		return true;
 	memcpy(whole, name, len);
 	whole[len] = '\0';
-	const char *part = kh_name_fold(whole, room);
-	len = strlen(part);
-	if (len == 5 && strncasecmp(part, "git~1", 5) == 0)
-		return true;
-	if (len < 4 || strncasecmp(part, ".git", 4) != 0)
-		return false;
-	for (size_t i = 4; i < len && part[i] != ':'; i++)
-		if (part[i] != '.' && part[i] != ' ')
-			return false;
-	return true;
+	return strcmp(kh_name_fold(whole, room), ".git") == 0;
 }
 
 /* An entry without a name takes that of the shared index (the extension `link`). */

@@ -4,8 +4,10 @@
  * Linux compares names of a folder with casefold by Unicode's canonical decomposition, full case
  * folding, and without ignorable code points (fs/unicode: NFDICF). Only a few letters beyond ASCII
  * become pure ASCII by that, and they are listed here. Here all invisible code points are ignored,
- * more than such a file system ignores. The kind of file system is not checked, since nobody needs
- * such names for another purpose.
+ * more than such a file system ignores. VFAT, exFAT, NTFS and shares of Windows drop dots and blanks
+ * at the end of a name, NTFS takes what follows a colon for a stream of the file, and .git has the
+ * short name git~1 there. The kind of file system is not checked, since nobody needs such names for
+ * another purpose.
  */
 #include "name_fold.h"
 
@@ -33,6 +35,16 @@ static const char *ascii_of(uint32_t letter)
 	return NULL;
 }
 
+static void cut_as_windows(char *name)
+{
+	size_t n = strcspn(name, ":");
+	while (n > 0 && (name[n - 1] == '.' || name[n - 1] == ' '))
+		n--;
+	name[n] = '\0';
+	if (strcmp(name, "git~1") == 0)
+		memcpy(name, ".git", sizeof(".git"));
+}
+
 /* No form is longer than the name, and no file system has a longer name: what is cut here is not
  * one of a file. */
 const char *kh_name_fold(const char *name, char room[KH_NAME_FOLD_ROOM])
@@ -52,6 +64,7 @@ const char *kh_name_fold(const char *name, char room[KH_NAME_FOLD_ROOM])
 		n += add;
 	}
 	room[n] = '\0';
+	cut_as_windows(room);
 	return room;
 }
 

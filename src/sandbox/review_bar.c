@@ -30,7 +30,7 @@ static enum kh_change_bar bar_of(struct kh_slice name)
 {
 	char room[KH_NAME_FOLD_ROOM];
 	kh_auto_free char *text = kh_slice_dup(name);
-	/* On some file systems, .GIT is the same. */
+	/* On some file systems, .GIT and git~1 are the same. */
 	if (!text || strcmp(kh_name_fold(text, room), ".git") == 0)
 		return KH_BAR_GIT;
 	for (size_t i = 0; i < sizeof(bulky) / sizeof(bulky[0]); i++)
@@ -39,12 +39,33 @@ static enum kh_change_bar bar_of(struct kh_slice name)
 	return KH_BAR_NONE;
 }
 
+/* VFAT and NTFS know each file by a short name too (VSCODE~1, MCP~1.JSO), and a share of Windows may
+ * take a backslash for a slash: what such a name stands for only they can tell. */
+static bool may_be_another(const char *name)
+{
+	char room[KH_NAME_FOLD_ROOM];
+	name = kh_name_fold(name, room);
+	size_t base = strcspn(name, ".");
+	const char *tilde = base <= 8 ? memchr(name, '~', base) : NULL;
+	size_t digits = tilde ? strspn(tilde + 1, "0123456789") : 0;
+	return strchr(name, '\\') || (digits > 0 && tilde + 1 + digits == name + base &&
+				       strlen(name + base) <= sizeof(".xxx") - 1);
+}
+
+/* Dots and blanks alone: where the last of them don't count, it may lead up. */
+static bool is_blank(struct kh_slice name)
+{
+	char room[KH_NAME_FOLD_ROOM];
+	kh_auto_free char *text = kh_slice_dup(name);
+	return !text || !*kh_name_fold(text, room);
+}
+
 /* The same names as in a run, wherever they lie; case does not count on every file system. The
  * folders that hold some count as a whole, except those of another purpose; `link`: what the link
  * stands for is nobody's to know, so there each of them counts. */
 static bool is_protected(const char *above, const char *name, bool link)
 {
-	return kh_concern_is_holder(name, link) || kh_protected_is_name(name) ||
+	return may_be_another(name) || kh_concern_is_holder(name, link) || kh_protected_is_name(name) ||
 	       (above && kh_concern_is_held(above, name));
 }
 
@@ -114,7 +135,7 @@ bool kh_review_bar_link_stays(const char *path, const char *text)
 			continue;
 		if (!kh_slice_eq(part, KH_SLICE(".."))) {
 			down = true;
-			if (bar_of(part) == KH_BAR_GIT)
+			if (bar_of(part) == KH_BAR_GIT || is_blank(part))
 				return false;
 		} else if (down || depth == 0) {
 			return false;
@@ -151,9 +172,9 @@ static enum leads leads_to(int workspace, const char *path)
 	real[n] = '\0';
 	/* A link of its own that leads there by its name is another matter
 	 * (kh_review_bar_link_stays). */
-	return strstr(real, "/.git/") || kh_slice_has_suffix(kh_slice_str(real), KH_SLICE("/.git"))
-		       ? LEADS_OUT
-		       : LEADS_INSIDE;
+	enum kh_change_bar bar;
+	(void)kh_review_bar_group(real + 1, &bar);
+	return bar == KH_BAR_GIT ? LEADS_OUT : LEADS_INSIDE;
 }
 
 /* On the way, or at the end, may be a link of the workspace's own that leads out, or into git's.

@@ -1184,3 +1184,12 @@ def test_apply_takes_no_name_that_a_file_system_may_take_for_gits(review):
     assert "-  .g\\u{200c}it/: 3 changes [of a git folder: never applied]" in shown and "A  .v\u017fcode/ [protected: applied only where it is named]" in shown, shown
     review.apply(check=None)
     assert {".G\u0130t"} == {name for name in os.listdir(review.work) if name.startswith(".") and name != ".git"}
+
+
+def test_apply_takes_no_name_that_a_file_system_of_windows_may_take_for_another(review):
+    """VFAT, NTFS and shares know .git as git~1, and drop what is at the end of a name."""
+    review.repository()
+    review.agent("mkdir -p GIT~1/hooks .git./hooks '.git::x' .vscode.; echo x | tee GIT~1/hooks/h .git./hooks/h '.git::x/h' .vscode./tasks.json .envrc: VSCODE~1;"
+                 "ln -s git~1/config link; ln -s '.git /config' other; echo y > fine")  # fmt: skip
+    review.apply(check=None)
+    assert {name for name in os.listdir(review.work) if name != ".git"} == {"fine"}
