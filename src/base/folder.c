@@ -65,8 +65,8 @@ bool kh_file_is_fresh(int fd)
 	struct stat st;
 	if (fstat(fd, &st) != 0)
 		return false;
-	bool fresh = S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-		     (st.st_mode & 0777) == 0700 && is_empty(fd);
+	bool fresh = S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0777) == 0700 &&
+		     is_empty(fd);
 	errno = EBUSY;
 	return fresh;
 }

@@ -212,8 +212,7 @@ static bool is_worktree_harmless(struct sifted *s, const char *value)
 static bool sift(void *arg, const struct kh_git_config_entry *entry)
 {
 	struct sifted *s = arg;
-	bool harmless = kh_git_config_is_worktree(entry)
-				? is_worktree_harmless(s, entry->value)
+	bool harmless = kh_git_config_is_worktree(entry) ? is_worktree_harmless(s, entry->value)
 			: s->only_leads
 				? is_remote_as_before(s, entry)
 				: kh_git_config_is_harmless(entry) && is_remote_inside(s, entry);

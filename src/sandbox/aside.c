@@ -34,8 +34,8 @@ enum { LINES_MOST = 100 /* an agent makes as many things as it likes */ };
 
 /* ---- out ---- */
 
-/* `owner`: NULL: ours. By the descriptor: whoever may write to the folder can put another file under
- * the name. */
+/* `owner`: NULL: ours. By the descriptor: whoever may write to the folder can put another file
+ * under the name. */
 static bool write_new(int dir, const char *name, struct kh_slice content, mode_t mode,
 		      const struct stat *owner)
 {

@@ -34,8 +34,7 @@ static bool is_repository(int fd)
 {
 	if (is_kind(fd, ".git", S_IFREG))
 		return true;
-	kh_auto_close int git =
-		openat(fd, ".git", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	kh_auto_close int git = openat(fd, ".git", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return is_git_folder(git >= 0 ? git : fd);
 }
 
@@ -66,8 +65,8 @@ bool kh_git_remote_is_inside(const char *root, int root_fd, const char *path)
 	kh_auto_free char *plain = without_slashes(path);
 	size_t len = strlen(root);
 	bool absent;
-	if (!plain || strncmp(plain, root, len) != 0 ||
-	    (plain[len] != '/' && plain[len]) || has_link(plain, &absent))
+	if (!plain || strncmp(plain, root, len) != 0 || (plain[len] != '/' && plain[len]) ||
+	    has_link(plain, &absent))
 		return false;
 	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
 				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };

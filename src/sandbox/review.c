@@ -80,12 +80,12 @@ static bool write_meta(const struct kh_review *review, struct kh_err *err)
 	for (const char *c = review->workspace; *c; c++)
 		json_array_append_new(bytes, json_integer((unsigned char)*c));
 	const struct kh_review_place *place = &review->place;
-	json_t *meta = json_pack("{s:o, s:s, s:b, s:s*, s:I, s:{s:I, s:I, s:I, s:I}}", "workspace",
-				 bytes, "engine", review->engine, "overlay", (int)review->overlay,
-				 "why", review->why, "started", (json_int_t)review->started,
-				 "place", "dev", (json_int_t)place->dev, "ino",
-				 (json_int_t)place->ino, "born_s", (json_int_t)place->born_s,
-				 "born_ns", (json_int_t)place->born_ns);
+	json_t *meta =
+		json_pack("{s:o, s:s, s:b, s:s*, s:I, s:{s:I, s:I, s:I, s:I}}", "workspace", bytes,
+			  "engine", review->engine, "overlay", (int)review->overlay, "why",
+			  review->why, "started", (json_int_t)review->started, "place", "dev",
+			  (json_int_t)place->dev, "ino", (json_int_t)place->ino, "born_s",
+			  (json_int_t)place->born_s, "born_ns", (json_int_t)place->born_ns);
 	kh_auto_free char *text = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
 	json_decref(meta);
 	return path && text ? kh_file_write(path, kh_slice_str(text), 0600, err) : no_memory(err);

@@ -39,8 +39,8 @@ static enum kh_change_bar bar_of(struct kh_slice name)
 	return KH_BAR_NONE;
 }
 
-/* VFAT and NTFS know each file by a short name too (VSCODE~1, MCP~1.JSO), and a share of Windows may
- * take a backslash for a slash: what such a name stands for only they can tell. */
+/* VFAT and NTFS know each file by a short name too (VSCODE~1, MCP~1.JSO), and a share of Windows
+ * may take a backslash for a slash: what such a name stands for only they can tell. */
 static bool may_be_another(const char *name)
 {
 	char room[KH_NAME_FOLD_ROOM];
@@ -49,7 +49,7 @@ static bool may_be_another(const char *name)
 	const char *tilde = base <= 8 ? memchr(name, '~', base) : NULL;
 	size_t digits = tilde ? strspn(tilde + 1, "0123456789") : 0;
 	return strchr(name, '\\') || (digits > 0 && tilde + 1 + digits == name + base &&
-				       strlen(name + base) <= sizeof(".xxx") - 1);
+				      strlen(name + base) <= sizeof(".xxx") - 1);
 }
 
 /* Dots and blanks alone: where the last of them don't count, it may lead up. */
@@ -65,8 +65,8 @@ static bool is_blank(struct kh_slice name)
  * stands for is nobody's to know, so there each of them counts. */
 static bool is_protected(const char *above, const char *name, bool link)
 {
-	return may_be_another(name) || kh_concern_is_holder(name, link) || kh_protected_is_name(name) ||
-	       (above && kh_concern_is_held(above, name));
+	return may_be_another(name) || kh_concern_is_holder(name, link) ||
+	       kh_protected_is_name(name) || (above && kh_concern_is_held(above, name));
 }
 
 static bool has_protected_part(const char *path, bool link)

@@ -14,7 +14,7 @@ struct kh_host_git {
 	char *program;
 	const char *dir; /* the repository; NULL: the workspace has none of its own */
 	int folder;	 /* the workspace, held; the caller's */
-	uid_t uid; /* its owner */
+	uid_t uid;	 /* its owner */
 	gid_t gid;
 	/* Where new objects go, and are; NULL: into the repository. The caller's. */
 	const struct kh_review_objects *objects;

@@ -51,10 +51,11 @@ static bool is_same(const struct kh_review_place *noted, const struct kh_review_
 static bool cannot_open(const char *path, struct kh_err *err)
 {
 	if (errno == ELOOP)
-		return kh_err_set(err, KH_ERR_USAGE,
-				  "%s: somebody put a symbolic link on the way to it, which keyhole "
-				  "does not follow",
-				  kh_esc_str(path));
+		return kh_err_set(
+			err, KH_ERR_USAGE,
+			"%s: somebody put a symbolic link on the way to it, which keyhole "
+			"does not follow",
+			kh_esc_str(path));
 	return kh_err_sys(err, KH_ERR_USAGE, errno, "%s", kh_esc_str(path));
 }
 

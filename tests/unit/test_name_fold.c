@@ -43,10 +43,10 @@ static void a_name_that_may_be_taken_for_a_protected_one_is_protected(void **sta
 /* Whatever VFAT, exFAT, NTFS or a share of Windows ignores at the end of a name. */
 static void a_name_with_an_end_that_does_not_count_is_the_same(void **state)
 {
-	static const char *const ends[] = { ".", " ", "..", " . .", "::$INDEX_ALLOCATION", ":x",
-					    ". :", " ..:a.b", ":.git:x" };
-	static const char *const names[] = { ".git",	"hooks",    "config", "HEAD",
-					     ".envrc",	".mcp.json", ".VSCODE", ".g\xe2\x80\x8cit",
+	static const char *const ends[] = { ".",  " ",	 "..",	    " . .",   "::$INDEX_ALLOCATION",
+					    ":x", ". :", " ..:a.b", ":.git:x" };
+	static const char *const names[] = { ".git",	 "hooks",     "config",	 "HEAD",
+					     ".envrc",	 ".mcp.json", ".VSCODE", ".g\xe2\x80\x8cit",
 					     "commondir" };
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -55,7 +55,8 @@ static void a_name_with_an_end_that_does_not_count_is_the_same(void **state)
 			(void)snprintf(whole, sizeof(whole), "%s%s", names[i], ends[k]);
 			assert_string_equal(kh_name_fold(whole, room),
 					    kh_name_fold(names[i], plain));
-			assert_int_equal(kh_protected_is_name(whole), kh_protected_is_name(names[i]));
+			assert_int_equal(kh_protected_is_name(whole),
+					 kh_protected_is_name(names[i]));
 			assert_int_equal(kh_concern_is_dot_git(whole),
 					 kh_concern_is_dot_git(names[i]));
 			enum kh_change_bar bar, wanted;
@@ -70,7 +71,8 @@ static void a_name_with_an_end_that_does_not_count_is_the_same(void **state)
 
 static void the_short_name_of_a_git_folder_is_its_name(void **state)
 {
-	static const char *const names[] = { "git~1", "GIT~1", "Git~1.", "git~1:x", "G\xe2\x80\x8cIT~1 " };
+	static const char *const names[] = { "git~1", "GIT~1", "Git~1.", "git~1:x",
+					     "G\xe2\x80\x8cIT~1 " };
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		enum kh_change_bar bar;

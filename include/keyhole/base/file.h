@@ -54,9 +54,9 @@ bool kh_file_mkdirs(const char *path, mode_t mode, struct kh_err *err);
 /* Makes one folder, which must not exist and which its owner may read. Return: a descriptor of it;
  * -1 with errno (EPERM: another user's folder is there instead). */
 int kh_file_mkdirat(int at, const char *name, mode_t mode);
-/* A folder that we have just made with mode 0700, for who gives it to another owner: ours, with that
- * mode, and empty. One of ours that somebody put in its place would be given away with all that is
- * in it. Return: false with errno. */
+/* A folder that we have just made with mode 0700, for who gives it to another owner: ours, with
+ * that mode, and empty. One of ours that somebody put in its place would be given away with all
+ * that is in it. Return: false with errno. */
 bool kh_file_is_fresh(int fd);
 /* May others than root and `user` ((uid_t)-1: the folder's owner) remove or rename files of this
  * folder? False for a folder that does not exist. */
