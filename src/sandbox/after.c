@@ -249,9 +249,10 @@ static bool judge_config(struct after *after, const struct kh_concern *c, bool o
 	kh_buf_init(&s.kept, KH_LIMIT_SURVEY_FILE_BYTES);
 	kh_buf_init(&s.first, 512);
 	kh_buf_init(&s.remotes, KH_LIMIT_SURVEY_FILE_BYTES);
-	bool readable = kh_concern_read(c->folder->fd, c->entry->name, &text) &&
-			kh_git_config_read(kh_buf_view(&text), note_remote, &s) &&
-			kh_git_config_read(kh_buf_view(&text), sift, &s);
+	bool readable = kh_concern_read(c->folder->fd, c->entry->name, &text);
+	if (readable)
+		(void)kh_git_config_read(kh_buf_view(&text), note_remote, &s);
+	readable = readable && kh_git_config_read(kh_buf_view(&text), sift, &s);
 	bool judged = !kh_deadline_passed(after->deadline);
 	if (judged && ((!readable && !only_leads) || kh_buf_len(&s.first) > 0)) {
 		struct kh_slice kept = kh_buf_view(&s.kept);

@@ -12,6 +12,9 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/file.h>
 
+#include "git_path.h"
+#include "tree_reads.h"
+
 static const char *const endings[] = { "", "/.git", "/.git/.git", ".git", ".bundle" };
 enum { N_ENDINGS = sizeof(endings) / sizeof(endings[0]) };
 
@@ -29,7 +32,15 @@ static bool is_git_folder(int fd)
 		(is_kind(fd, "objects", S_IFDIR) && is_kind(fd, "refs", S_IFDIR)));
 }
 
-/* A file .git says where the git folder is, and is judged by itself. */
+/* A file .git, or a commondir, says where the rest is: outside, where somebody made it so. */
+static bool is_whole_inside(const char *root, const char *path)
+{
+	kh_auto_free char *own = kh_tree_own_git_dir(path);
+	kh_auto_free char *resolved = own ? realpath(own, NULL) : NULL;
+	kh_auto_free char *common = kh_tree_git_dir(path);
+	return resolved && common && kh_git_holds(root, resolved) && kh_git_holds(root, common);
+}
+
 static bool is_repository(int fd)
 {
 	if (is_kind(fd, ".git", S_IFREG))
@@ -73,7 +84,7 @@ bool kh_git_remote_is_inside(const char *root, int root_fd, const char *path)
 	const char *rest = plain + len + strspn(plain + len, "/");
 	kh_auto_close int fd =
 		(int)syscall(SYS_openat2, root_fd, *rest ? rest : ".", &how, sizeof(how));
-	return fd >= 0 && is_repository(fd);
+	return fd >= 0 && is_repository(fd) && is_whole_inside(root, plain);
 }
 
 bool kh_git_remote_is_absent(const char *path)

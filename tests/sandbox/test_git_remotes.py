@@ -70,6 +70,16 @@ def test_a_remote_of_the_users_leads_to_no_repository_outside_where_the_agent_pu
     assert not has(host, commit, "dep")
 
 
+def test_a_remote_leads_to_no_work_tree_of_a_repository_outside(host):
+    path, commit = private(host)
+    git(path, "worktree", "add", "-q", host.path("wt"), "-b", "w")
+    host.sandbox.give(host.workspace)
+    host.sandbox.give(path)
+    assert len(said(run(host, f"git init -q dep && git -C dep remote add origin {host.workspace}/wt"))) == 1
+    as_user(host, "fetch", "origin", at="dep")
+    assert not has(host, commit, "dep")
+
+
 def test_what_a_user_wrote_of_repositories_elsewhere_stays(host):
     path, commit = private(host)
     repository(host.sandbox, host.sandbox.folder("work/dep"))
