@@ -2,10 +2,11 @@
  * review_place.c - which folder a review is of
  *
  * A path is not enough: whoever may write to a folder above can put another folder, or a link, in
- * its place, and `apply` writes there as its caller. So a review notes the number and the birth of
- * the folder that it began in. A command opens the folder once, through no link, compares, and from
- * then on works with what it holds. The number of the device counts only where a file system keeps
- * no time of birth: it may be another one after the host was started again.
+ * its place, and `apply` writes there as its caller. So a review notes the device, the number and
+ * the birth of the folder that it began in. A command opens the folder once, through no link,
+ * compares, and from then on works with what it holds. The number of the device may be another one
+ * after the host was started again; then the birth tells. An overlay file system gives a folder
+ * another birth when something is written to it for the first time; then the device tells.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,9 +44,9 @@ static bool look(int fd, struct kh_review_place *place)
 
 static bool is_same(const struct kh_review_place *noted, const struct kh_review_place *now)
 {
-	bool born = noted->born_s || noted->born_ns;
-	return noted->ino == now->ino && noted->born_s == now->born_s &&
-	       noted->born_ns == now->born_ns && (born || noted->dev == now->dev);
+	bool born = (noted->born_s || noted->born_ns) && noted->born_s == now->born_s &&
+		    noted->born_ns == now->born_ns;
+	return noted->ino == now->ino && (born || noted->dev == now->dev);
 }
 
 static bool cannot_open(const char *path, struct kh_err *err)

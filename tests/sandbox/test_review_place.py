@@ -117,6 +117,23 @@ cd / && exec /usr/bin/git "$@"
     assert done.returncode == 0, done
 
 
+@pytest.mark.parametrize("other, known", [({"dev": 1}, True), ({"born_s": 1}, True), ({"dev": 1, "born_s": 1}, False),
+                                          ({"dev": 1, "born_s": 0, "born_ns": 0}, False), ({"ino": 1}, False)])  # fmt: skip
+def test_a_folder_is_known_after_a_restart_and_after_an_overlay_copied_it(review, other, known):
+    """Devices may get other numbers, and an overlay file system gives a folder another birth."""
+    review.agent("echo new > job")
+    path = os.path.join(review.home, review.reviews()[0], "review.json")
+    with open(path, encoding="utf-8") as file:
+        meta = json.load(file)
+    if meta["place"]["born_s"] == 0:
+        pytest.skip("this file system keeps no time of birth")
+    meta["place"] |= other
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(meta, file)
+    review.apply(check=0 if known else 1)
+    assert os.listdir(review.work) == (["job"] if known else [])
+
+
 def test_a_review_that_does_not_say_which_folder_it_is_of_is_only_discarded(review):
     review.agent("echo new > job")
     path = os.path.join(review.home, review.reviews()[0], "review.json")
