@@ -625,6 +625,7 @@ os.symlink(b"to\\x1b[1m", b"link")
     assert 'A  "line\\x0aM  forged"' in review.stat()
     found = [bytes(c["path_bytes"]) if "path_bytes" in c else c["path"].encode() for c in review.json()["changes"]]
     assert sorted(found) == sorted([*names, b"link"])
+    review.apply("back\\slash")  # some file systems read another name
     review.apply()
     assert set(os.listdir(os.fsencode(review.work))) == {*names, b"link"}
 
