@@ -24,8 +24,8 @@ struct kh_aside {
 void kh_aside_take(struct kh_aside *aside, int dir, const char *name, const char *path,
 		   const char *reason, const struct kh_slice *replacement);
 
-/* The same for an entry that a walk has found. A folder that can't be moved stays, under another name,
- * and the walk goes on in it, since it may hold anything. */
+/* The same for an entry that a walk has found. A folder that can't be moved stays, under another
+ * name, and the walk goes on in it, since it may hold anything. */
 void kh_aside_take_entry(struct kh_aside *aside, int dir, struct kh_walk_entry *entry,
 			 const char *path, const char *reason);
 

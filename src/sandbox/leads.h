@@ -12,8 +12,8 @@
  */
 bool kh_leads_each(const struct kh_concern *c,
 		   bool (*each)(void *arg, const char *folder, struct kh_slice target), void *arg);
-/* The absolute path, unresolved, of the repository on this host that an entry of the configuration in
- * this git folder names; NULL: it names none, or there is no memory. Heap. */
+/* The absolute path, unresolved, of the repository on this host that an entry of the configuration
+ * in this git folder names; NULL: it names none, or there is no memory. Heap. */
 struct kh_git_config_entry;
 char *kh_leads_remote(const char *git_dir, const struct kh_git_config_entry *entry);
 /* Appends where it leads, with symbolic links resolved, and where git would look for the

@@ -4,10 +4,10 @@
  * Linux compares names of a folder with casefold by Unicode's canonical decomposition, full case
  * folding, and without ignorable code points (fs/unicode: NFDICF). Only a few letters beyond ASCII
  * become pure ASCII by that, and they are listed here. Here all invisible code points are ignored,
- * more than such a file system ignores. VFAT, exFAT, NTFS and shares of Windows drop dots and blanks
- * at the end of a name, NTFS takes what follows a colon for a stream of the file, and .git has the
- * short name git~1 there. The kind of file system is not checked, since nobody needs such names for
- * another purpose.
+ * more than such a file system ignores. VFAT, exFAT, NTFS and shares of Windows drop dots and
+ * blanks at the end of a name, NTFS takes what follows a colon for a stream of the file, and .git
+ * has the short name git~1 there. The kind of file system is not checked, since nobody needs such
+ * names for another purpose.
  */
 #include "name_fold.h"
 

@@ -58,8 +58,8 @@ void kh_run_record_end(struct kh_run_record *record, bool gone);
 int kh_run_records_lock(const char *state, uint64_t wait_ms, bool *signalled, struct kh_err *err);
 
 /* after.c: surveys a workspace after a run, against the digests of before, and sets aside what
- * could run on the host. `folder` is a descriptor of the workspace (O_PATH is enough). Return: true:
- * the survey was complete, and everything harmful was set aside. */
+ * could run on the host. `folder` is a descriptor of the workspace (O_PATH is enough). Return:
+ * true: the survey was complete, and everything harmful was set aside. */
 bool kh_survey_after(const char *state, const char *id, const char *workspace, int folder,
 		     struct kh_slice before, struct kh_slice reads, struct kh_deadline *deadline);
 
