@@ -337,6 +337,11 @@ struct kh_secret *kh_secret_ref(struct kh_secret *secret)
 	return secret;
 }
 
+bool kh_secret_is_shared(const struct kh_secret *secret)
+{
+	return atomic_load_explicit(&secret->refs, memory_order_relaxed) > 1;
+}
+
 static bool open_for_wiping(const struct kh_secret *secret)
 {
 	const int prot = PROT_READ | PROT_WRITE;

@@ -134,7 +134,7 @@ bool kh_worker_process_feed_fingerprints(struct kh_worker_process *worker_proces
 	worker_process->fingerprints_ms = kh_clock_mono_ms();
 	if (feed(worker_process, &first))
 		return true;
-	if (kh_scopes_relieve(worker_process->vault, NULL))
+	if (kh_scopes_relieve(worker_process->vault))
 		return feed(worker_process, err);
 	*err = first;
 	return false;

@@ -124,6 +124,7 @@ static bool make_room(struct kh_vault *vault, const struct kh_credential_config 
 {
 	const size_t most = kh_secret_scoped_most_bytes();
 
+	kh_scopes_reap(vault);
 	for (;;) {
 		struct count own = count_all(vault, holding, NULL);
 		struct count all = count_all(vault, NULL, NULL);
@@ -209,28 +210,57 @@ bool kh_scopes_take_turn(struct kh_vault *vault, const struct kh_fair_share_aske
 
 /* ---- what costs nothing to make again ---- */
 
-static bool relieve_holding(struct kh_holding *holding, const struct kh_secret *but)
+/* Whoever is answered just now may walk these entries: only the pages are given back at once. */
+static bool relieve_holding(struct kh_vault *vault, const struct kh_holding *holding)
 {
 	bool any = false;
 
-	for (struct kh_made *made = holding->made, *next; made; made = next) {
-		next = made->next;
-		if (made->scope_len > 0 && !made->item.asked && !made->item.job &&
-		    made->item.secret != but)
-			any = drop_from(holding, made) || any;
+	for (struct kh_made *made = holding->made; made; made = made->next) {
+		struct kh_item *item = &made->item;
+		if (made->scope_len == 0 || item->asked || item->job ||
+		    (item->secret && kh_secret_is_shared(item->secret)))
+			continue;
+		any |= item->secret != NULL;
+		kh_secret_unref(item->secret);
+		item->secret = NULL;
+		item->used = item->told = false;
+		item->due_ms = 0;
+		made->relieved = vault->relieved = true;
 	}
 	return any;
 }
 
-bool kh_scopes_relieve(struct kh_vault *vault, const struct kh_secret *but)
+bool kh_scopes_relieve(struct kh_vault *vault)
 {
 	bool any = false;
 
 	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++)
 		for (size_t j = 0; j < vault->slots[i].n_holdings; j++)
 			if (kh_derives(&vault->config->credentials[i]))
-				any = relieve_holding(&vault->slots[i].holdings[j], but) || any;
+				any |= relieve_holding(vault, &vault->slots[i].holdings[j]);
 	return any;
+}
+
+static void reap_holding(struct kh_holding *holding)
+{
+	struct kh_made *next;
+
+	for (struct kh_made *made = holding->made; made; made = next) {
+		next = made->next;
+		bool idle = !made->item.secret && !made->item.asked && !made->item.job;
+		if (made->relieved && idle)
+			(void)drop_from(holding, made);
+		else
+			made->relieved = false;
+	}
+}
+
+void kh_scopes_reap(struct kh_vault *vault)
+{
+	for (size_t i = 0; vault->relieved && vault->slots && i < vault->config->n_credentials; i++)
+		for (size_t j = 0; j < vault->slots[i].n_holdings; j++)
+			reap_holding(&vault->slots[i].holdings[j]);
+	vault->relieved = false;
 }
 
 void kh_scopes_forget_askers(struct kh_vault *vault)

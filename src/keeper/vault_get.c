@@ -227,5 +227,6 @@ void kh_vault_forget_worker(struct kh_vault *vault)
 		}
 	}
 	kh_scopes_forget_askers(vault);
-	(void)kh_scopes_relieve(vault, NULL);
+	(void)kh_scopes_relieve(vault);
+	kh_scopes_reap(vault);
 }

@@ -89,6 +89,7 @@ struct kh_made {
 	struct kh_fair_share_asker asker; /* the sandbox that asked last */
 	uint64_t refused_ms; /* monotonic: when it was last renewed because it was refused; 0: never
 			      */
+	bool relieved; /* kh_scopes_relieve took its value; kh_scopes_reap frees what is idle */
 	size_t scope_len;
 	char scope[];
 };
@@ -144,8 +145,10 @@ struct kh_lru;
 
 /* A value, as it is sent to the worker. */
 struct kh_value {
-	struct kh_secret *secret; /* the vault's own reference */
-	uint64_t expires_ms;	  /* wall clock; 0: never */
+	/* The vault's own reference. It is there until the vault is called again; while `answer`
+	 * runs, it is there whatever that calls. */
+	struct kh_secret *secret;
+	uint64_t expires_ms; /* wall clock; 0: never */
 };
 
 struct kh_vault {
@@ -161,7 +164,10 @@ struct kh_vault {
 	struct kh_watch *watch; /* of files; NULL: none to watch */
 	uint64_t due_ms;	/* when something is due; 0: nothing */
 	bool serves;		/* the daemon serves: requests wait while a file is read */
-	/* Callbacks, set by the owner; may be NULL. answer: an answer that KH_VAULT_LATER promised.
+	bool relieved;		/* kh_scopes_reap has something to free */
+	/* Callbacks, set by the owner; may be NULL. They may call kh_scopes_relieve, which frees no
+	 * entry, and no other function that changes a value or an entry: the vault walks its lists
+	 * meanwhile. answer: an answer that KH_VAULT_LATER promised.
 	 * stale: a value that the worker has is no longer valid, or (`whole`) no value of the
 	 * credential is. changed: a credential's status has changed; `secret`: its secrets may have
 	 * changed, too (called before the answer with the new one). */
@@ -309,9 +315,12 @@ struct kh_made *kh_scopes_get(struct kh_vault *vault, const struct kh_credential
 			      const struct kh_fair_share_asker *asker, struct kh_holding *holding);
 /* Takes one of the asker's rate of values for scopes. Return: false: not now. */
 bool kh_scopes_take_turn(struct kh_vault *vault, const struct kh_fair_share_asker *asker);
-/* There are no more secret pages: drops derived values for scopes, except `but` (NULL: all).
- * Return: something was dropped. */
-bool kh_scopes_relieve(struct kh_vault *vault, const struct kh_secret *but);
+/* There are no more secret pages: drops the derived values for scopes that nobody waits for or
+ * holds a reference of. Any callback of the vault may call it: their entries stay until
+ * kh_scopes_reap. Return: a page was given back. */
+bool kh_scopes_relieve(struct kh_vault *vault);
+/* Frees those entries, unless they have been used again. Not within a callback of the vault. */
+void kh_scopes_reap(struct kh_vault *vault);
 void kh_scopes_forget_askers(struct kh_vault *vault);
 
 /* vault.c */

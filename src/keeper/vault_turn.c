@@ -67,9 +67,11 @@ static void answer(struct kh_vault *vault, uint16_t index, const struct kh_holdi
 	const struct kh_credential_ref want = { index, holding->tenant, scope };
 	struct kh_err err = KH_ERR_INIT;
 	bool good = kh_item_is_good(item);
-	const struct kh_value value = { item->secret, item->expires_ms };
 	if (!item->asked)
 		return;
+	/* Whoever takes it may need pages, and have the vault drop what it can. */
+	const struct kh_value value = { good ? kh_secret_ref(item->secret) : NULL,
+					item->expires_ms };
 	item->asked = false;
 	item->used = item->told = good;
 	if (!good)
@@ -77,6 +79,7 @@ static void answer(struct kh_vault *vault, uint16_t index, const struct kh_holdi
 			   item->reason ? item->reason : "the credential has no value on the host");
 	if (vault->answer)
 		vault->answer(vault->arg, &want, good ? &value : NULL, &err);
+	kh_secret_unref(value.secret);
 }
 
 static struct kh_slice scope_of(const struct kh_made *made)
@@ -460,6 +463,7 @@ void kh_vault_turn(struct kh_vault *vault)
 			take_token(vault, job);
 		kh_job_free(job);
 	}
+	kh_scopes_reap(vault);
 }
 
 int kh_vault_fd(const struct kh_vault *vault)

@@ -225,9 +225,9 @@ bool kh_worker_process_can_be_told(const struct kh_worker_process *worker_proces
 	       worker_process->state == KH_WORKER_PROCESS_DRAINING;
 }
 
-void kh_worker_process_answer_want(struct kh_worker_process *worker_process,
-				   const struct kh_credential_ref *want,
-				   const struct kh_value *value, struct kh_err *err)
+static void answer_with(struct kh_worker_process *worker_process,
+			const struct kh_credential_ref *want, const struct kh_value *value,
+			struct kh_err *err)
 {
 	/* It has to know a value when it sees it again, before it can use it. */
 	if (value && worker_process->fingerprints_due_ms)
@@ -235,7 +235,7 @@ void kh_worker_process_answer_want(struct kh_worker_process *worker_process,
 	if (!kh_worker_process_can_be_told(worker_process))
 		return;
 	kh_auto_close int fd = value ? kh_secret_fd(value->secret) : -1;
-	if (value && fd < 0 && kh_scopes_relieve(worker_process->vault, value->secret))
+	if (value && fd < 0 && kh_scopes_relieve(worker_process->vault))
 		fd = kh_secret_fd(value->secret);
 	if (value && fd < 0)
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "no secret page is to be had");
@@ -247,6 +247,16 @@ void kh_worker_process_answer_want(struct kh_worker_process *worker_process,
 	    kh_wire_put_str(&body, fd >= 0 ? NULL : err->text))
 		reply(worker_process, KH_WORKER_MSG_CREDENTIAL, worker_process->generation,
 		      kh_buf_view(&body), &fd, fd >= 0 ? 1 : 0);
+}
+
+void kh_worker_process_answer_want(struct kh_worker_process *worker_process,
+				   const struct kh_credential_ref *want,
+				   const struct kh_value *value, struct kh_err *err)
+{
+	/* Where there are no pages left, the vault drops what nobody holds. */
+	struct kh_secret *held = value ? kh_secret_ref(value->secret) : NULL;
+	answer_with(worker_process, want, value, err);
+	kh_secret_unref(held);
 }
 
 void kh_worker_process_tell_stale(struct kh_worker_process *worker_process,

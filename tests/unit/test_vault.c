@@ -437,6 +437,40 @@ static void the_keeper_makes_values_for_a_sandbox_at_a_pace_of_its_own(void **st
 	assert_int_equal(ask_as(region(made + 2, scope), 7, 0, value), KH_VAULT_NONE);
 }
 
+/* A worker that takes the answer may need pages for what it has to know first (fingerprints.c). */
+static void relieve_and_note(void *arg, const struct kh_credential_ref *want,
+			     const struct kh_value *value, struct kh_err *err)
+{
+	assert_true(kh_scopes_relieve(&vault));
+	note_answer(arg, want, value, err);
+	assert_non_null(memmem(want->scope.ptr, want->scope.len, "/s3", 3));
+}
+
+static void
+who_waits_is_answered_while_the_values_of_others_are_dropped_for_their_pages(void **state)
+{
+	enum { IDLE = 3, WAIT = 4 };
+	char scope[64], value[128];
+	(void)state;
+	give_key();
+	for (unsigned i = 0; i < IDLE; i++)
+		assert_int_equal(ask(region(i, scope), value), KH_VAULT_GOT);
+	struct kh_credential_ref refused = region(0, scope);
+	kh_vault_refused(&vault, &refused);
+	for (unsigned i = IDLE; i < IDLE + WAIT; i++)
+		assert_int_equal(ask(region(i, scope), value), KH_VAULT_LATER);
+	vault.answer = relieve_and_note;
+	/* Each answer drops what is idle by then, also the key that was answered just before. */
+	give_key();
+	assert_int_equal(n_answers, WAIT);
+	assert_int_equal(n_missing, 0);
+	/* The one that was being answered last was spared. */
+	assert_int_equal(vault.slots[AWS].holdings[0].n_made, 1);
+	assert_non_null(kh_scopes_find(&vault.slots[AWS].holdings[0], region(IDLE, scope).scope));
+	for (unsigned i = 0; i < IDLE + WAIT; i++)
+		assert_int_equal(ask(region(i, scope), value), KH_VAULT_GOT);
+}
+
 static void no_key_is_made_for_what_is_no_region(void **state)
 {
 	static const char *const bad[] = { "r-1",	  "us-east",	  "auto",
@@ -466,6 +500,7 @@ int main(void)
 		TEST(a_key_that_was_made_is_given_for_hosts_in_force_only),
 		TEST(a_tenant_that_asks_for_scopes_takes_no_page_from_another),
 		TEST(the_keeper_makes_values_for_a_sandbox_at_a_pace_of_its_own),
+		TEST(who_waits_is_answered_while_the_values_of_others_are_dropped_for_their_pages),
 		TEST(no_key_is_made_for_what_is_no_region),
 		TEST(a_token_that_can_not_be_had_changes_no_secret),
 		TEST(keys_that_can_not_be_made_are_logged_within_the_workers_bound),

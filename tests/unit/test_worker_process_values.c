@@ -1,6 +1,22 @@
 /* test_worker_process_values.c - values of credentials for a worker: what is there, for who may
  * have it */
+/* wrap: kh_secret_fd */
 #include "worker_process_pair.h"
+
+#include <time.h>
+
+/* How many of the next copies of secret pages can't be had. */
+static unsigned n_denied;
+
+int __real_kh_secret_fd(const struct kh_secret *secret);
+int __wrap_kh_secret_fd(const struct kh_secret *secret);
+int __wrap_kh_secret_fd(const struct kh_secret *secret)
+{
+	if (n_denied == 0)
+		return __real_kh_secret_fd(secret);
+	n_denied--;
+	return -1;
+}
 
 /* A credential of the configuration with that number. */
 static void want_value(struct pair *pair, uint32_t generation, const struct kh_credential_ref *want)
@@ -239,6 +255,95 @@ static void a_worker_can_recognise_a_value_before_it_has_it(void **state)
 	end(&pair);
 }
 
+static void scope_today(const char *region, char out[64])
+{
+	time_t now = time(NULL);
+	struct tm utc;
+	char day[16];
+	assert_non_null(gmtime_r(&now, &utc));
+	assert_int_equal(strftime(day, sizeof(day), "%Y%m%d", &utc), 8);
+	(void)snprintf(out, 64, "%s/%s/s3", day, region);
+}
+
+/* What a derived value is answered with; false: with none. */
+static bool hears_key(struct pair *pair)
+{
+	struct kh_channel_message message;
+	assert_int_equal(kh_channel_receive(&pair->worker, false, &message), KH_CHANNEL_GOT);
+	assert_int_equal(message.type, KH_WORKER_MSG_CREDENTIAL);
+	struct kh_wire_reader r = { .rest = message.body };
+	struct kh_credential_ref want;
+	assert_true(kh_credential_ref_take(&r, &want));
+	uint32_t len = kh_wire_u32(&r);
+	bool has = message.n_fds == 1;
+	if (has) {
+		struct kh_secret *secret =
+			kh_secret_from_fd(kh_steal_fd(&message.fds[0]), len, NULL);
+		assert_non_null(secret);
+		kh_secret_unref(secret);
+	}
+	kh_channel_message_close(&message);
+	return has;
+}
+
+/* The value that is being given is one of those whose pages are given up. */
+static void a_derived_value_is_given_where_pages_are_given_up_for_it(void **state)
+{
+	(void)state;
+	struct kh_diagnostics diags = { .count = 0 };
+	struct kh_vault scarce;
+	struct kh_channel_message message;
+	struct pair pair;
+	char scope[64];
+	assert_int_equal(setenv("KH_AWS",
+				"{\"Version\":1,\"AccessKeyId\":\"AKIDEXAMPLE12345\","
+				"\"SecretAccessKey\":\"wJalrXUtnFEMI\"}",
+				1),
+			 0);
+	struct kh_config *aws =
+		kh_config_parse("k.yaml",
+				KH_SLICE("version: 1\n"
+					 "listen: [ { unix: d/s, tenant: acme } ]\n"
+					 "credentials:\n"
+					 "  aws: { value: { env: KH_AWS }, aws_sigv4: {}, hosts: "
+					 "[ \"*.amazonaws.com\" ], shared_host: accept }\n"
+					 "tenants: { acme: { rules: [] } }\n"),
+				"/nonexistent", NULL, &diags);
+	kh_diagnostics_fini(&diags);
+	assert_non_null(aws);
+	assert_true(kh_vault_open(&scarce, aws, false, NULL));
+	begin(&pair);
+	pair.worker_process.vault = &scarce;
+	pair.worker_process.config = aws;
+	serve(&pair);
+	static const char *const regions[] = { "us-east-1", "us-east-2", "eu-west-1" };
+	for (unsigned i = 0; i < 3; i++) {
+		scope_today(regions[i], scope);
+		const struct kh_credential_ref want = { 0, KH_NO_TENANT, kh_slice_str(scope) };
+		/* The second has no page for the fingerprints, the third none for itself. */
+		if (i == 1)
+			kh_worker_process_note_secret(&pair.worker_process);
+		n_denied = i > 0;
+		want_value(&pair, GENERATION, &want);
+		kh_worker_process_receive(&pair.worker_process);
+		assert_int_equal(n_denied, 0);
+		if (i == 1) {
+			assert_int_equal(kh_channel_receive(&pair.worker, false, &message),
+					 KH_CHANNEL_GOT);
+			assert_int_equal(message.type, KH_WORKER_MSG_FINGERPRINTS);
+			kh_channel_message_close(&message);
+		}
+		assert_true(hears_key(&pair));
+		assert_int_equal(pair.worker_process.state, KH_WORKER_PROCESS_SERVING);
+		assert_non_null(kh_scopes_find(&scarce.slots[0].holdings[0], want.scope));
+		kh_vault_turn(&scarce);
+		assert_int_equal(scarce.slots[0].holdings[0].n_made, 1);
+	}
+	end(&pair);
+	kh_vault_close(&scarce);
+	kh_config_free(aws);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -250,6 +355,7 @@ int main(void)
 		cmocka_unit_test(a_value_for_a_part_is_refused_where_there_are_no_parts),
 		cmocka_unit_test(many_changes_make_the_fingerprints_anew_a_few_times_a_second),
 		cmocka_unit_test(a_worker_can_recognise_a_value_before_it_has_it),
+		cmocka_unit_test(a_derived_value_is_given_where_pages_are_given_up_for_it),
 		cmocka_unit_test(an_index_is_taken_for_its_own_configuration_only),
 		cmocka_unit_test(
 			a_worker_that_drains_hears_how_to_recognise_the_values_that_it_gets),

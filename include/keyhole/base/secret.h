@@ -39,6 +39,8 @@ struct kh_secret *kh_secret_from_fd(int fd, size_t len, struct kh_err *err);
 
 struct kh_secret *kh_secret_ref(struct kh_secret *secret);
 void kh_secret_unref(struct kh_secret *secret); /* NULL is fine */
+/* Is there another reference? Then an unref gives no page back. */
+bool kh_secret_is_shared(const struct kh_secret *secret);
 
 size_t kh_secret_len(const struct kh_secret *secret);
 /* The lockable memory (RLIMIT_MEMLOCK) that it takes; NULL, for one that is not there yet: one
