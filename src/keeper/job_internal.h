@@ -14,6 +14,8 @@ struct kh_made;
 struct kh_rotation;
 struct kh_vault;
 
+#define KH_JOB_NOBODYS UINT16_MAX
+
 enum kh_job_state {
 	KH_JOB_WAITING = 1, /* waits for other jobs */
 	KH_JOB_RUNNING,
@@ -28,7 +30,8 @@ enum kh_job_state {
 struct kh_job {
 	struct kh_node link;
 	enum kh_job_state state;
-	/* Who the value is for; `holding` NULL: nobody any more. */
+	/* Who the value is for; `holding` NULL: nobody any more, and `index` is KH_JOB_NOBODYS. It
+	 * is of the vault that the job is in: a reload changes it, or disowns the job. */
 	uint16_t index;
 	struct kh_holding *holding;
 	struct kh_made *made;	    /* NULL: it fetches the raw value */

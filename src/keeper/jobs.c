@@ -131,6 +131,7 @@ bool kh_jobs_add(struct kh_jobs *jobs, struct kh_job *job, struct kh_err *err)
 void kh_jobs_disown(struct kh_job *job)
 {
 	if (job->state != KH_JOB_WAITING && job->rotation) {
+		job->index = KH_JOB_NOBODYS;
 		job->holding = NULL;
 		job->made = NULL;
 		return;

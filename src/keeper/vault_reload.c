@@ -168,10 +168,12 @@ static struct kh_made *made_like(struct kh_holding *holding, const struct kh_mad
 static bool hand_on(struct kh_vault *next, struct kh_vault *now, struct kh_job *job)
 {
 	uint16_t index = 0;
+	/* Nobody's since a reload before: its credential is of an older configuration. */
+	if (!job->holding)
+		return false;
 	const char *name = now->config->credentials[job->index].name;
-	struct kh_holding *to = job->holding ? counterpart(next, &index, name, job->holding,
-							   job->holding->source->tenant)
-					     : NULL;
+	struct kh_holding *to =
+		counterpart(next, &index, name, job->holding, job->holding->source->tenant);
 	struct kh_made *made = to && job->made ? made_like(to, job->made) : NULL;
 	if (!to || (job->made && !made) || (!job->made && !to->source->exec))
 		return false;

@@ -197,6 +197,38 @@ def test_a_token_that_comes_in_a_reload_is_not_lost(serve, endpoint, tmp_path):
     assert state(tmp_path) == endpoint.refresh
 
 
+def test_a_token_that_comes_after_two_reloads_is_not_lost(serve, endpoint, tmp_path):
+    """They have far fewer credentials than the configuration that asked, and not its own."""
+    (tmp_path / "client").write_text(endpoint.client[1])
+    one = serve(endpoint.refresh, refresh(tmp_path))
+    fillers = {f"f{i:02}": {"value": {"env": f"NONE{i}"}, "header": {"x-api-key": "{}"}, "hosts": ["other.test"]}
+               for i in range(40)}
+    main = one.config["credentials"]["main"]
+    config = json.loads(json.dumps(one.config))
+
+    def reload(n, credentials):
+        config["credentials"] = credentials
+        if "main" not in credentials:
+            config["tenants"]["acme"]["rules"] = [{"allow": "https://open.test"}]
+        one.write(config)
+        one.process.send_signal(signal.SIGHUP)
+        until("it is reloaded", lambda: one.process.poll() is not None
+              or one.stderr().count("the new configuration is in force") == n)
+        assert one.process.poll() is None
+
+    reload(1, {**fillers, "main": main})  # the last of many
+    endpoint.gate.clear()
+    with Tunnel(one, "api.test") as tunnel:
+        tunnel.start("GET", "/test/echo")
+        tunnel.send(b"")
+        until("it is asked", lambda: endpoint.asked)
+        for n in (2, 3, 4):
+            reload(n, {"f00": fillers["f00"]})
+        endpoint.gate.set()
+        until("the refresh token is kept", lambda: (tmp_path / "state").exists())
+    assert state(tmp_path) == endpoint.refresh
+
+
 def test_a_new_configured_token_goes_before_the_kept_one(serve, endpoint, tmp_path):
     (tmp_path / "client").write_text(endpoint.client[1])
     one = serve(endpoint.refresh, refresh(tmp_path))
