@@ -35,6 +35,11 @@ if grep -nE '(^|[^a-z_])(strptime|mktime)\(' -r src include --include='*.[ch]'; 
 	complain "a time is read (above): include/keyhole/base/timestamp.h does that"
 fi
 
+# A document that somebody else wrote becomes a tree in one place, which bounds how deep it nests.
+if grep -nE '(^|[^a-z_])json_load(s|b|f|fd|_file|_callback)\(' -r src include --include='*.[ch]' | grep -v '^src/base/json_load\.c:'; then
+	complain "JSON is read without a bound (above): include/keyhole/base/json_load.h has one"
+fi
+
 # The states of HTTP/2 and of streams are assigned by their setters, which ask a table first.
 if grep -nE '(->|\.)(life|hold|recv|delivery|put|sent|flow|state|peer) = ' src/http/h2*.[ch] |
 	grep -v '^src/http/h2_state\.c:' ||

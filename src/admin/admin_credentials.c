@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include <keyhole/base/json_load.h>
 #include <keyhole/base/timestamp.h>
 
 struct family {
@@ -49,7 +50,7 @@ static bool put_sample(struct kh_buf *out, const struct family *family, const js
 
 bool kh_admin_put_credential_values(const char *states, struct kh_buf *out)
 {
-	json_t *list = json_loads(states ? states : "[]", 0, NULL);
+	json_t *list = kh_json_load(kh_slice_str(states ? states : "[]"), 0, NULL);
 	const json_t *state;
 	size_t i;
 	bool ok = true;

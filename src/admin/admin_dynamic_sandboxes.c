@@ -18,6 +18,7 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/json_load.h>
 #include <keyhole/base/worker_messages.h>
 
 #include <keyhole/loop/dynamic_sandboxes.h>
@@ -236,8 +237,7 @@ bool kh_admin_dynamic_sandbox_add(const struct kh_admin_request *request,
 								     ? (uint32_t)request->pid
 								     : 0 };
 	json_error_t why;
-	kh_auto_json json_t *root = json_loadb(request->content.ptr, request->content.len,
-					       JSON_REJECT_DUPLICATES, &why);
+	kh_auto_json json_t *root = kh_json_load(request->content, JSON_REJECT_DUPLICATES, &why);
 
 	if (!json_is_object(root)) {
 		struct kh_err err = KH_ERR_INIT;

@@ -12,6 +12,7 @@
 #include <keyhole/config/config.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/json_load.h>
 #include <keyhole/base/limits.h>
 
 #include "cli_internal.h"
@@ -272,7 +273,7 @@ static int show(const struct verb *verb, const struct kh_ctl_answer *answer,
 {
 	struct kh_slice content = kh_buf_view(&answer->content);
 	json_error_t why;
-	json_t *read = json_loadb(content.ptr, content.len, JSON_REJECT_DUPLICATES, &why);
+	json_t *read = kh_json_load(content, JSON_REJECT_DUPLICATES, &why);
 	const char *error = json_string_value(json_object_get(read, "error"));
 	bool done = false;
 	if (!json_is_object(read))

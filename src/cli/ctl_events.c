@@ -19,6 +19,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/encode.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/json_load.h>
 
 #include "cli_internal.h"
 #include "ctl_client.h"
@@ -92,8 +93,7 @@ static void show_decision(struct show *s, const json_t *record)
 static bool take(void *arg, struct kh_slice line)
 {
 	struct show *s = arg;
-	json_t *record =
-		json_loadb(line.ptr, line.len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
+	json_t *record = kh_json_load(line, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
 
 	s->any = true;
 	kh_buf_clear(&s->row);
@@ -134,8 +134,7 @@ static bool make_target(struct kh_buf *target, const struct kh_ctl_events *what)
 /* An answer that is no stream: why not. */
 static void complain(const struct kh_ctl_answer *answer)
 {
-	struct kh_slice content = kh_buf_view(&answer->content);
-	json_t *read = json_loadb(content.ptr, content.len, 0, NULL);
+	json_t *read = kh_json_load(kh_buf_view(&answer->content), 0, NULL);
 	const char *error = json_string_value(json_object_get(read, "error"));
 
 	kh_cli_complain("ctl: %s",

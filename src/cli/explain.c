@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <keyhole/base/escape.h>
+#include <keyhole/base/json_load.h>
 #include <keyhole/net/geo.h>
 #include <keyhole/exchange/dry_run.h>
 
@@ -227,7 +228,8 @@ static bool choose_sandbox(struct explain *e, const char *name, int tenant, stru
 /* One line of --batch. Return: what to print, NULL without memory. */
 static json_t *answer_line(struct explain *e, const char *line, size_t len)
 {
-	json_t *in = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL), *out = NULL;
+	json_t *in = kh_json_load(kh_slice_of(line, len), JSON_REJECT_DUPLICATES, NULL),
+	       *out = NULL;
 	struct kh_dry_run q;
 	struct kh_err err = KH_ERR_INIT;
 	kh_dry_run_init(&q);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <keyhole/audit/audit.h>
+#include <keyhole/base/json_load.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/limits.h>
 
@@ -126,8 +127,7 @@ static void follow(struct reading *r, struct kh_slice line, json_t *record)
 /* Return: NULL for a line that is no record. */
 static json_t *record_of(struct kh_slice line)
 {
-	json_t *record =
-		json_loadb(line.ptr, line.len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
+	json_t *record = kh_json_load(line, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
 
 	if (json_is_object(record) && kh_record_text(record, "event").len > 0)
 		return record;

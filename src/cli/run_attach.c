@@ -15,6 +15,7 @@
 #include <keyhole/config/config.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/json_load.h>
 
 #include "ctl_client.h"
 #include "ctl_trust.h"
@@ -144,8 +145,7 @@ bool kh_run_attach(struct kh_run_attach *attach, const struct kh_config *config,
 	bool ok =
 		kh_ctl_ask(attach->socket, "POST", "/v1/sandboxes", kh_slice_str(text), &got, err);
 	if (ok) {
-		struct kh_slice content = kh_buf_view(&got.content);
-		json_t *answer = json_loadb(content.ptr, content.len, 0, NULL);
+		json_t *answer = kh_json_load(kh_buf_view(&got.content), 0, NULL);
 		const char *error = json_string_value(json_object_get(answer, "error"));
 		attach->added = got.status == 201;
 		if (!attach->added)
@@ -175,8 +175,7 @@ void kh_run_detach(struct kh_run_attach *attach)
 	kh_ctl_answer_init(&got);
 	if (kh_ctl_ask(attach->socket, "DELETE", target, kh_slice_str(NULL), &got, &err) &&
 	    got.status == 200) {
-		struct kh_slice content = kh_buf_view(&got.content);
-		json_t *answer = json_loadb(content.ptr, content.len, 0, NULL);
+		json_t *answer = kh_json_load(kh_buf_view(&got.content), 0, NULL);
 		const json_t *requests = json_object_get(answer, "requests");
 		json_int_t allowed = json_integer_value(json_object_get(requests, "allow")) +
 				     json_integer_value(json_object_get(requests, "would_deny"));

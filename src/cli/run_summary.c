@@ -16,6 +16,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/json_load.h>
 
 #include "record_text.h"
 #include "run_internal.h"
@@ -133,8 +134,9 @@ static void take(struct tally *tally, const char *line)
 	bool asks = deny || denials || strstr(line, ",\"would_deny\":") ||
 		    (close && strstr(line, ",\"reason\":"));
 	tally->calls += open;
-	json_t *record =
-		asks && (open || deny || close || denials) ? json_loads(line, 0, NULL) : NULL;
+	json_t *record = asks && (open || deny || close || denials)
+				 ? kh_json_load(kh_slice_str(line), 0, NULL)
+				 : NULL;
 	if (deny)
 		tally->denials++;
 	if (record && open)
@@ -158,7 +160,7 @@ static void take_again(struct tally *tally, const char *line)
 		return;
 	for (size_t i = 0; i < tally->n_late; i++) {
 		const struct late *late = &tally->late[i];
-		json_t *record = late->id == id ? json_loads(line, 0, NULL) : NULL;
+		json_t *record = late->id == id ? kh_json_load(kh_slice_str(line), 0, NULL) : NULL;
 		if (record && is_ours(tally, record))
 			kh_run_refused_add(late->observed ? &tally->observed : &tally->refused,
 					   record, late->reason);

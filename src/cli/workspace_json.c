@@ -7,6 +7,7 @@
 #include <keyhole/base/buf.h>
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/json_load.h>
 
 #include "workspace_internal.h"
 
@@ -30,10 +31,8 @@ static void put_path(json_t *object, const char *path)
 		for (const char *c = path; *c; c++)
 			json_array_append_new(bytes, json_integer((unsigned char)*c));
 		json_object_set_new(object, "path_bytes", bytes);
-		if (kh_json_string(&safe, kh_slice_str(path))) {
-			struct kh_slice s = kh_buf_view(&safe);
-			text = json_loadb(s.ptr, s.len, JSON_DECODE_ANY, NULL);
-		}
+		if (kh_json_string(&safe, kh_slice_str(path)))
+			text = kh_json_load(kh_buf_view(&safe), JSON_DECODE_ANY, NULL);
 	}
 	json_object_set_new(object, "path", text ? text : json_string(""));
 }

@@ -14,6 +14,7 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/hidden.h>
+#include <keyhole/base/json_load.h>
 #include <keyhole/base/secret.h>
 #include <keyhole/base/timestamp.h>
 #include <keyhole/base/wire.h>
@@ -154,7 +155,7 @@ static bool with_json(struct kh_slice value, bool (*use)(const json_t *object, v
 
 	json_get_alloc_funcs(&before_malloc, &before_free);
 	json_set_alloc_funcs(hidden_malloc, wiping_free);
-	json_t *object = json_loadb(value.ptr, value.len, JSON_REJECT_DUPLICATES, &error);
+	json_t *object = kh_json_load(value, JSON_REJECT_DUPLICATES, &error);
 	bool ok = use(object, arg);
 	json_decref(object);
 	kh_secret_wipe(&error, sizeof(error)); /* it quotes what it does not understand */

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include <keyhole/base/json_load.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/timestamp.h>
 
@@ -72,7 +73,7 @@ static bool refuse(struct kh_fetch_answer *out, const char *why)
 
 bool kh_fetch_answer_read(struct kh_fetch_answer *out, struct kh_slice json, struct kh_buf *store)
 {
-	json_t *root = json_loadb(json.ptr, json.len, JSON_REJECT_DUPLICATES, NULL);
+	json_t *root = kh_json_load(json, JSON_REJECT_DUPLICATES, NULL);
 	out->ok = true;
 	if (!json_is_object(root)) {
 		json_decref(root);

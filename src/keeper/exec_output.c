@@ -27,6 +27,7 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/json_load.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/timestamp.h>
 
@@ -221,7 +222,7 @@ bool kh_exec_output_read(struct kh_exec_output *out, struct kh_slice said,
 		size_t flags = JSON_REJECT_DUPLICATES;
 		if (exec->format == KH_EXEC_JSON && !exec->json && !exec->expires)
 			flags |= JSON_DECODE_ANY;
-		json_t *root = json_loadb(said.ptr, said.len, flags, NULL);
+		json_t *root = kh_json_load(said, flags, NULL);
 		bool ok = root ? read_json(out, root, said, exec, form_text, now_ms, err)
 			       : refuse_json(exec, err);
 		json_decref(root);

@@ -9,6 +9,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/encode.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/json_load.h>
 #include <keyhole/base/limits.h>
 
 enum {
@@ -85,7 +86,7 @@ static bool put_gcp(const json_t *file, struct compose *c)
 static bool compose_gcp(struct kh_slice raw, void *arg)
 {
 	struct compose *c = arg;
-	json_t *file = json_loadb(raw.ptr, raw.len, JSON_REJECT_DUPLICATES, NULL);
+	json_t *file = kh_json_load(raw, JSON_REJECT_DUPLICATES, NULL);
 	bool ok = put_gcp(file, c);
 	json_decref(file);
 	return ok;
@@ -185,7 +186,7 @@ static bool compose_oauth2(struct compose *c)
 
 static bool put_token_uri(struct kh_slice raw, void *arg)
 {
-	json_t *file = json_loadb(raw.ptr, raw.len, JSON_REJECT_DUPLICATES, NULL);
+	json_t *file = kh_json_load(raw, JSON_REJECT_DUPLICATES, NULL);
 	const char *url = text_of(file, "token_uri");
 	bool ok = url && kh_buf_append_str(arg, url);
 	json_decref(file);

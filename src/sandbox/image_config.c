@@ -13,6 +13,7 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/json_load.h>
 #include <keyhole/sandbox/image.h>
 #include <keyhole/base/limits.h>
 
@@ -28,7 +29,7 @@ static json_t *load(struct kh_slice json, const char *what, struct kh_err *err)
 	if (json.len > KH_LIMIT_IMAGE_JSON_BYTES)
 		kh_err_set(err, KH_ERR_USAGE, "the image's %s: is larger than %d bytes", what,
 			   KH_LIMIT_IMAGE_JSON_BYTES);
-	else if (!(all = json_loadb(json.ptr, json.len, JSON_REJECT_DUPLICATES, &error)))
+	else if (!(all = kh_json_load(json, JSON_REJECT_DUPLICATES, &error)))
 		kh_err_set(err, KH_ERR_USAGE, "the image's %s: line %d: %s", what, error.line,
 			   kh_esc_str(error.text));
 	else if (json_is_object(all))

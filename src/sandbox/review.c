@@ -28,6 +28,7 @@
 #include <keyhole/base/encode.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/json_load.h>
 #include <keyhole/base/log.h>
 
 #include "homes.h"
@@ -115,8 +116,7 @@ static bool read_meta(struct kh_review *review)
 	kh_buf_init(&text, META_BYTES);
 	if (!path || !kh_file_read_private(path, &text, NULL))
 		return false;
-	struct kh_slice all = kh_buf_view(&text);
-	json_t *meta = json_loadb(all.ptr, all.len, 0, NULL);
+	json_t *meta = kh_json_load(kh_buf_view(&text), 0, NULL);
 	const char *engine = json_string_value(json_object_get(meta, "engine"));
 	const char *why = json_string_value(json_object_get(meta, "why"));
 	review->workspace = workspace_of(json_object_get(meta, "workspace"));

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include <keyhole/base/escape.h>
+#include <keyhole/base/json_load.h>
 #include <keyhole/base/program.h>
 #include <keyhole/base/slice.h>
 
@@ -171,7 +172,7 @@ bool kh_store_inspect(const char *program, const char *reference, uint64_t most_
 	kh_buf_init(&said, SAID_MOST_BYTES);
 	if (!ask(program, reference, most_ms, &said, err))
 		return false;
-	json_t *all = json_loadb(kh_buf_view(&said).ptr, kh_buf_len(&said), 0, NULL);
+	json_t *all = kh_json_load(kh_buf_view(&said), 0, NULL);
 	const json_t *image = json_array_get(all, 0);
 	bool ok = json_is_object(image)
 			  ? check_kind(reference, image, err)

@@ -164,3 +164,18 @@ def test_what_can_not_be_is_refused_and_makes_nothing(daemon, asked, status, say
     assert not os.path.exists(os.path.join(one.folder, "adm", "sandboxes"))
     assert asks(one, add(one, "sb-1")) == 200
     clear(one)
+
+
+@pytest.mark.parametrize("content", ['{"tenant":"acme","id":"x","narrow":%s}', '{"tenant":%s}', "%s"])
+def test_what_nests_deep_is_refused_and_every_other_tenant_is_served_on(daemon, content):
+    one = daemon(admin())
+    made = add(one, "sb-1")
+    with Tunnel(inside(one, made), "open.test") as tunnel:
+        for begin, end in (("[", "]"), ('{"a":[', "]}")):
+            for depth in (33, 1000, 2040, 8000):
+                nested = begin * depth + end * depth
+                status, answer = call(one, "POST", "/v1/sandboxes", raw=(content % nested).encode())
+                assert (status, "nests deeper than 32" in answer["error"]) == (400, True), answer
+        # The worker is the one that it was.
+        assert tunnel.ask("GET", "/test/echo").status == 200
+    clear(one)

@@ -254,6 +254,10 @@ enum {
 	KH_LIMIT_MODEL_BYTES = 200,
 	/* Nesting of objects and arrays in content that is parsed: each takes a bit. */
 	KH_LIMIT_JSON_DEPTH = 1024,
+	/* The same in a document that is read into a tree (json_load.h), which is walked by
+	   recursion: who may use the admin socket, a token endpoint, an image, with an array in an
+	   array, and so on, on a thread with a stack of 256 KiB. */
+	KH_LIMIT_JSON_TREE_DEPTH = 32,
 	/* How many times limits.held_content one sandbox may hold at a time: many connections, each
 	   with content that never ends. */
 	KH_LIMIT_HELD_CONTENTS = 4,
