@@ -3,8 +3,8 @@
 #include "exchange_internal.h"
 #include "placeholder_check.h"
 
-/* As what the journal gets. */
-static void count_denial(struct kh_down_side *side, enum kh_err_code code)
+/* As what the journal gets. `reached`: the limit `connections` refused it. */
+static void count_denial(struct kh_down_side *side, enum kh_err_code code, bool reached)
 {
 	struct kh_loop *loop = side->loop;
 	const struct kh_standing now = kh_acceptor_standing(side->acceptor);
@@ -16,7 +16,7 @@ static void count_denial(struct kh_down_side *side, enum kh_err_code code)
 	atomic_fetch_add_explicit(&side->acceptor->listener_stats->fates[KH_FATE_DENY], 1,
 				  memory_order_relaxed);
 	kh_counter_add(&loop->counts.denials[code], 1);
-	if (code == KH_ERR_LIMIT)
+	if (code == KH_ERR_LIMIT && reached)
 		kh_counter_add(&loop->counts.limits[KH_QUOTA_CONNECTIONS], 1);
 }
 
@@ -64,7 +64,7 @@ void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *autho
 		.detail = detail,
 		.limit = err->code == KH_ERR_LIMIT ? kh_down_reached(side, limit) : NULL,
 	};
-	count_denial(side, code);
+	count_denial(side, code, how.limit != NULL);
 	kh_refusal_record(side->acceptor, &what, &how);
 	kh_loop_call(side->loop, KH_LOOP_ANSWER, &side->answer);
 	if (kh_acceptor_may_log(side->acceptor))

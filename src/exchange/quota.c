@@ -147,8 +147,10 @@ bool kh_exchange_take_limits(struct kh_exchange *x, struct kh_err *err)
 		return true;
 	}
 	if (!kh_down_take_place(side, err)) {
-		if (side->limits)
+		if (side->limits) {
 			x->reached = side->limits->reached;
+			side->limits->reached.verdict.kind = KH_QUOTA_NONE;
+		}
 		return false;
 	}
 	x->limits = quota_of(&at, &x->decision);
@@ -256,8 +258,11 @@ static bool take_place(const struct kh_down_side *side, struct kh_down_limits **
 		(*slot)->would_reach = reached_of(&at, &reached, NULL);
 		return true;
 	}
-	(*slot)->reached = reached_of(&at, &reached, NULL);
-	kh_verdict_text(&reached, (*slot)->reached.owner, err);
+	const struct kh_reached refused = reached_of(&at, &reached, NULL);
+	kh_verdict_text(&reached, refused.owner, err);
+	/* For the record of that refusal. Without `err` nothing is refused yet. */
+	if (err)
+		(*slot)->reached = refused;
 	return false;
 }
 

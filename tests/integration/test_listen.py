@@ -8,6 +8,7 @@ import socket
 import subprocess
 
 import pytest
+from admin_client import admin, samples
 from clients import Tunnel, Wire, client_context
 from h2client import StreamWire, h2_plain
 from harness import FINGERPRINT, KEYHOLE, PATIENCE, SECRET, free_port, until
@@ -238,6 +239,27 @@ def test_guessing_is_bounded(daemon, tmp_path):
             return wire.connect("api.test:443", GOOD[0]).status == 200
 
     until("it is looked at again", opens)
+
+
+def test_too_many_wrong_tokens_are_not_the_limit_of_connections(daemon, tmp_path):
+    """Not for the metrics, and not for the record, also where that limit had been reached before."""
+    one = start(daemon, "127.0.0.1", tmp_path, **admin(), worker={"threads": 1},
+                tenants={"acme": {"limits": {"connections": 1}}})  # fmt: skip
+    with Wire(one.socket_path) as first, TcpWire(one) as second:
+        first.send(b"GET ")
+        statuses = []
+        while len(statuses) < 200 and 429 not in statuses:
+            second.send(f"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n{basic('x', 'wrong' * 5)}\r\n\r\n")
+            answer = second.read_head()
+            for _ in second.pieces(answer):
+                pass
+            statuses.append(answer.status)
+        assert statuses[-1] == 429 and set(statuses[:-1]) == {407}
+        [record] = denials(one, reason="limit")
+        assert "too many wrong tokens" in record["detail"] and "limit" not in record
+        found = samples(one)
+        assert found['keyhole_limit_refusals_total{limit="connections"}'] == 0
+        assert found['keyhole_denials_total{reason="limit"}'] == 1
 
 
 def test_a_token_that_is_too_short_lets_nobody_in(daemon, tmp_path):

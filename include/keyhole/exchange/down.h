@@ -115,8 +115,9 @@ void kh_down_leave_place(struct kh_down_side *side);
 void kh_down_change_limits(struct kh_down_side *side);
 /* When a tunnel that begins now must end, on the loop's clock; 0: it has no lifetime. */
 uint64_t kh_down_tunnel_ends(const struct kh_down_side *side);
-/* The text of the limit `connections` that just refused this connection, for the journal. Only once
- * for each refusal. Return: `out`; NULL: none. */
+/* The text of the limit `connections` that just refused this connection (kh_down_take_place with
+ * an `err`), for the journal. Only once for each refusal, so no other refusal gets it. Return:
+ * `out`; NULL: none. */
 const char *kh_down_reached(struct kh_down_side *side, char out[KH_LIMIT_TEXT_BYTES]);
 
 /* A tunnel to side->authority begins: sets whether its host name contains a real credential
