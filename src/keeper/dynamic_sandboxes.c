@@ -43,6 +43,11 @@ void kh_registry_entry_free(struct kh_registry_entry *entry)
 	free(entry);
 }
 
+static bool no_memory(struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
+}
+
 static void free_entry(void *value)
 {
 	kh_registry_entry_free(value);
@@ -61,7 +66,7 @@ bool kh_registry_open(struct kh_registry *reg, struct kh_err *err)
 	kh_lru_free(reg->by_tenant);
 	*reg = (struct kh_registry){ .watch = -1 };
 	kh_list_init(&reg->list);
-	return kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
+	return no_memory(err);
 }
 
 void kh_registry_shut(struct kh_registry *reg)
@@ -247,22 +252,32 @@ bool kh_registry_feed(struct kh_registry *reg, struct kh_worker_process *worker_
 /* --- adding and removing ------------------------------------------------------------------------
  */
 
-bool kh_registry_adopt(struct kh_registry *reg, struct kh_registry_entry *entry, struct kh_err *err)
+static bool put(struct kh_registry *reg, struct kh_registry_entry *entry, struct kh_err *err)
 {
 	char room[KH_DYNAMIC_SANDBOX_NAME_BYTES];
 	struct kh_slice name = kh_dynamic_sandbox_name(entry->wish.tenant, entry->wish.id, room);
-	struct kh_registry_share *share = share_of(reg, entry->wish.tenant);
 	/* What is put beyond its most would take the oldest out, which others still have. */
-	bool ok = share && reg->count < KH_LIMIT_DYNAMIC_SANDBOXES &&
-		  !kh_lru_get(reg->by_name, name) &&
-		  (entry->pidfd < 0 || kh_dynamic_sandbox_hold_watch(reg, entry, err)) &&
-		  kh_lru_put(reg->by_name, name, entry);
-	if (!ok) {
+	if (reg->count >= KH_LIMIT_DYNAMIC_SANDBOXES)
+		return kh_err_set(err, KH_ERR_LIMIT, "sandboxes: more than %d",
+				  KH_LIMIT_DYNAMIC_SANDBOXES);
+	if (kh_lru_get(reg->by_name, name))
+		return kh_err_set(err, KH_ERR_INTERNAL,
+				  "two sandboxes of the tenant \"%s\" are called \"%s\"",
+				  kh_esc_str(entry->wish.tenant), kh_esc_str(entry->wish.id));
+	if (entry->pidfd >= 0 && !kh_dynamic_sandbox_hold_watch(reg, entry, err))
+		return false;
+	return kh_lru_put(reg->by_name, name, entry) || no_memory(err);
+}
+
+bool kh_registry_adopt(struct kh_registry *reg, struct kh_registry_entry *entry, struct kh_err *err)
+{
+	struct kh_registry_share *share = share_of(reg, entry->wish.tenant);
+	if (!(share ? put(reg, entry, err) : no_memory(err))) {
 		kh_dynamic_sandbox_hold_forget(reg, entry);
 		if (share && share->count == 0)
 			free(kh_lru_take(reg->by_tenant, kh_slice_str(entry->wish.tenant)));
 		kh_registry_entry_free(entry);
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory");
+		return false;
 	}
 	share->count++;
 	share->narrow_bytes += entry->wish.narrow_len;

@@ -85,8 +85,8 @@ void kh_registry_turn(struct kh_registry *reg, struct kh_worker_process *worker_
 /* When the next one expires; 0: never. */
 uint64_t kh_registry_deadline(const struct kh_registry *reg);
 
-/* Adds an entry of another keeper. Takes ownership; frees it on failure (a duplicate, too many, no
- * memory). */
+/* Adds an entry of another keeper. Takes ownership; frees it on failure, for which
+ * `err` has the reason (a duplicate, too many, no memory). */
 bool kh_registry_adopt(struct kh_registry *reg, struct kh_registry_entry *entry,
 		       struct kh_err *err);
 void kh_registry_entry_free(struct kh_registry_entry *entry);

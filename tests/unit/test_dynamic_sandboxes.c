@@ -345,9 +345,48 @@ static int begin_all(void **state)
 	return set_up(state);
 }
 
+static struct kh_registry_entry *entry_called(const char *id, uint64_t number)
+{
+	struct kh_registry_entry *entry = calloc(1, sizeof(*entry));
+	assert_non_null(entry);
+	*entry = (struct kh_registry_entry){ .number = number, .fd = -1, .pidfd = -1, .watch = -1 };
+	entry->wish.tenant = strdup("acme");
+	entry->wish.id = strdup(id);
+	assert_true(entry->wish.tenant && entry->wish.id);
+	return entry;
+}
+
+/* Whoever can't take another keeper's over says why, in a handover's log. */
+static void why_one_of_another_keeper_is_not_taken_is_said(void **state)
+{
+	struct kh_registry other;
+	struct kh_err err = KH_ERR_INIT;
+	(void)state;
+	assert_true(kh_registry_open(&other, &err));
+	assert_true(kh_registry_adopt(&other, entry_called("a", 1), &err));
+	assert_false(kh_registry_adopt(&other, entry_called("a", 2), &err));
+	assert_int_equal(err.code, KH_ERR_INTERNAL);
+	assert_non_null(strstr(err.text, "are called \"a\""));
+	other.count = KH_LIMIT_DYNAMIC_SANDBOXES;
+	assert_false(kh_registry_adopt(&other, entry_called("b", 3), &err));
+	assert_int_equal(err.code, KH_ERR_LIMIT);
+	other.count = 1;
+	struct kh_registry_entry *held = entry_called("c", 4);
+	held->pidfd = eventfd(0, EFD_CLOEXEC);
+	assert_true(held->pidfd >= 0);
+	assert_true(kh_registry_adopt(&other, held, &err));
+	struct kh_registry_entry *twice = entry_called("d", 4);
+	twice->pidfd = eventfd(0, EFD_CLOEXEC);
+	assert_true(twice->pidfd >= 0);
+	assert_false(kh_registry_adopt(&other, twice, &err));
+	assert_non_null(strstr(err.text, "have the number 4"));
+	kh_registry_close(&other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(why_one_of_another_keeper_is_not_taken_is_said),
 		cmocka_unit_test(the_keeper_holds_what_is_asked_for_to_what_the_asker_may_have),
 		cmocka_unit_test(a_folder_that_others_lead_elsewhere_is_not_followed),
 		cmocka_unit_test(narrowings_fill_no_more_than_a_tenants_share),
