@@ -423,7 +423,9 @@ bool kh_image_open(const char *reference, const struct kh_image_options *given,
 	if (!debian && !podman && !parse(reference, &parsed, err))
 		return false;
 	kh_auto_free char *named = given->cache ? strdup(given->cache) : kh_image_cache();
-	if (!named || !kh_image_cache_open(named, err))
+	if (!named)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
+	if (!kh_image_cache_open(named, err))
 		return false;
 	kh_auto_free char *cache = realpath(named, NULL);
 	if (!cache)

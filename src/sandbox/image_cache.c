@@ -33,6 +33,11 @@
 
 enum { YOUNG_SECONDS = 10 /* between a folder's making and its lock */ };
 
+static bool no_memory(struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
+}
+
 char *kh_image_cache(void)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -147,7 +152,7 @@ bool kh_image_cache_find(const char *cache, const char *key, char name[KH_IMAGE_
 bool kh_image_cache_note(const char *cache, const char *key, const char *name, struct kh_err *err)
 {
 	kh_auto_free char *path = kh_strf("%s/refs/%s", cache, key);
-	return path && kh_file_write(path, kh_slice_str(name), 0600, err);
+	return path ? kh_file_write(path, kh_slice_str(name), 0600, err) : no_memory(err);
 }
 
 /* ---- one that is there ---- */
@@ -156,11 +161,13 @@ bool kh_image_cache_take(const char *cache, const char *name, struct kh_image *o
 			 struct kh_err *err)
 {
 	kh_auto_free char *path = path_of(cache, name);
-	kh_auto_close int lock =
-		path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	kh_auto_free char *config = path ? kh_strf("%s/config.json", path) : NULL;
+	if (!config)
+		return no_memory(err);
+	kh_auto_close int lock = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat held, now;
 	if (lock < 0)
-		return path != NULL && errno != ENOENT
+		return errno != ENOENT
 			       ? kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path))
 			       : false;
 	/* Who removes it has the lock alone, and moves it away before he gives it back. */
@@ -170,10 +177,9 @@ bool kh_image_cache_take(const char *cache, const char *name, struct kh_image *o
 	if (fstat(lock, &held) != 0 || stat(path, &now) != 0 || held.st_ino != now.st_ino ||
 	    held.st_dev != now.st_dev)
 		return false;
-	kh_auto_free char *config = kh_strf("%s/config.json", path);
 	struct kh_buf json kh_cleanup(kh_buf_fini);
 	kh_buf_init(&json, KH_LIMIT_IMAGE_JSON_BYTES);
-	if (!config || !kh_file_read_private(config, &json, err) ||
+	if (!kh_file_read_private(config, &json, err) ||
 	    !kh_image_config_parse(kh_buf_view(&json), &out->config, err))
 		return kh_err_wrap(err, "%s", kh_esc_str(path));
 	/* For those who look (image_list.c); flock is what keeps it. */
@@ -182,7 +188,7 @@ bool kh_image_cache_take(const char *cache, const char *name, struct kh_image *o
 	(void)futimens(lock, NULL);
 	out->root = kh_strf("%s/rootfs", path);
 	out->lock = kh_steal_fd(&lock);
-	return out->root || kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
+	return out->root || no_memory(err);
 }
 
 void kh_image_fini(struct kh_image *image)

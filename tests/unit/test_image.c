@@ -1,11 +1,36 @@
 /* test_image.c - what an image says of itself, in the form that paths and command lines need */
+/* wrap: kh_strf kh_image_cache */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "unit.h"
 
 #include <keyhole/sandbox/image.h>
+#include <keyhole/base/buf.h>
 #include <keyhole/base/limits.h>
+
+#include <sandbox/image_internal.h>
+
+static bool no_memory; /* for a path */
+
+char *__real_kh_image_cache(void);
+char *__wrap_kh_image_cache(void);
+char *__wrap_kh_image_cache(void)
+{
+	return no_memory ? NULL : __real_kh_image_cache();
+}
+
+char *__wrap_kh_strf(const char *fmt, ...);
+char *__wrap_kh_strf(const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list args;
+	va_start(args, fmt);
+	int n = no_memory ? -1 : vasprintf(&text, fmt, args);
+	va_end(args);
+	return n < 0 ? NULL : text;
+}
 
 #define HEX "16de14f8725876158ae002b09898a2f0039e25d41ab5d01c629d0d7eadfada80"
 
@@ -190,9 +215,30 @@ static void test_the_architectures_of_an_index_are_named_once_each(void **state)
 	assert_string_equal(out, "");
 }
 
+/* Not as one that is not in the cache, which would be fetched, and not without a word. */
+static void test_a_lack_of_memory_is_said_where_an_image_is_opened(void **state)
+{
+	const struct kh_image_options options = { .cache = NULL };
+	struct kh_image image = { .lock = -1 };
+	struct kh_err open_err = KH_ERR_INIT, take_err = KH_ERR_INIT, note_err = KH_ERR_INIT;
+	(void)state;
+	no_memory = true;
+	assert_false(kh_image_open("debian", &options, &image, &open_err));
+	assert_false(kh_image_cache_take("/nonexistent", HEX, &image, &take_err));
+	assert_false(kh_image_cache_note("/nonexistent", "key", HEX, &note_err));
+	no_memory = false;
+	assert_int_equal(open_err.code, KH_ERR_NO_MEMORY);
+	assert_int_equal(take_err.code, KH_ERR_NO_MEMORY);
+	assert_int_equal(note_err.code, KH_ERR_NO_MEMORY);
+	take_err = (struct kh_err)KH_ERR_INIT;
+	assert_false(kh_image_cache_take("/nonexistent", HEX, &image, &take_err));
+	assert_int_equal(take_err.code, KH_ERR_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_lack_of_memory_is_said_where_an_image_is_opened),
 		cmocka_unit_test(test_all_that_a_configuration_says_is_read),
 		cmocka_unit_test(test_what_is_not_said_is_absent),
 		cmocka_unit_test(test_a_folder_to_start_in_stays_in_the_root),
