@@ -9,9 +9,13 @@
  * the host, unless net.ipv4.ip_nonlocal_bind or its IPv6 counterpart is set; then documentation
  * addresses can be bound too, and the test is ignored. (2) A packet to an address of the host has
  * the same address as its source, except for secondary addresses of an interface.
+ *
+ * Where the kernel can't be asked, because there is no descriptor or port left for instance, the
+ * address counts as the host's own.
  */
 #include <keyhole/net/guard.h>
 
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -38,15 +42,37 @@ static bool same_host(const struct kh_sockaddr *a, const struct kh_sockaddr *b)
 		       : memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof a->v6.sin6_addr) == 0;
 }
 
-static bool can_bind(const struct kh_sockaddr *addr)
+enum answer { NO = 1, YES, UNKNOWN };
+
+/* By what a call has set errno to: is the address no own one, or is something lacking that the
+ * question takes? */
+static enum answer answer_of_errno(void)
+{
+	switch (errno) {
+	case EADDRNOTAVAIL:
+	case EAFNOSUPPORT:
+	case ENETUNREACH:
+	case EHOSTUNREACH:
+	case ENETDOWN:
+	case ENODEV:
+	case EINVAL:
+	case EACCES:
+	case EPERM:
+		return NO;
+	default:
+		return UNKNOWN;
+	}
+}
+
+static enum answer can_bind(const struct kh_sockaddr *addr)
 {
 	struct kh_sockaddr any_port = with_port(addr, 0);
 	kh_auto_close int fd = socket(addr->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	return fd >= 0 && bind(fd, &any_port.any, any_port.len) == 0;
+	return fd >= 0 && bind(fd, &any_port.any, any_port.len) == 0 ? YES : answer_of_errno();
 }
 
 /* 192.0.2.1 (RFC 5737) and 2001:db8::1 (RFC 3849) are no host's. */
-static bool can_bind_anything(sa_family_t family)
+static enum answer can_bind_anything(sa_family_t family)
 {
 	struct kh_sockaddr addr = { 0 };
 	addr.any.sa_family = family;
@@ -62,16 +88,19 @@ static bool can_bind_anything(sa_family_t family)
 }
 
 /* connect(2) of a datagram socket sends nothing. */
-static bool is_its_own_source(const struct kh_sockaddr *addr)
+static enum answer is_its_own_source(const struct kh_sockaddr *addr)
 {
 	struct kh_sockaddr to = with_port(addr, 9), from = { .len = sizeof from.v6 };
 	kh_auto_close int fd = socket(addr->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	return fd >= 0 && connect(fd, &to.any, to.len) == 0 &&
-	       getsockname(fd, &from.any, &from.len) == 0 && same_host(&from, addr);
+	if (fd < 0 || connect(fd, &to.any, to.len) != 0 ||
+	    getsockname(fd, &from.any, &from.len) != 0)
+		return answer_of_errno();
+	return same_host(&from, addr) ? YES : NO;
 }
 
 bool kh_guard_is_own(const struct kh_sockaddr *addr)
 {
-	return is_its_own_source(addr) ||
-	       (can_bind(addr) && !can_bind_anything(addr->any.sa_family));
+	if (is_its_own_source(addr) != NO)
+		return true;
+	return can_bind(addr) != NO && can_bind_anything(addr->any.sa_family) != YES;
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -179,10 +180,33 @@ static void test_the_guard_names_its_class_and_an_exception_opens_it(void **stat
 	assert_null(kh_guard_refuses(&mapped, &allow, 1));
 }
 
+/* A sandbox can have many connections open, and some calls fail then. */
+static void test_where_the_kernel_can_not_be_asked_an_address_counts_as_own(void **state)
+{
+	struct kh_sockaddr far = v4("8.8.8.8"), six = v6("2a00:1234::2");
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const struct kh_sockaddr *addr = i == 0 ? &far : &six;
+		int status;
+		pid_t child = fork();
+		assert_true(child >= 0);
+		if (child == 0) {
+			struct rlimit none = { 0, 0 };
+			if (setrlimit(RLIMIT_NOFILE, &none) != 0)
+				_exit(NOT_HERE);
+			_exit(kh_guard_is_own(addr) ? YES : NO);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), YES);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_an_own_address_is_recognised_in_both_families),
+		cmocka_unit_test(test_where_the_kernel_can_not_be_asked_an_address_counts_as_own),
 		cmocka_unit_test(test_a_secondary_address_is_own_too),
 		cmocka_unit_test(test_a_neighbour_is_not_own),
 		cmocka_unit_test(test_where_anything_can_be_bound_others_are_not_taken_for_own),
