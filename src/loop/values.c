@@ -324,6 +324,8 @@ static bool drop_refused(struct kh_credential_value *value, const struct kh_secr
 void kh_values_refused(struct kh_worker *worker, struct kh_generation *g,
 		       const struct kh_credential_ref *want, const struct kh_secret *token)
 {
+	if (want->index >= g->config->n_credentials)
+		return;
 	const struct kh_credential_ref whose = { want->index, tenant_of(g, want), want->scope };
 	struct kh_err err = KH_ERR_INIT;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;

@@ -170,6 +170,17 @@ static void refuse(struct kh_credential_ref want, const struct kh_secret *token,
 	assert_true(got.index == want.index && kh_slice_eq(got.scope, want.scope));
 }
 
+static void what_there_is_not_can_not_be_refused(void **state)
+{
+	char bytes[] = "a-token";
+	struct kh_secret *token = kh_secret_new(bytes, sizeof(bytes) - 1, NULL);
+	(void)state;
+	assert_non_null(token);
+	refuse(wanted((uint16_t)gen.config->n_credentials, KH_NO_TENANT, ""), token, false);
+	refuse(wanted(UINT16_MAX, KH_NO_TENANT, ""), token, false);
+	kh_secret_unref(token);
+}
+
 static struct kh_secret *token_of(struct kh_credential_ref want)
 {
 	struct kh_secret *secret;
@@ -244,6 +255,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(one_question_serves_all_who_wait),
+		TEST(what_there_is_not_can_not_be_refused),
 		TEST(tenants_have_values_of_their_own),
 		TEST(a_tenant_without_a_value_says_nothing_of_the_others),
 		TEST(scopes_have_values_of_their_own),
