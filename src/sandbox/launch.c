@@ -196,8 +196,8 @@ static void take_started(struct kh_running *r, pid_t sender)
 	if (master >= 0 && !kh_terminal_attach(&r->terminal, master, &r->err))
 		end_now(r);
 	r->started = launch->started = true;
-	if (launch->listener_stats >= 0)
-		(void)!write(launch->listener_stats, "", 1);
+	if (launch->start_pipe >= 0)
+		(void)!write(launch->start_pipe, "", 1);
 	kh_launch_clock_stop(r, KH_CLOCK_START);
 	/* Where it is a kernel that says so, that sees no mounts. */
 	launch->guard->served = launch->engine->own_kernel;

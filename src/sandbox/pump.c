@@ -24,7 +24,7 @@
 #include "sandbox_internal.h"
 
 enum { CHUNK_BYTES = 64 * 1024 };
-enum { FROM, TO, LISTENER_STATS }; /* the descriptors of the process */
+enum { FROM, TO, START }; /* the descriptors of the process */
 
 /* Whoever reads can take some. Return: false where nobody does any more. */
 static bool takes_some(void)
@@ -79,25 +79,25 @@ static bool wait_for_bytes(void)
 	return poll(&p, 1, -1) > 0 || errno == EINTR;
 }
 
-static _Noreturn void carry(int from, int to, int listener_stats, bool input, pid_t parent)
+static _Noreturn void carry(int from, int to, int start_pipe, bool input, pid_t parent)
 {
 	static char chunk[CHUNK_BYTES];
 	/* Ctrl-C is the command's, and what it says then is to arrive. */
 	(void)setsid();
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent ||
-	    (listener_stats = fcntl(listener_stats, F_DUPFD, LISTENER_STATS + 1)) < 0 ||
-	    (from = fcntl(from, F_DUPFD, LISTENER_STATS + 1)) < 0 ||
-	    (to = fcntl(to, F_DUPFD, LISTENER_STATS + 1)) < 0 || dup2(from, FROM) < 0 ||
-	    dup2(to, TO) < 0 || dup2(listener_stats, LISTENER_STATS) < 0)
+	    (start_pipe = fcntl(start_pipe, F_DUPFD, START + 1)) < 0 ||
+	    (from = fcntl(from, F_DUPFD, START + 1)) < 0 ||
+	    (to = fcntl(to, F_DUPFD, START + 1)) < 0 || dup2(from, FROM) < 0 || dup2(to, TO) < 0 ||
+	    dup2(start_pipe, START) < 0)
 		_exit(1);
-	(void)syscall(SYS_close_range, LISTENER_STATS + 1u, ~0u, 0u);
+	(void)syscall(SYS_close_range, START + 1u, ~0u, 0u);
 	ssize_t n;
 	char opened;
 	struct stat st;
 	if (fstat(TO, &st) != 0)
 		_exit(1);
-	while (input && (n = read(LISTENER_STATS, &opened, 1)) != 1)
+	while (input && (n = read(START, &opened, 1)) != 1)
 		if (n == 0 || errno != EINTR)
 			_exit(1);
 	while ((n = read(FROM, chunk, sizeof(chunk))) != 0) {
@@ -114,10 +114,10 @@ static _Noreturn void carry(int from, int to, int listener_stats, bool input, pi
 
 bool kh_pump_begin(struct kh_pump *pump, int fd, bool input, int *end, struct kh_err *err)
 {
-	int ends[2], listener_stats[2];
+	int ends[2], start_pipe[2];
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
-	if (pipe2(listener_stats, O_CLOEXEC) != 0) {
+	if (pipe2(start_pipe, O_CLOEXEC) != 0) {
 		kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
 		close(ends[0]);
 		close(ends[1]);
@@ -127,12 +127,12 @@ bool kh_pump_begin(struct kh_pump *pump, int fd, bool input, int *end, struct kh
 	pump->pid = fork();
 	if (pump->pid == 0) {
 		close(ends[input ? 0 : 1]);
-		close(listener_stats[1]);
-		carry(input ? fd : ends[0], input ? ends[1] : fd, listener_stats[0], input, parent);
+		close(start_pipe[1]);
+		carry(input ? fd : ends[0], input ? ends[1] : fd, start_pipe[0], input, parent);
 	}
 	pump->input = input;
-	pump->listener_stats = listener_stats[1];
-	close(listener_stats[0]);
+	pump->start_pipe = start_pipe[1];
+	close(start_pipe[0]);
 	close(ends[input ? 1 : 0]);
 	*end = ends[input ? 0 : 1];
 	return pump->pid > 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "starting a process");
@@ -150,6 +150,6 @@ void kh_pump_end(struct kh_pump *pump)
 	while (waitpid(pump->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	pump->pid = -1;
-	close(pump->listener_stats);
-	pump->listener_stats = -1;
+	close(pump->start_pipe);
+	pump->start_pipe = -1;
 }

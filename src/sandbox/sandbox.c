@@ -40,7 +40,7 @@ static void build_init(struct kh_build *b)
 	b->uplink[0] = b->uplink[1] = b->socket_dir = -1;
 	for (int i = 0; i < 3; i++) {
 		b->stdio[i] = -1;
-		b->pumps[i].pid = b->pumps[i].listener_stats = -1;
+		b->pumps[i].pid = b->pumps[i].start_pipe = -1;
 		b->before[i].flags = -1;
 	}
 }
@@ -423,7 +423,7 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		.view = &b->view,
 		.stage = staged ? &b->stage : NULL,
 		.stdio = b->stdio,
-		.listener_stats = b->pumps[STDIN_FILENO].listener_stats,
+		.start_pipe = b->pumps[STDIN_FILENO].start_pipe,
 		.control = b->control,
 		.control_peer = kh_steal_fd(&b->control_peer),
 		.listener = b->listener,

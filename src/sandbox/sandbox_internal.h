@@ -298,8 +298,8 @@ void kh_terminal_finish(struct kh_terminal *terminal);
 /* ---- pump.c: bytes between a descriptor of the caller's and a pipe ---- */
 
 struct kh_pump {
-	pid_t pid;	    /* -1: none */
-	int listener_stats; /* input: a pipe; a byte written here starts the pump; -1 */
+	pid_t pid;	/* -1: none */
+	int start_pipe; /* input: a pipe; a byte written here starts the pump; -1 */
 	bool input;
 };
 /* Starts a pump that reads from `fd` (input) or writes to it. *end is the command's end of the
@@ -351,7 +351,7 @@ struct kh_launch {
 	bool tty;
 	/* The command's three, for keyhole-init that connects. */
 	const int *stdio;
-	int listener_stats; /* a byte is written there when the command runs (kh_pump); -1. Not
+	int start_pipe; /* a byte is written there when the command runs (kh_pump); -1. Not
 			       owned */
 	int listener;	/* the socket that the init connects to (connects); -1. Not owned, like the
 			   next */

@@ -14,13 +14,13 @@
 #include <keyhole/base/fair_share.h>
 
 /* wrap: kh_exec_start kh_fetch_start */
-static int fingerprints[2] = { -1, -1 }; /* the next child's pipe, if there is one */
+static int next_pipe[2] = { -1, -1 }; /* the next child's pipe, if there is one */
 
 /* Children that wait until they are killed, as one does whose endpoint or command hangs. */
 static bool hang(struct kh_job *job)
 {
-	job->out = fingerprints[0];
-	fingerprints[0] = -1;
+	job->out = next_pipe[0];
+	next_pipe[0] = -1;
 	job->pid = fork();
 	if (job->pid == 0)
 		for (;;)
@@ -124,24 +124,24 @@ static void a_pipe_that_was_closed_wakes_nobody_where_a_child_has_it_too(void **
 {
 	(void)state;
 	static const struct kh_exec exec;
-	assert_int_equal(pipe2(fingerprints, O_CLOEXEC | O_NONBLOCK), 0);
+	assert_int_equal(pipe2(next_pipe, O_CLOEXEC | O_NONBLOCK), 0);
 	struct kh_job *job = add(&exec, 0, KH_FAIR_SHARE_NOBODY), *ended = NULL;
-	int shared = dup(fingerprints[0]); /* as a child has it before its exec */
+	int shared = dup(next_pipe[0]); /* as a child has it before its exec */
 	assert_int_equal(running(), 1);
 	/* The job's own child has the other end as well: what it prints is too much. */
 	static const char much[4096];
 	while (job->out >= 0) {
-		(void)!write(fingerprints[1], much, sizeof(much));
+		(void)!write(next_pipe[1], much, sizeof(much));
 		ended = kh_jobs_turn(&jobs, NULL);
 	}
-	assert_true(write(fingerprints[1], much, 1) == 1);
+	assert_true(write(next_pipe[1], much, 1) == 1);
 	struct pollfd p = { .fd = jobs.epoll, .events = POLLIN };
 	assert_int_equal(poll(&p, 1, 0), 0);
 	if (ended)
 		kh_job_free(ended); /* it was killed, and has gone already */
 	(void)close(shared);
-	(void)close(fingerprints[1]);
-	fingerprints[1] = -1;
+	(void)close(next_pipe[1]);
+	next_pipe[1] = -1;
 }
 
 int main(void)

@@ -58,7 +58,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
 static char folder[64];
 /* A command prints the next line that is written there, and ends; `pipe` is read as it is. */
 static const char *const names[COUNT] = { "one", "aws", "pipe" };
-static int listener_stats_list[COUNT];
+static int pipes[COUNT];
 static struct kh_config *config;
 static struct kh_vault vault;
 static unsigned n_answers, n_missing;
@@ -94,7 +94,7 @@ static void note_answer(void *arg, const struct kh_credential_ref *want,
 		assert_true(kh_secret_expose(value->secret, copy, answered));
 }
 
-static int make_listener_stats(const char *name)
+static int make_pipe(const char *name)
 {
 	kh_auto_free char *path = kh_strf("%s/%s", folder, name);
 	if (!path || mkfifo(path, 0600) != 0)
@@ -110,7 +110,7 @@ static int set_up(void **state)
 	if (!mkdtemp(folder))
 		return -1;
 	for (size_t i = 0; i < COUNT; i++)
-		if ((listener_stats_list[i] = make_listener_stats(names[i])) < 0)
+		if ((pipes[i] = make_pipe(names[i])) < 0)
 			return -1;
 	kh_log_set_level(KH_LOG_ERROR);
 	kh_auto_free char *yaml = kh_strf(
@@ -140,7 +140,7 @@ static int tear_down(void **state)
 	kh_config_free(config);
 	for (size_t i = 0; i < COUNT; i++) {
 		kh_auto_free char *path = kh_strf("%s/%s", folder, names[i]);
-		(void)close(listener_stats_list[i]);
+		(void)close(pipes[i]);
 		(void)unlink(path);
 	}
 	return rmdir(folder);
@@ -153,7 +153,7 @@ static struct kh_item *raw(size_t index)
 
 static void print(size_t index, const char *line)
 {
-	assert_true(kh_file_write_all(listener_stats_list[index], kh_slice_str(line), NULL));
+	assert_true(kh_file_write_all(pipes[index], kh_slice_str(line), NULL));
 }
 
 /* Until the command that runs has ended. */
