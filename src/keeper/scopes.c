@@ -86,6 +86,7 @@ static bool drop_from(struct kh_holding *holding, const struct kh_made *gone)
 			struct kh_made *made = *at;
 			*at = made->next;
 			holding->n_made--;
+			holding->made_told |= made->item.told;
 			kh_item_fini(&made->item);
 			free(made);
 			return true;
@@ -211,7 +212,7 @@ bool kh_scopes_take_turn(struct kh_vault *vault, const struct kh_fair_share_aske
 /* ---- what costs nothing to make again ---- */
 
 /* Whoever is answered just now may walk these entries: only the pages are given back at once. */
-static bool relieve_holding(struct kh_vault *vault, const struct kh_holding *holding)
+static bool relieve_holding(struct kh_vault *vault, struct kh_holding *holding)
 {
 	bool any = false;
 
@@ -223,6 +224,7 @@ static bool relieve_holding(struct kh_vault *vault, const struct kh_holding *hol
 		any |= item->secret != NULL;
 		kh_secret_unref(item->secret);
 		item->secret = NULL;
+		holding->made_told |= item->told;
 		item->used = item->told = false;
 		item->due_ms = 0;
 		made->relieved = vault->relieved = true;

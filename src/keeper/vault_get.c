@@ -218,7 +218,7 @@ void kh_vault_forget_worker(struct kh_vault *vault)
 	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++) {
 		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
 			struct kh_holding *holding = &vault->slots[i].holdings[j];
-			holding->raw.asked = holding->raw.told = false;
+			holding->raw.asked = holding->raw.told = holding->made_told = false;
 			for (struct kh_made *made = holding->made; made; made = made->next) {
 				made->item.asked = made->item.told = false;
 				/* The next one counts anew. */

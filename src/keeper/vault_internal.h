@@ -105,6 +105,7 @@ struct kh_holding {
 	struct kh_warned warned, client_warned;
 	struct kh_made *made;
 	size_t n_made;
+	bool made_told; /* the worker may have values that were made of it and are not in `made` */
 	char *installation;  /* GitHub: the owner's installation, once it is known */
 	bool is_user;	     /* GitHub: the owner is a user, not an organisation */
 	uint64_t tried_ms;   /* when it, or its client's secret, was last tried */

@@ -140,8 +140,9 @@ void kh_vault_raw_came(struct kh_vault *vault, uint16_t index, struct kh_holding
 {
 	/* A pair serves until there is another one. */
 	bool drops = is_another && !kh_client_cert_is(&vault->config->credentials[index]);
-	if (drops && (holding->raw.told || holding->made))
+	if (drops && (holding->raw.told || holding->made || holding->made_told))
 		tell_stale(vault, index, holding, NULL);
+	holding->made_told = holding->made_told && !drops;
 	if (is_another)
 		holding->raw.told = false;
 	if (drops)

@@ -471,6 +471,35 @@ who_waits_is_answered_while_the_values_of_others_are_dropped_for_their_pages(voi
 		assert_int_equal(ask(region(i, scope), value), KH_VAULT_GOT);
 }
 
+static unsigned n_stale;
+
+static void count_stale(void *arg, const struct kh_credential_ref *want, bool whole)
+{
+	(void)arg;
+	assert_int_equal(want->index, AWS);
+	assert_true(whole);
+	n_stale++;
+}
+
+/* The worker still signs with it. */
+static void a_key_whose_page_was_needed_is_stale_when_its_secret_is_another(void **state)
+{
+	char scope[64], value[128];
+	(void)state;
+	give_key();
+	const struct kh_credential_ref want = region(0, scope);
+	assert_int_equal(ask(want, value), KH_VAULT_GOT);
+	assert_true(kh_scopes_relieve(&vault));
+	kh_vault_turn(&vault);
+	assert_int_equal(vault.slots[AWS].holdings[0].n_made, 0);
+	vault.stale = count_stale;
+	n_stale = 0;
+	kh_vault_refused(&vault, &want);
+	give(AWS, "{\"Version\":1,\"AccessKeyId\":\"AKIDEXAMPLE54321\","
+		  "\"SecretAccessKey\":\"another-than-before\"}\n");
+	assert_int_equal(n_stale, 1);
+}
+
 static void no_key_is_made_for_what_is_no_region(void **state)
 {
 	static const char *const bad[] = { "r-1",	  "us-east",	  "auto",
@@ -501,6 +530,7 @@ int main(void)
 		TEST(a_tenant_that_asks_for_scopes_takes_no_page_from_another),
 		TEST(the_keeper_makes_values_for_a_sandbox_at_a_pace_of_its_own),
 		TEST(who_waits_is_answered_while_the_values_of_others_are_dropped_for_their_pages),
+		TEST(a_key_whose_page_was_needed_is_stale_when_its_secret_is_another),
 		TEST(no_key_is_made_for_what_is_no_region),
 		TEST(a_token_that_can_not_be_had_changes_no_secret),
 		TEST(keys_that_can_not_be_made_are_logged_within_the_workers_bound),
