@@ -1,6 +1,8 @@
 """Sandboxes that have keyhole make value after value use up nothing that others need."""
 
+import contextlib
 import os
+import secrets
 import signal
 import tempfile
 
@@ -9,8 +11,9 @@ import sigv4
 import test_sigv4
 from aws_origin import AwsOrigin
 from clients import Tunnel
-from common import until
+from common import PATIENCE, until
 from daemons import Daemons
+from harness import Daemon
 
 USER = 64998  # who may lock no more than the limit says
 SANDBOXES, CREDENTIALS, EACH = 5, 2, 128
@@ -118,3 +121,42 @@ def still(daemon):
         return serves(daemon)
     except (OSError, EOFError, AssertionError):
         return None
+
+
+def test_the_keeper_outlives_a_derived_key_that_it_has_no_page_for(folder):
+    """It gives up idle keys for the fingerprints of another, whatever it is doing with them. There may be too little for a worker."""
+    hosts = [f"s3.us-east-{n}.amazonaws.com" for n in (1, 2, 3)]
+    plain = {f"p{n}": {"value": {"file": f"p{n}"}, "bearer": True, "hosts": ["api.test"]} for n in range(8)}
+    # Those who ask wait until there is a file `go`.
+    command = ["/bin/sh", "-c", f"until test -e {folder}/go; do sleep 0.05; done; cat {folder}/pair"]
+    one = Daemon(start=False, config={
+        "version": 1, "authority": {"certificate": "ca.pem", "key": "ca.key"}, "audit": {"file": "audit.jsonl"},
+        "listen": [{"unix": "d/s", "tenant": "acme", "mode": "0660"}],
+        "upstream": {"resolve": {host: "127.0.0.1:1" for host in hosts}},
+        "credentials": {**plain, "aws": {"value": {"exec": command}, "aws_sigv4": {}, "hosts": hosts, "shared_host": "accept"}},
+        "tenants": {"acme": {"rules": [{"allow": f"https://{host}", "credential": "aws"} for host in hosts]}},
+    })  # fmt: skip
+    for name in plain:
+        with open(os.path.join(one.folder, name), "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(secrets.token_hex(20))
+    with open(os.path.join(folder, "pair"), "w") as file:
+        file.write("AKIA0123456789ABCDEF\n" + "A7f" * 13 + "Q\n")
+    one.memlock = 64 * 1024
+    if os.getuid() == 0:
+        one.identity = {"user": USER, "group": USER, "extra_groups": []}
+        own(one.folder)
+    try:
+        assert one.spawn(), one.stderr()
+        with contextlib.ExitStack() as stack:
+            for host in hosts:
+                tunnel = stack.enter_context(Tunnel(one, host))
+                tunnel.start("GET", "/bucket/x")
+                tunnel.send(b"")
+            with open(os.path.join(folder, "go"), "w"):
+                pass
+            until("they are answered, or the worker ends", lambda: one.process.poll() is not None
+                  or len(one.journal(event="close")) >= len(hosts) or "a new one is started" in one.stderr())
+        one.process.terminate()
+        assert one.process.wait(PATIENCE) == 0, one.stderr()
+    finally:
+        one.remove()
