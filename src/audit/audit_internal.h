@@ -165,6 +165,9 @@ struct kh_chain {
 	bool suspect;
 	uint64_t offset, bytes;
 	struct kh_digest torn; /* of these bytes */
+	bool sound;	       /* the hash of the line at hand fits */
+	uint64_t sound_line;   /* the first such line among these bytes; 0: none */
+	bool covers;	       /* the line at hand names these bytes all the same */
 };
 enum kh_chain_place {
 	KH_CHAIN_NEXT = 1,  /* the next record */
@@ -182,7 +185,8 @@ enum kh_chain_place kh_chain_take(struct kh_chain *chain, const struct kh_lines_
 				  struct kh_line *line, const char **fault);
 /* By its number and the hash that it names. */
 bool kh_chain_is_due(const struct kh_chain *chain, const struct kh_line *line);
-/* More stands apart than any record of ours explains (KH_LIMIT_TORN_BYTES). */
+/* What stands apart is nothing that any record of ours explains: more than KH_LIMIT_TORN_BYTES, or
+ * a line whose own hash fits. */
 bool kh_chain_is_lost(const struct kh_chain *chain);
 
 /* verify.c: kh_journal_verify, with its patience for the end of a line that is being written. */

@@ -7,6 +7,10 @@
  * is apart, and so are all lines after it, until one is next that is a `recovered` record and names
  * exactly these bytes by offset, length and hash. A record that is apart changes nothing, whatever
  * it says.
+ *
+ * Torn bytes never hold a whole record: they are what a death, or a full disk, left of one. So a
+ * `recovered` record explains nothing if there is a line among the bytes that it names whose own
+ * hash fits. Otherwise a worker that was taken over could declare honest records torn.
  */
 #include "audit_internal.h"
 
@@ -37,13 +41,15 @@ void kh_chain_stand(struct kh_chain *chain, uint64_t line, uint64_t seq, struct 
 static const char *fault_of(struct kh_chain *chain, const struct kh_lines_piece *piece,
 			    struct kh_line *line)
 {
+	chain->sound = false;
 	if (!piece->begins || (!piece->ends && piece->bytes.len > KH_LINE_BYTES))
 		return "no record (too long for one)";
 	if (!piece->ends && !chain->adopts)
 		return "cut off (no newline ends it)";
 	if (!kh_line_parse(line, piece->bytes))
 		return "no record (cut, changed or inserted)";
-	if (!kh_line_is_sound(&chain->digest, line))
+	chain->sound = kh_line_is_sound(&chain->digest, line);
+	if (!chain->sound)
 		return "changed (its hash does not fit)";
 	if (!kh_line_is_json(piece->bytes))
 		return "no record (hashed, but not JSON that every program reads alike)";
@@ -63,24 +69,38 @@ static bool suspect(struct kh_chain *chain, const struct kh_lines_piece *piece)
 	chain->suspect = true;
 	chain->offset = piece->offset;
 	chain->bytes = piece->bytes.len;
+	chain->sound_line = chain->sound ? chain->line : 0;
 	return kh_digest_begin(&chain->torn) && kh_digest_add(&chain->torn, piece->bytes);
+}
+
+static bool is_too_long(const struct kh_chain *chain)
+{
+	return chain->bytes > KH_LIMIT_TORN_BYTES + PAD_BYTES;
 }
 
 bool kh_chain_is_lost(const struct kh_chain *chain)
 {
-	return chain->suspect && chain->bytes > KH_LIMIT_TORN_BYTES + PAD_BYTES;
+	return chain->suspect && (is_too_long(chain) || chain->sound_line > 0);
 }
 
 /* The newline before a `recovered` record is the record's own. */
-static bool explains(struct kh_chain *chain, struct kh_slice text)
+static bool names_torn(const struct kh_chain *chain, struct kh_slice text)
 {
 	char hex[KH_HASH_HEX + 1];
 	uint64_t offset, bytes;
 
-	return !kh_chain_is_lost(chain) && kh_line_number(text, "offset", &offset) &&
+	return !is_too_long(chain) && kh_line_number(text, "offset", &offset) &&
 	       kh_line_number(text, "bytes", &bytes) && offset == chain->offset &&
 	       bytes == chain->bytes && kh_digest_peek(&chain->torn, hex) &&
 	       kh_slice_eq(kh_line_hex(text, "sha256"), kh_slice_of(hex, KH_HASH_HEX));
+}
+
+static bool explains(struct kh_chain *chain, struct kh_slice text)
+{
+	bool names = names_torn(chain, text);
+
+	chain->covers = names && chain->sound_line > 0;
+	return names && !chain->covers;
 }
 
 /*
@@ -112,6 +132,8 @@ static void take_base(struct kh_chain *chain, struct kh_slice text, const struct
 static void stay_apart(struct kh_chain *chain, const struct kh_lines_piece *piece)
 {
 	chain->bytes += piece->bytes.len + (piece->begins ? 1 : 0);
+	if (chain->sound && chain->sound_line == 0)
+		chain->sound_line = chain->line;
 	if (piece->begins)
 		(void)kh_digest_add(&chain->torn, KH_SLICE("\n"));
 	(void)kh_digest_add(&chain->torn, piece->bytes);
@@ -123,6 +145,7 @@ enum kh_chain_place kh_chain_take(struct kh_chain *chain, const struct kh_lines_
 	*line = (struct kh_line){ .seq = 0 };
 	if (piece->begins)
 		chain->line++;
+	chain->covers = false;
 	*fault = fault_of(chain, piece, line);
 	if (!*fault)
 		take_base(chain, piece->bytes, line);

@@ -185,9 +185,16 @@ static bool adopt_unended(struct kh_journal *journal, char *chunk, struct kh_err
 	if (!find_line(journal->read_fd, chunk, journal->end, &begin, err) ||
 	    !read_line(journal, chunk, begin, journal->end, &line, &ended, &sound, err))
 		return false;
-	if (!sound || line.seq != journal->seq + 1 ||
-	    memcmp(line.prev.ptr, journal->head, KH_HASH_HEX) != 0)
+	if (!sound)
 		return true;
+	/* No death leaves it, and it is not to be declared torn (chain.c). */
+	if (line.seq != journal->seq + 1 ||
+	    memcmp(line.prev.ptr, journal->head, KH_HASH_HEX) != 0)
+		return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+				  "journal: the line at offset %llu is a record, but does not "
+				  "continue the one before it: whoever wrote it was not keyhole, "
+				  "or was taken over",
+				  (unsigned long long)begin);
 	journal->stopped = kh_slice_eq(line.event, KH_SLICE("stop"));
 	journal->seq = line.seq;
 	memcpy(journal->head, line.hash.ptr, KH_HASH_HEX);

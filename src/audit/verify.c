@@ -223,6 +223,18 @@ static void search(struct verifier *v, const char *fault, const struct kh_line *
 	v->sought = 0;
 }
 
+/* It would be the next record, but names bytes that hold one. */
+static void accuse_covering(struct verifier *v)
+{
+	struct kh_verify_report *report = v->report;
+
+	v->sought = 0;
+	report->bad_line = v->chain.sound_line;
+	snprintf(report->problem, sizeof(report->problem),
+		 "line %llu: a record, which line %llu declares torn",
+		 (unsigned long long)v->chain.sound_line, (unsigned long long)v->chain.line);
+}
+
 /* Where the chain stands now. */
 static void follow_chain(struct verifier *v)
 {
@@ -253,9 +265,11 @@ static bool step(struct verifier *v, const struct kh_lines_piece *piece)
 	}
 	if (place == KH_CHAIN_NEXT || place == KH_CHAIN_RECOVERED)
 		take_in(v, piece->bytes, &line);
-	else if (suspected)
+	else if (suspected) {
 		search(v, fault, &line);
-	else {
+		if (v->chain.covers)
+			accuse_covering(v);
+	} else {
 		remember_part(v);
 		accuse(v, fault, &line);
 	}
