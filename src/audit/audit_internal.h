@@ -91,12 +91,13 @@ struct kh_journal {
 	char head[KH_HASH_HEX + 1]; /* its hash */
 	/* Bytes at the end that are no record: the last `torn` of the file. */
 	uint64_t torn;
-	bool to_cut;	/* the last write left them, and nobody was asked to cut them off */
-	bool cutting;	/* somebody was, and has not answered: no commit succeeds */
-	bool unended;	/* the last line is whole but for its newline */
-	bool stopped;	/* the last line is a `stop`, as it was found */
-	uint64_t base;	/* seq of the line that this segment continues; 0: none */
-	bool set_aside; /* the segment with that line could not be continued */
+	bool to_cut;	   /* the last write left them, and nobody was asked to cut them off */
+	bool cutting;	   /* somebody was, and has not answered: no commit succeeds */
+	bool unended;	   /* the last line is whole but for its newline */
+	bool stopped;	   /* the last line is a `stop`, as it was found */
+	uint64_t base;	   /* seq of the line that this segment continues; 0: none */
+	bool set_aside;	   /* the segment with that line could not be continued */
+	bool before_ended; /* it ends with that line */
 	struct kh_buf out;
 	struct kh_digest digest;
 };
@@ -124,6 +125,8 @@ struct kh_recover_bounds {
 	uint64_t ms;	/* that reading it takes */
 };
 extern const struct kh_recover_bounds kh_recover_bounds;
+/* And what following takes of which nothing is known. */
+extern const struct kh_recover_bounds kh_follow_bounds;
 /* Writes an `aborted` record for each open of the last life that has no end; those above the bound
  * are counted in one. What lies in front of the bytes that were read goes to *unread. */
 bool kh_recover_opens(struct kh_journal *journal, const struct kh_recover_bounds *bounds,
@@ -189,17 +192,28 @@ bool kh_chain_is_due(const struct kh_chain *chain, const struct kh_line *line);
  * a line whose own hash fits. */
 bool kh_chain_is_lost(const struct kh_chain *chain);
 
+/* join.c */
+/* Of the segment before: its last line. */
+bool kh_record_joined(struct kh_batch *batch, uint64_t segment, uint64_t last_seq,
+		      const char *head);
+
 /* verify.c: kh_journal_verify, with its patience for the end of a line that is being written. */
 bool kh_verify_within(int fd, uint32_t wait_ms, struct kh_verify_report *report,
 		      struct kh_err *err);
 /*
- * The same from an offset on, where the chain stands as in the report's last_seq and head. Both
+ * The same from an offset on, where the chain stands as in the report's last_seq and head; at the
+ * beginning of a file of which nothing is known (0 and 0) its first line says where. Both
  * move on to the last line that holds; a last line that lacks only its newline holds. *suspect:
  * where what no record explains begins, or UINT64_MAX. *whole: the bounds sufficed.
  */
 bool kh_verify_behind(int fd, uint64_t from, const struct kh_recover_bounds *bounds,
 		      struct kh_verify_report *report, uint64_t *suspect, bool *whole,
 		      struct kh_err *err);
+
+/* continued.c: kh_journal_is_continued, with other bounds for a file of which nothing is known. */
+bool kh_followed_within(int fd, const struct kh_journal_base *base,
+			const struct kh_journal_past *past, const struct kh_recover_bounds *all,
+			enum kh_journal_followed *how, struct kh_err *err);
 
 /* ids.c: the ids of exchanges that are open. */
 struct kh_ids {

@@ -8,6 +8,10 @@
  * written since the last worker did so; that worker did it before it read any byte of a sandbox.
  * What the dead worker reported of its lines is trusted only if there are more lines than can be
  * read.
+ *
+ * A daemon that has just started knows of no such worker. It follows the whole file: whoever wrote
+ * a line that continues nothing can have written a `start` record behind it. So that its start
+ * takes no longer for a file of any size, it goes on in a new segment where the file is too long.
  */
 #include <errno.h>
 #include <string.h>
@@ -75,15 +79,15 @@ static bool is_tail(struct kh_journal *found, const struct kh_verify_report *rep
 			  (unsigned long long)suspect);
 }
 
-static bool follow(struct kh_journal *found, const struct place *place, bool *whole,
-		   struct kh_err *err)
+static bool follow(struct kh_journal *found, const struct place *place,
+		   const struct kh_recover_bounds *bounds, bool *whole, struct kh_err *err)
 {
 	struct kh_verify_report report = { .last_seq = place->seq };
 	uint64_t suspect;
 
 	memcpy(report.head, place->head, sizeof(report.head));
-	return kh_verify_behind(found->read_fd, place->offset, &kh_recover_bounds, &report,
-				&suspect, whole, err) &&
+	return kh_verify_behind(found->read_fd, place->offset, bounds, &report, &suspect, whole,
+				err) &&
 	       (!*whole || is_tail(found, &report, suspect, err));
 }
 
@@ -106,33 +110,72 @@ static bool follow_told(struct kh_journal *found, const struct kh_checkpoint *to
 				  "journal: line %llu is not where the keeper was told of it",
 				  (unsigned long long)told->seq);
 	kh_hex_encode(told->hash, KH_HASH_BYTES, place.head);
-	return follow(found, &place, &whole, err) && (whole || too_much(told, err));
+	return follow(found, &place, &kh_recover_bounds, &whole, err) &&
+	       (whole || too_much(told, err));
 }
 
-static bool is_continued(struct kh_journal *found, const struct kh_journal_base *base,
-			 const struct kh_journal_past *past, bool *partly, struct kh_err *err)
+static bool too_long(struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+			  "journal: it is too long to be followed at a start");
+}
+
+/* Nothing is known of it. */
+static bool follow_all(struct kh_journal *found, const struct kh_recover_bounds *bounds,
+		       enum kh_journal_followed *how, struct kh_err *err)
+{
+	struct place place = { .seq = found->seq };
+	bool whole = false;
+	struct stat st;
+
+	memcpy(place.head, found->head, sizeof(place.head));
+	if (fstat(found->read_fd, &st) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal");
+	if ((uint64_t)st.st_size <= bounds->bytes && !follow(found, &place, bounds, &whole, err))
+		return false;
+	*how = whole ? KH_FOLLOWED_WHOLE : KH_FOLLOWED_TOO_LONG;
+	return whole || too_long(err);
+}
+
+static bool follow_since(struct kh_journal *found, const struct kh_journal_past *past,
+			 enum kh_journal_followed *how, struct kh_err *err)
 {
 	struct place place;
 	bool whole = false;
 
-	kh_journal_stand(found, base);
-	if (past->followed &&
-	    (!stand_then(found, past->since, &place, err) || !follow(found, &place, &whole, err)))
+	if (past->followed && (!stand_then(found, past->since, &place, err) ||
+			       !follow(found, &place, &kh_recover_bounds, &whole, err)))
 		return false;
-	*partly = past->followed && !whole;
-	if (whole || (!past->followed && past->told.end == 0))
-		return true;
-	return past->told.end > past->since ? follow_told(found, &past->told, err)
-					    : too_much(&past->told, err);
+	if (!whole && !(past->told.end > past->since ? follow_told(found, &past->told, err)
+						     : too_much(&past->told, err)))
+		return false;
+	*how = whole ? KH_FOLLOWED_WHOLE : KH_FOLLOWED_PARTLY;
+	return true;
+}
+
+bool kh_followed_within(int fd, const struct kh_journal_base *base,
+			const struct kh_journal_past *past, const struct kh_recover_bounds *all,
+			enum kh_journal_followed *how, struct kh_err *err)
+{
+	struct kh_journal found = { .read_fd = fd };
+	struct kh_err why = KH_ERR_INIT;
+	bool ok = kh_digest_init(&found.digest, &why);
+
+	*how = KH_FOLLOWED_NOT;
+	kh_journal_stand(&found, base);
+	ok = ok && (past->followed || past->told.end > 0 ? follow_since(&found, past, how, &why)
+							 : follow_all(&found, all, how, &why));
+	if (!ok && *how == KH_FOLLOWED_NOT && why.code == KH_ERR_AUDIT_UNAVAILABLE)
+		*how = KH_FOLLOWED_SPOILED;
+	if (!ok && err)
+		*err = why;
+	kh_digest_fini(&found.digest);
+	return ok;
 }
 
 bool kh_journal_is_continued(int fd, const struct kh_journal_base *base,
-			     const struct kh_journal_past *past, bool *partly, struct kh_err *err)
+			     const struct kh_journal_past *past, enum kh_journal_followed *how,
+			     struct kh_err *err)
 {
-	struct kh_journal found = { .read_fd = fd };
-	bool ok =
-		kh_digest_init(&found.digest, err) && is_continued(&found, base, past, partly, err);
-
-	kh_digest_fini(&found.digest);
-	return ok;
+	return kh_followed_within(fd, base, past, &kh_follow_bounds, how, err);
 }

@@ -1,5 +1,5 @@
 /*
- * join.c - writes the end of a segment into the segment that continues it
+ * join.c - ends a segment, and writes its end into the segment that continues it
  *
  * The writer of the segment has ended. If it ended cleanly, the last line is a `stop` record. If it
  * crashed, what it left is first closed, as the next worker on that file would do it: torn bytes by
@@ -30,24 +30,44 @@ static bool end_well(struct kh_journal *segment, struct kh_err *err)
 	return ok;
 }
 
+bool kh_record_joined(struct kh_batch *batch, uint64_t segment, uint64_t last_seq, const char *head)
+{
+	struct kh_buf body;
+	bool ok;
+
+	kh_buf_init(&body, KH_LIMIT_RECORD_BYTES);
+	ok = kh_record_begin(&body, "joined") &&
+	     kh_buf_printf(&body, ",\"segment\":%llu,\"last_seq\":%llu,\"head\":\"%s\"",
+			   (unsigned long long)segment, (unsigned long long)last_seq, head) &&
+	     kh_batch_put(batch, kh_buf_view(&body));
+	kh_buf_fini(&body);
+	return ok;
+}
+
 static bool put_joined(struct kh_journal *journal, const struct kh_journal *segment, uint64_t cut,
 		       struct kh_err *err)
 {
 	struct kh_batch batch;
-	struct kh_buf body;
 	bool ok;
 
 	kh_batch_init(&batch);
-	kh_buf_init(&body, KH_LIMIT_RECORD_BYTES);
-	ok = kh_record_begin(&body, "joined") &&
-	     kh_buf_printf(&body, ",\"segment\":%llu,\"last_seq\":%llu,\"head\":\"%s\"",
-			   (unsigned long long)cut, (unsigned long long)segment->seq,
-			   segment->head) &&
-	     kh_batch_put(&batch, kh_buf_view(&body));
-	ok = ok ? kh_journal_commit(journal, &batch, err)
-		: kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
-	kh_buf_fini(&body);
+	ok = kh_record_joined(&batch, cut, segment->seq, segment->head)
+		     ? kh_journal_commit(journal, &batch, err)
+		     : kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
 	kh_batch_fini(&batch);
+	return ok;
+}
+
+bool kh_journal_end_file(struct kh_journal_files files, enum kh_durability durability,
+			 const struct kh_journal_base *base, bool *spoiled, struct kh_err *err)
+{
+	struct kh_journal_report report = { 0 };
+	struct kh_journal *journal = kh_journal_resume(files, durability, base, &report, err);
+	bool ok = journal && end_well(journal, err);
+
+	*spoiled = report.spoiled;
+	if (journal)
+		kh_journal_free(journal);
 	return ok;
 }
 

@@ -323,13 +323,20 @@ static bool put_start(struct kh_journal *journal, uint64_t unread, struct kh_bat
 	return ok;
 }
 
+/* Of a new segment: where the one before ends, if that is known already. */
+static bool put_end_before(const struct kh_journal *journal, struct kh_batch *batch)
+{
+	return !journal->before_ended || !journal->base || journal->seq != journal->base ||
+	       kh_record_joined(batch, journal->base, journal->base, journal->head);
+}
+
 static bool write_start(struct kh_journal *journal, uint64_t unread, struct kh_err *err)
 {
 	struct kh_batch batch;
 	bool ok;
 
 	kh_batch_init(&batch);
-	ok = put_start(journal, unread, &batch)
+	ok = put_start(journal, unread, &batch) && put_end_before(journal, &batch)
 		     ? kh_journal_commit(journal, &batch, err)
 		     : kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
 	kh_batch_fini(&batch);
@@ -351,6 +358,7 @@ void kh_journal_stand(struct kh_journal *journal, const struct kh_journal_base *
 		return;
 	journal->base = journal->seq = base->seq;
 	journal->set_aside = base->set_aside;
+	journal->before_ended = base->ended;
 	kh_hex_encode(base->hash, KH_HASH_BYTES, journal->head);
 }
 
@@ -371,12 +379,16 @@ struct kh_journal *kh_journal_resume(struct kh_journal_files files, enum kh_dura
 	journal->durability = durability;
 	kh_buf_init(&journal->out, OUT_BYTES);
 	kh_journal_stand(journal, base);
-	if (!kh_digest_init(&journal->digest, err) || !kh_recover_tail(journal, err)) {
+	struct kh_err why = KH_ERR_INIT;
+	if (!kh_digest_init(&journal->digest, &why) || !kh_recover_tail(journal, &why)) {
+		report->spoiled = why.code == KH_ERR_AUDIT_UNAVAILABLE;
+		if (err)
+			*err = why;
 		kh_journal_free(journal);
 		return NULL;
 	}
-	report->misnumbered = !kh_numbers_fit(journal);
-	if (report->misnumbered) {
+	report->spoiled = !kh_numbers_fit(journal);
+	if (report->spoiled) {
 		kh_err_set(
 			err, KH_ERR_AUDIT_UNAVAILABLE,
 			"journal: its last line has number %llu, and so many lines are not there: "
@@ -401,7 +413,7 @@ struct kh_journal *kh_journal_open_segment(struct kh_journal_files files,
 	struct kh_journal *journal = kh_journal_resume(files, durability, base, &found, err);
 
 	if (report)
-		report->misnumbered = found.misnumbered;
+		report->spoiled = found.spoiled;
 	if (!journal)
 		return NULL;
 	if (!kh_recover_opens(journal, &kh_recover_bounds, &found.aborted, &found.unread, err) ||

@@ -65,6 +65,23 @@ bool kh_journal_first_line(int fd, struct kh_journal_base *out)
 	return found;
 }
 
+bool kh_journal_last_line(int fd, struct kh_journal_base *out)
+{
+	struct kh_journal found = { .read_fd = fd };
+	bool ok = kh_digest_init(&found.digest, NULL);
+
+	*out = (struct kh_journal_base){ .seq = 0 };
+	kh_journal_stand(&found, NULL);
+	ok = ok && kh_recover_tail(&found, NULL) && found.torn == 0 && !found.unended &&
+	     found.seq > 0 && found.seq <= KH_JOURNAL_BASE_MOST && kh_numbers_fit(&found);
+	if (ok) {
+		out->seq = found.seq;
+		(void)kh_hex_decode(kh_slice_of(found.head, KH_HASH_HEX), out->hash, KH_HASH_BYTES);
+	}
+	kh_digest_fini(&found.digest);
+	return ok;
+}
+
 bool kh_numbers_fit(const struct kh_journal *journal)
 {
 	struct kh_journal_base first;

@@ -35,6 +35,8 @@ enum {
 
 const struct kh_recover_bounds kh_recover_bounds = { KH_LIMIT_RECOVER_IDS, KH_LIMIT_RECOVER_BYTES,
 						     KH_LIMIT_RECOVER_MS };
+const struct kh_recover_bounds kh_follow_bounds = { KH_LIMIT_RECOVER_IDS, KH_LIMIT_FOLLOW_BYTES,
+						    KH_LIMIT_FOLLOW_MS };
 
 static bool read_at(int fd, uint64_t at, char *into, size_t len, struct kh_err *err)
 {
@@ -188,8 +190,7 @@ static bool adopt_unended(struct kh_journal *journal, char *chunk, struct kh_err
 	if (!sound)
 		return true;
 	/* No death leaves it, and it is not to be declared torn (chain.c). */
-	if (line.seq != journal->seq + 1 ||
-	    memcmp(line.prev.ptr, journal->head, KH_HASH_HEX) != 0)
+	if (line.seq != journal->seq + 1 || memcmp(line.prev.ptr, journal->head, KH_HASH_HEX) != 0)
 		return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
 				  "journal: the line at offset %llu is a record, but does not "
 				  "continue the one before it: whoever wrote it was not keyhole, "

@@ -423,7 +423,9 @@ bool kh_verify_behind(int fd, uint64_t from, const struct kh_recover_bounds *bou
 	ok = begin(&v, err);
 	if (ok) {
 		/* Not the first line of a segment: what that one continues is known. */
-		kh_chain_stand(&v.chain, 1, report->last_seq, kh_slice_of(report->head, 64));
+		if (from > 0 || report->last_seq > 0)
+			kh_chain_stand(&v.chain, 1, report->last_seq,
+				       kh_slice_of(report->head, KH_HASH_HEX));
 		v.chain.adopts = true;
 		ok = read_within(&v, &lines, from, bounds, whole, err);
 	}

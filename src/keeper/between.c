@@ -8,6 +8,10 @@
  * `keyhole audit verify` then reports that the line is missing in the file that was set aside, or
  * what is wrong after it.
  *
+ * A daemon that has just started has no checkpoint, so its first worker follows the whole file. If
+ * the chain is broken, the new segment continues from the file's first line. If the file is too
+ * long to be followed, nothing is known against it: the new segment continues from its last line.
+ *
  * A listening socket is shared with the worker. If the worker has shut it down, the keeper listens
  * again; a Unix socket is then a new file.
  *
@@ -59,15 +63,29 @@ static struct kh_journal_base last_known(const struct kh_keeper *k)
 	return line;
 }
 
-/* A new file at the journal's name that goes on from there. */
-static bool begin_segment(struct kh_keeper *k, struct kh_err *err)
+/* The file gets its other name. */
+static bool rename_segment(const struct kh_keeper *k, const struct kh_journal_base *base,
+			   struct kh_err *err)
 {
 	const char *path = k->config->audit_path;
-	struct kh_journal_base base = last_known(k);
-	base.set_aside = true;
+	return (base->ended && kh_segment_move(path, k->sockets.journal, base->seq, NULL)) ||
+	       kh_segment_set_aside(path, k->sockets.journal, base->seq, err);
+}
+
+/* A new file at the journal's name that goes on from there: from the last line of one that has
+ * `ended`, else from the last one that is known. */
+static bool begin_segment(struct kh_keeper *k, bool ended, struct kh_err *err)
+{
+	const char *path = k->config->audit_path;
+	struct kh_journal_base base;
+	if (ended && kh_journal_last_line(k->sockets.journal, &base))
+		base.ended = true;
+	else
+		base = last_known(k);
+	base.set_aside = !base.ended;
 	kh_auto_close int lock = -1;
 	kh_auto_close int next = kh_segment_open(path, k->sockets.journal, &lock, err);
-	if (next < 0 || !kh_segment_set_aside(path, k->sockets.journal, base.seq, err))
+	if (next < 0 || !rename_segment(k, &base, err))
 		return false;
 	(void)close(k->sockets.journal);
 	kh_journal_unlock(path, &k->sockets.journal_lock);
@@ -81,8 +99,9 @@ static bool begin_segment(struct kh_keeper *k, struct kh_err *err)
 	k->worker_process.since = 0;
 	k->worker_process.doubted = false;
 	k->unready = 0;
-	kh_log_error("journal %s: it goes on in a new file from line %llu", kh_esc_str(path),
-		     (unsigned long long)base.seq);
+	kh_log(base.ended ? KH_LOG_WARN : KH_LOG_ERROR,
+	       "journal %s: it goes on in a new file from line %llu", kh_esc_str(path),
+	       (unsigned long long)base.seq);
 	return true;
 }
 
@@ -94,10 +113,11 @@ void kh_keeper_note_journal(struct kh_keeper *k, int status)
 		k->unready = 0;
 	else if (!killed) /* from outside: it says nothing about the journal */
 		k->unready++;
-	k->journal_misnumbered =
-		WIFEXITED(status) && WEXITSTATUS(status) == KH_WORKER_EXIT_MISNUMBERED;
-	k->journal_bad = k->unready >= UNREADY_MOST ||
-			 (WIFEXITED(status) && WEXITSTATUS(status) == KH_WORKER_EXIT_JOURNAL);
+	int exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	k->journal_spoiled = exit == KH_WORKER_EXIT_SPOILED;
+	k->journal_long = exit == KH_WORKER_EXIT_TOO_LONG;
+	k->journal_bad = k->unready >= UNREADY_MOST || exit == KH_WORKER_EXIT_JOURNAL ||
+			 exit == KH_WORKER_EXIT_TOO_LONG;
 }
 
 /* At a handover the worker of another keeper counts in the same ledger. */
@@ -119,17 +139,18 @@ static bool check_journal(struct kh_keeper *k, struct kh_err *err)
 			     kh_esc_str(k->config->audit_path),
 			     (unsigned long long)k->worker_process.checkpoint.seq);
 	/* A daemon that has just started does not judge a file of which it knows nothing, but for
-	   numbers from which no daemon could go on. */
+	   an end from which no daemon could go on. */
 	bool judged = known || k->worker_process.checkpoint.seq > 0 || k->has_served;
-	if (holds && !(k->journal_bad && judged) && !k->journal_misnumbered &&
+	bool ended = k->journal_long && !judged;
+	if (holds && !ended && !(k->journal_bad && judged) && !k->journal_spoiled &&
 	    !k->worker_process.doubted)
 		return true;
 	if (is_shared(k))
 		return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
 				  "journal: a handover is under way");
-	if (!begin_segment(k, err))
+	if (!begin_segment(k, ended, err))
 		return false;
-	k->journal_bad = k->journal_misnumbered = false;
+	k->journal_bad = k->journal_spoiled = k->journal_long = false;
 	return true;
 }
 

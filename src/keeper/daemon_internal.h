@@ -28,13 +28,13 @@ struct kh_keeper {
 	struct kh_handover handover; /* to another process */
 	struct kh_legacy legacy;     /* from another process */
 	int signals;
-	unsigned failures;	  /* workers in a row that died young */
-	unsigned unready;	  /* workers in a row that ended before they were ready */
-	bool late;		  /* the last one was killed because it was not ready in time */
-	bool journal_bad;	  /* a worker reported a bad journal, or too many workers failed */
-	bool journal_misnumbered; /* the last worker reported an impossible number of the last line
-				   */
-	bool journal_gone;	  /* its name no longer leads to it (journal_place.c) */
+	unsigned failures;    /* workers in a row that died young */
+	unsigned unready;     /* workers in a row that ended before they were ready */
+	bool late;	      /* the last one was killed because it was not ready in time */
+	bool journal_bad;     /* a worker reported a bad journal, or too many workers failed */
+	bool journal_spoiled; /* the last worker found that nobody can go on from its last line */
+	bool journal_long;    /* the last worker found it too long to be followed, and closed it */
+	bool journal_gone;    /* its name no longer leads to it (journal_place.c) */
 	uint64_t journal_look_ms; /* when that is checked again */
 	uint64_t restart_ms;	  /* when to start the next worker; 0: none is due */
 	uint64_t asked_ms;	  /* when the daemon was told to end */

@@ -100,7 +100,7 @@ static bool feed_journal(struct kh_worker_process *worker_process, struct kh_err
 		  kh_wire_put_bytes(&body,
 				    kh_slice_of((const char *)base->hash, sizeof(base->hash))) &&
 		  kh_wire_put_u8(&body, worker_process->journal_held) &&
-		  kh_wire_put_u8(&body, base->set_aside) &&
+		  kh_wire_put_u8(&body, base->set_aside) && kh_wire_put_u8(&body, base->ended) &&
 		  kh_wire_put_u8(&body, worker_process->followed) &&
 		  kh_wire_put_u64(&body, worker_process->since) &&
 		  kh_wire_put_u64(&body, told->seq) &&

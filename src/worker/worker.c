@@ -224,7 +224,7 @@ static bool open_journal(struct kh_beginning *b, struct kh_err *err)
 		return true;
 	}
 	kh_log_error("%s", err->text);
-	_exit(b->misnumbered ? KH_WORKER_EXIT_MISNUMBERED : KH_WORKER_EXIT_JOURNAL);
+	_exit((int)b->journal_exit);
 }
 
 static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)

@@ -51,6 +51,7 @@ static bool take_journal(struct kh_beginning *b, struct kh_channel_message *mess
 	b->journal_held = kh_wire_u8(&r) != 0;
 	struct kh_journal_past *past = &b->journal_past;
 	base.set_aside = kh_wire_u8(&r) != 0;
+	base.ended = kh_wire_u8(&r) != 0;
 	past->followed = kh_wire_u8(&r) != 0;
 	past->since = kh_wire_u64(&r);
 	past->told = (struct kh_checkpoint){ .seq = kh_wire_u64(&r) };
@@ -67,23 +68,49 @@ static bool take_journal(struct kh_beginning *b, struct kh_channel_message *mess
 	return true;
 }
 
-bool kh_worker_start_journal(struct kh_beginning *b, struct kh_err *err)
+/* It goes on in a new segment; this one is closed as its next writer would close it. */
+static enum kh_worker_exit end_long_journal(const struct kh_beginning *b, struct kh_err *err)
 {
-	struct kh_worker *w = b->worker;
-	struct kh_journal_report report = { .seq = 0 };
-	bool partly = false;
-	w->journal_fd = b->journal_files.append;
-	if (!kh_journal_is_continued(b->journal_files.read, &b->journal_base, &b->journal_past,
-				     &partly, err))
-		return false;
-	if (partly)
+	bool spoiled;
+	if (kh_journal_end_file(b->journal_files, b->worker->current->config->durability,
+				&b->journal_base, &spoiled, err)) {
+		kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+			   "journal: it is too long to be followed at a start: it goes on in a new "
+			   "file (`keyhole audit verify` checks all)");
+		return KH_WORKER_EXIT_TOO_LONG;
+	}
+	return spoiled ? KH_WORKER_EXIT_SPOILED : KH_WORKER_EXIT_JOURNAL;
+}
+
+static bool follow_journal(struct kh_beginning *b, struct kh_err *err)
+{
+	enum kh_journal_followed how;
+	bool ok = kh_journal_is_continued(b->journal_files.read, &b->journal_base, &b->journal_past,
+					  &how, err);
+	if (how == KH_FOLLOWED_TOO_LONG)
+		b->journal_exit = end_long_journal(b, err);
+	else if (how == KH_FOLLOWED_SPOILED)
+		b->journal_exit = KH_WORKER_EXIT_SPOILED;
+	if (how == KH_FOLLOWED_PARTLY)
 		kh_log_warn(
 			"journal: the worker before wrote more than can be followed: only what "
 			"stands behind line %llu was checked (`keyhole audit verify` checks all)",
 			(unsigned long long)b->journal_past.told.seq);
+	return ok;
+}
+
+bool kh_worker_start_journal(struct kh_beginning *b, struct kh_err *err)
+{
+	struct kh_worker *w = b->worker;
+	struct kh_journal_report report = { .seq = 0 };
+	w->journal_fd = b->journal_files.append;
+	b->journal_exit = KH_WORKER_EXIT_JOURNAL;
+	if (!follow_journal(b, err))
+		return false;
 	w->journal = kh_journal_open_segment(b->journal_files, w->current->config->durability,
 					     &b->journal_base, &report, err);
-	b->misnumbered = report.misnumbered;
+	if (report.spoiled)
+		b->journal_exit = KH_WORKER_EXIT_SPOILED;
 	if (!w->journal)
 		return false;
 	kh_journal_hold(w->journal, b->journal_held);

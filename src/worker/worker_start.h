@@ -6,6 +6,7 @@
 
 #include <keyhole/base/buf.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/worker_exit.h>
 
 struct kh_beginning {
 	struct kh_worker *worker;
@@ -17,7 +18,7 @@ struct kh_beginning {
 	struct kh_journal_past journal_past;
 	bool journal_held; /* forward nothing until the journal is back in its place */
 	pthread_t threads[KH_WORKER_THREADS_MOST];
-	bool misnumbered;	/* the journal's last line has an impossible number */
+	enum kh_worker_exit journal_exit; /* the status if the journal can't be continued */
 	int written;		/* eventfd: the journal has grown since the last checkpoint */
 	uint64_t checkpoint_ms; /* when the next one is due; 0: nothing was written */
 	int done;		/* eventfd: how many event threads have returned */

@@ -359,6 +359,103 @@ def test_a_daemon_that_finds_an_impossible_number_comes_up_and_tells(daemon):
     served_with_honest_numbers(one)
 
 
+def ended(one):
+    one.checked = False
+    assert ask(one, "/test/echo/before") == 200
+    one.process.terminate()
+    one.process.wait(PATIENCE)
+    return records(one.journal_path)
+
+
+def forked(seq, *events):
+    """Lines of which each continues the one before, but the first of them nothing."""
+    out, prev = b"", "ab" * 32
+    for event in events:
+        out += sealed(event, seq, prev)
+        prev = json.loads(out.splitlines()[-1])["hash"]
+        seq += 1
+    return out
+
+
+def test_no_daemon_goes_on_behind_a_line_that_continues_nothing(daemon):
+    """As its last act a worker that was taken over appends it; another forges what stands after it, and `recovered`."""
+    one = daemon()
+    for events in (("stop",), ("stop", "start"), ("deny", "start", "stop", "start", "stop")):
+        lines = ended(one)
+        with open(one.journal_path, "ab") as file:
+            file.write(forked(lines[-1]["seq"] + 1, *events))
+        one.start()
+        assert ask(one, "/test/echo/honest") == 200
+        assert "does not continue the line before it" in one.stderr()
+        # The honest record is in a file that holds by itself, behind nothing that does not.
+        begun = records(one.journal_path)
+        assert (begun[0]["event"], begun[0]["set_aside"]) == ("start", True)
+        assert [line["url.path"] for line in begun if line["event"] == "open"] == ["/test/echo/honest"]
+        old = segments(one)[-1]
+        status, said = verify(one.journal_path)
+        assert status == 1 and f"{one.journal_path}: ok" in said and f"{old}: BROKEN" in said, said
+        kill_worker(one)
+        restart(one)
+        assert segments(one)[-1] == old
+
+
+def test_a_last_line_without_a_valid_hash_keeps_no_daemon_from_starting(daemon):
+    one = daemon()
+    for end in (b'{"event":"x"}\n', b"no record\n", b"\n", sealed("stop", 9, "ab" * 32)[:-1]):
+        first = ended(one)[0]
+        with open(one.journal_path, "ab") as file:
+            file.write(end)
+        one.start()
+        assert ask(one) == 200
+        begun = records(one.journal_path)[0]
+        assert (begun["event"], begun["continues"], begun["prev"]) == ("start", first["seq"], first["hash"])
+        assert verify(one.journal_path)[0] == 1
+    served_with_honest_numbers(one)
+
+
+def test_a_file_that_is_no_journal_is_neither_renamed_nor_written(daemon):
+    """Somebody named it by mistake."""
+    one = daemon(start=False)
+    text = b"dear diary\n" * 9
+    with open(one.journal_path, "wb") as file:
+        file.write(text)
+    assert not one.spawn()
+    one.process.wait(PATIENCE)
+    with open(one.journal_path, "rb") as file:
+        assert file.read() == text
+    assert segments(one) == []
+    one.checked = False
+
+
+def test_a_journal_that_is_too_long_to_be_followed_goes_on_in_a_new_file(daemon):
+    """256 MiB: no start takes longer for a longer one, and none goes on behind what it has not followed."""
+    one = daemon()
+    last = ended(one)[-1]
+    seq, head, detail = last["seq"], last["hash"], "x" * 7900
+    with open(one.journal_path, "ab") as file:
+        for _ in range(34000):
+            seq += 1
+            line = sealed("drain", seq, head, detail)
+            head = line[-67:-3].decode()
+            file.write(line)
+        file.write(b'{"event":"op')
+    assert os.path.getsize(one.journal_path) > 256 << 20
+    began = time.monotonic()
+    one.start()
+    assert time.monotonic() - began < PATIENCE
+    assert ask(one) == 200
+    begun = records(one.journal_path)
+    assert begun[0]["event"] == "start" and "set_aside" not in begun[0]
+    assert (begun[1]["event"], begun[1]["last_seq"]) == ("joined", begun[0]["continues"])
+    status, said = verify(one.journal_path)
+    assert status == 0 and said.count(": ok: ") == 2, said
+    (old,) = segments(one)
+    size = os.path.getsize(os.path.join(os.path.dirname(one.journal_path), old))
+    restart(one)
+    assert segments(one) == [old]
+    assert os.path.getsize(os.path.join(os.path.dirname(one.journal_path), old)) == size
+
+
 def test_a_segment_that_is_spoiled_at_once_is_set_aside_as_well(daemon):
     """Twice behind the same line, for the keeper has been told of no other: the second gets a name of its own."""
     one = daemon()

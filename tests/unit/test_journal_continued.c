@@ -12,9 +12,11 @@ static const char forged[] =
 
 static bool continued(int fd, struct kh_journal_past past, struct kh_err *err)
 {
-	bool partly;
+	enum kh_journal_followed how;
+	bool ok = kh_journal_is_continued(fd, NULL, &past, &how, err);
 
-	return kh_journal_is_continued(fd, NULL, &past, &partly, err);
+	assert_int_equal(how, ok ? KH_FOLLOWED_WHOLE : KH_FOLLOWED_SPOILED);
+	return ok;
 }
 
 static bool continued_since(int fd, uint64_t since)
@@ -193,6 +195,168 @@ static void a_line_that_was_written_on_is_found(void **state)
 	free(bytes);
 }
 
+/* --- nothing is known of the file: a daemon has just started -------------------------------- */
+
+static enum kh_journal_followed followed(int fd, uint64_t most_bytes)
+{
+	const struct kh_recover_bounds bounds = { 1000, most_bytes, 60000 };
+	const struct kh_journal_past nothing = { .followed = false };
+	enum kh_journal_followed how;
+	struct kh_err err = KH_ERR_INIT;
+	bool ok = kh_followed_within(fd, NULL, &nothing, &bounds, &how, &err);
+
+	assert_int_equal(ok, how == KH_FOLLOWED_WHOLE || how == KH_FOLLOWED_PARTLY);
+	assert_int_equal(ok, err.code == KH_ERR_NONE);
+	return how;
+}
+
+struct link {
+	uint64_t seq;
+	char head[65];
+};
+
+/* The next line of a chain, or of a fork of it. */
+static void go_on(int fd, struct link *at, const char *event)
+{
+	struct kh_digest digest;
+	char text[512], hex[65];
+	int n = snprintf(text, sizeof(text),
+			 "{\"event\":\"%s\",\"time\":\"2026-11-23T06:00:00.000Z\",\"seq\":%llu,"
+			 "\"prev\":\"%s\"",
+			 event, (unsigned long long)++at->seq, at->head);
+
+	assert_true(kh_digest_init(&digest, NULL));
+	assert_true(kh_digest_begin(&digest));
+	assert_true(kh_digest_add(&digest, kh_slice_of(text, (size_t)n)));
+	assert_true(kh_digest_end(&digest, hex));
+	kh_digest_fini(&digest);
+	n += snprintf(text + n, sizeof(text) - (size_t)n, ",\"hash\":\"%s\"}\n", hex);
+	append(fd, text, (size_t)n);
+	memcpy(at->head, hex, sizeof(hex));
+}
+
+static struct link end_of(struct kh_journal *journal)
+{
+	struct link out = { .seq = journal->seq };
+
+	memcpy(out.head, journal->head, sizeof(out.head));
+	return out;
+}
+
+static void a_start_behind_a_line_that_continues_nothing_hides_no_break(void **state)
+{
+	(void)state;
+	/* How many lines follow it; the first of them is a `start`. */
+	for (int more = 0; more < 4; more++) {
+		int fd = new_file();
+		struct kh_journal *journal = opened(fd, NULL);
+
+		write_exchanges(journal, 2);
+		struct link fork = end_of(journal);
+		kh_journal_free(journal);
+		assert_int_equal(followed(fd, UINT64_MAX), KH_FOLLOWED_WHOLE);
+		memset(fork.head, 'a', 64);
+		go_on(fd, &fork, "stop");
+		for (int i = 0; i < more; i++)
+			go_on(fd, &fork, i == 0 ? "start" : "stop");
+		assert_int_equal(followed(fd, UINT64_MAX), KH_FOLLOWED_SPOILED);
+		assert_false(verified(fd).ok);
+		close(fd);
+	}
+}
+
+static void an_end_without_a_valid_hash_is_spoiled(void **state)
+{
+	static const char *const ends[] = { forged, "{\"event\":\"x\"}\n", "x\n", "\n" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		int fd = new_file();
+		struct kh_journal *journal = opened(fd, NULL);
+		struct kh_journal_report report = { 0 };
+
+		write_exchanges(journal, 2);
+		kh_journal_free(journal);
+		append(fd, ends[i], strlen(ends[i]));
+		assert_int_equal(followed(fd, UINT64_MAX), KH_FOLLOWED_SPOILED);
+		assert_null(kh_journal_open(fd, KH_DURABILITY_WRITTEN, &report, NULL));
+		assert_true(report.spoiled);
+		close(fd);
+	}
+}
+
+static void a_segment_is_followed_from_the_line_that_it_names(void **state)
+{
+	struct kh_journal_base base = { .seq = 41, .hash = { 1, 2, 3 } };
+	struct kh_journal_report report;
+	int fd = new_file();
+
+	(void)state;
+	assert_int_equal(followed(fd, UINT64_MAX), KH_FOLLOWED_WHOLE);
+	struct kh_journal *journal = kh_journal_open_segment(
+		(struct kh_journal_files){ fd, fd }, KH_DURABILITY_WRITTEN, &base, &report, NULL);
+	assert_non_null(journal);
+	write_exchanges(journal, 2);
+	kh_journal_free(journal);
+	assert_int_equal(followed(fd, UINT64_MAX), KH_FOLLOWED_WHOLE);
+	close(fd);
+}
+
+/* Its end is closed, and the next segment says which line it is. */
+static void what_is_too_long_ends_well_and_goes_on_in_a_segment(void **state)
+{
+	(void)state;
+	for (int torn = 0; torn < 3; torn++) {
+		int fd = new_file(), next = new_file();
+		struct kh_journal_files files = { fd, fd };
+		struct kh_journal *journal = opened(fd, NULL);
+		struct kh_journal_report report;
+		struct kh_journal_base last;
+		struct kh_batch batch;
+		bool spoiled;
+
+		write_exchanges(journal, 5);
+		kh_batch_init(&batch);
+		put_open(&batch, "x00000000000000aa");
+		committed(journal, &batch);
+		kh_batch_fini(&batch);
+		kh_journal_free(journal);
+		uint64_t size = size_of(fd) - (torn == 1 ? 30 : torn == 2 ? 1 : 0);
+		assert_int_equal(ftruncate(fd, (off_t)size), 0);
+		assert_int_equal(kh_journal_last_line(fd, &last), torn == 0);
+
+		assert_int_equal(followed(fd, size - 1), KH_FOLLOWED_TOO_LONG);
+		assert_int_equal(size_of(fd), size);
+		assert_true(
+			kh_journal_end_file(files, KH_DURABILITY_WRITTEN, NULL, &spoiled, NULL));
+		assert_false(spoiled);
+		assert_verifies(fd);
+		assert_int_equal(verified(fd).unclosed, 0);
+		assert_true(kh_journal_last_line(fd, &last));
+		assert_int_equal(last.seq, verified(fd).last_seq);
+		last.ended = true;
+		journal = kh_journal_open_segment((struct kh_journal_files){ next, next },
+						  KH_DURABILITY_WRITTEN, &last, &report, NULL);
+		assert_non_null(journal);
+		write_exchanges(journal, 1);
+		kh_journal_close(journal);
+		struct kh_verify_report now = verified(next), before;
+		assert_true(now.ok);
+		assert_int_equal(now.continues, last.seq);
+		assert_int_equal(now.joined_seq, last.seq);
+		assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+		assert_true(kh_verify_segment(fd, &now, &before, NULL));
+		assert_true(before.ok);
+		/* Whatever is appended to it now shows. */
+		append(fd, forged, sizeof(forged) - 1);
+		assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+		assert_true(kh_verify_segment(fd, &now, &before, NULL));
+		assert_false(before.ok);
+		close(next);
+		close(fd);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +366,10 @@ int main(void)
 		cmocka_unit_test(a_line_that_continues_nothing_is_found),
 		cmocka_unit_test(what_is_continued_verifies),
 		cmocka_unit_test(a_line_that_was_written_on_is_found),
+		cmocka_unit_test(a_start_behind_a_line_that_continues_nothing_hides_no_break),
+		cmocka_unit_test(an_end_without_a_valid_hash_is_spoiled),
+		cmocka_unit_test(a_segment_is_followed_from_the_line_that_it_names),
+		cmocka_unit_test(what_is_too_long_ends_well_and_goes_on_in_a_segment),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static bool fill_up(size_t fit)
 	struct kh_batch batch;
 	uint64_t cut, end, seq;
 	uint8_t head[32];
-	bool partly;
+	enum kh_journal_followed how;
 
 	kh_journal_wake(journal, event);
 	write_exchanges(journal, 1);
@@ -62,7 +62,7 @@ static bool fill_up(size_t fit)
 	if (batch.count > 0)
 		committed(journal, &batch);
 	assert_true(kh_journal_is_continued(
-		other, NULL, &(struct kh_journal_past){ .followed = true, .told = told }, &partly,
+		other, NULL, &(struct kh_journal_past){ .followed = true, .told = told }, &how,
 		NULL));
 	kh_journal_head(journal, &seq, head);
 	assert_int_equal(seq, told.seq + 2); /* and no `recovered` record */

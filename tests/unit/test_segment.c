@@ -357,7 +357,7 @@ static void a_last_line_of_a_number_that_can_not_be_is_not_continued(void **stat
 		assert_null(kh_journal_open_segment(by_one(fd), KH_DURABILITY_WRITTEN,
 						    i % 2 ? &far : NULL, &report, &err));
 		assert_int_equal(err.code, KH_ERR_AUDIT_UNAVAILABLE);
-		assert_true(report.misnumbered);
+		assert_true(report.spoiled);
 		assert_int_equal(ftruncate(fd, end), 0);
 		kh_journal_close(opened(fd, NULL));
 		close(fd);
@@ -380,7 +380,7 @@ static void a_file_begins_with_no_number_near_the_last(void **state)
 	assert_int_equal(first.seq, 0);
 	assert_null(
 		kh_journal_open_segment(by_one(far), KH_DURABILITY_WRITTEN, NULL, &report, NULL));
-	assert_true(report.misnumbered);
+	assert_true(report.spoiled);
 	close(fd);
 	close(far);
 }

@@ -34,6 +34,7 @@ struct kh_journal_base {
 	uint64_t seq; /* 0: it continues none */
 	uint8_t hash[32];
 	bool set_aside; /* the segment before could not be continued; the first record says so */
+	bool ended;	/* the segment before ends with that line; a `joined` record says so */
 };
 
 /*
@@ -50,9 +51,14 @@ bool kh_journal_seq_fits(uint64_t seq, uint64_t base, uint64_t end);
 /* The first line of the file whose hash is right, searched in the first 64 KiB. Return: false:
  * there is none, or its seq is above KH_JOURNAL_BASE_MOST. */
 bool kh_journal_first_line(int fd, struct kh_journal_base *line);
+/* The last line. Return: false: it has no valid hash, its number is impossible, or bytes that are
+ * no record follow it. */
+bool kh_journal_last_line(int fd, struct kh_journal_base *line);
 
 struct kh_journal_report {
-	bool misnumbered; /* the last line's number is impossible: the journal was not opened */
+	/* Nobody may go on from the last line: it has no valid hash, or its number is impossible.
+	 * The journal was not opened. */
+	bool spoiled;
 	uint64_t recovered_offset, recovered_bytes; /* the torn bytes that were closed, or 0, 0 */
 	uint64_t aborted; /* open records of an earlier writer that got an `aborted` record */
 	uint64_t unread;  /* bytes before the part that was searched for open records
@@ -67,7 +73,7 @@ struct kh_journal_report {
  * `aborted` record. Then a `start` record is written. `report` may be NULL.
  *
  * Return: NULL with `err`, also if the last whole line has no valid hash or an impossible number:
- * such a journal is not continued. kh_journal_close frees.
+ * such a journal is not continued (report->spoiled). kh_journal_close frees.
  */
 struct kh_journal *kh_journal_open(int fd, enum kh_durability durability,
 				   struct kh_journal_report *report, struct kh_err *err);
@@ -109,16 +115,35 @@ struct kh_journal_past {
 	uint64_t since;
 	struct kh_checkpoint told; /* the last checkpoint that a worker reported; end 0: none */
 };
+/* How far the chain was followed, and what came of it. */
+enum kh_journal_followed {
+	KH_FOLLOWED_NOT = 0,  /* it can't be read */
+	KH_FOLLOWED_WHOLE,    /* it leads to the last line */
+	KH_FOLLOWED_PARTLY,   /* the same, from `told` on */
+	KH_FOLLOWED_SPOILED,  /* it does not: nobody may go on from the last line */
+	KH_FOLLOWED_TOO_LONG, /* not known: nothing is known of the file, and it is too long */
+};
 /*
  * Do the lines after `past` continue the journal? The rules are those of kh_journal_verify: a line
  * that is not the next of the chain must be explained by the `recovered` record after it. At the
  * end of the file there may be bytes that recovery would close. At most KH_LIMIT_RECOVER_BYTES are
  * read, for at most KH_LIMIT_RECOVER_MS. If more than that was written since, only the lines after
- * `told` are checked, and *partly is set; if those are too many as well, it is an error. Return:
- * false with `err`.
+ * `told` are checked; if those are too many as well, the file is spoiled.
+ *
+ * If `past` holds nothing, the chain is followed from the file's beginning, since any later line,
+ * also a `start` record, may be a forged one. At most KH_LIMIT_FOLLOW_BYTES are read, for at most
+ * KH_LIMIT_FOLLOW_MS.
+ *
+ * Return: true if a writer may go on (WHOLE, PARTLY); else false with `err`.
  */
 bool kh_journal_is_continued(int fd, const struct kh_journal_base *base,
-			     const struct kh_journal_past *past, bool *partly, struct kh_err *err);
+			     const struct kh_journal_past *past, enum kh_journal_followed *how,
+			     struct kh_err *err);
+/* Closes a journal that is too long to be followed, so that a segment can continue its last line:
+ * torn bytes by a `recovered` record, open exchanges by `aborted` records, the end by `stop`.
+ * Return: false with `err`; *spoiled as in the report. */
+bool kh_journal_end_file(struct kh_journal_files files, enum kh_durability durability,
+			 const struct kh_journal_base *base, bool *spoiled, struct kh_err *err);
 /* Does the line still end at that offset? Reads only the line's hash, no text that others chose. */
 bool kh_checkpoint_holds(int fd, const struct kh_checkpoint *checkpoint);
 

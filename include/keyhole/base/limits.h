@@ -383,6 +383,10 @@ enum {
 	/* How long that reading may take: a worker that was taken over chose the lines and ids, and
 	   nothing is served meanwhile. */
 	KH_LIMIT_RECOVER_MS = 10 * 1000,
+	/* How much of the journal a daemon that has just started follows before it serves, and for
+	   how long: the same attack. A longer file is continued in a new segment. */
+	KH_LIMIT_FOLLOW_BYTES = 256 * 1024 * 1024,
+	KH_LIMIT_FOLLOW_MS = 3 * 1000,
 	/* Runs of valid lines that `keyhole audit verify` names in a broken journal: whoever wrote
 	   it can have broken it in every line. */
 	KH_LIMIT_VERIFY_PARTS = 16,
