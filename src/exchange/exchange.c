@@ -37,19 +37,23 @@ static void go_commit(struct kh_exchange *x)
 		return;
 	}
 	kh_exchange_describe(x, &record, &texts);
-	if (!kh_loop_make_room(x->side->loop) || !kh_audit_open(&x->side->loop->batch, &record)) {
+	struct kh_loop *loop = x->side->loop;
+	bool may = kh_loop_may_open(loop);
+	if (!may || !kh_audit_open(&loop->batch, &record)) {
+		if (may)
+			kh_ends_release(&loop->ends);
 		kh_err_set(&err, KH_ERR_AUDIT_UNAVAILABLE,
 			   "the journal does not take records, so nothing is forwarded");
 		kh_exchange_fail(x, &err);
 		return;
 	}
-	kh_loop_show(x->side->loop, record.tenant, record.sandbox, &x->side->loop->batch);
+	kh_loop_show(loop, record.tenant, record.sandbox, &loop->batch);
 	bool would = x->would_reach.verdict.kind != KH_QUOTA_NONE;
 	if (!kh_exchange_set_record(x, would ? KH_RECORD_OPEN_WOULD : KH_RECORD_OPEN, &err)) {
 		kh_exchange_fail(x, &err);
 		return;
 	}
-	kh_loop_call(x->side->loop, KH_LOOP_RECORDED, &x->recorded);
+	kh_loop_call(loop, KH_LOOP_RECORDED, &x->recorded);
 }
 
 /* A credential that is made for one repository gets to know which. */

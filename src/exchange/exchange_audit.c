@@ -153,6 +153,7 @@ bool kh_exchange_record_anew(struct kh_exchange *x, struct kh_err *err)
 	if (!kh_loop_make_room(loop) || !kh_audit_close(&loop->batch, &how))
 		return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
 				  "the journal does not take records, so nothing is forwarded");
+	kh_ends_release(&loop->ends);
 	memcpy(x->id, id, sizeof(id));
 	return kh_exchange_set_record(x, KH_RECORD_CLOSED, err) &&
 	       kh_exchange_set_record(x, KH_RECORD_NONE, err);
@@ -202,7 +203,10 @@ void kh_exchange_record_end(struct kh_exchange *x)
 	kh_exchange_count_end(x, opened);
 	if (opened) {
 		(void)kh_loop_make_room(x->side->loop);
-		(void)kh_audit_close(batch, &how);
+		if (kh_audit_close(batch, &how))
+			kh_ends_release(&x->side->loop->ends);
+		else
+			kh_ends_owe(&x->side->loop->ends, &how);
 		show_refusal(x, &how);
 	} else {
 		struct kh_audit_open what;

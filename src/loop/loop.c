@@ -93,25 +93,41 @@ bool kh_loop_make_room(struct kh_loop *loop)
 	return true;
 }
 
-static void commit_batch(struct kh_loop *loop)
+static void write_records(struct kh_loop *loop)
 {
 	struct kh_err err = KH_ERR_INIT;
+	bool failed = loop->journal_failed;
 
-	size_t records = loop->batch.count;
-	bool ok = kh_journal_commit(loop->worker->journal, &loop->batch, &err);
-	note_commit(loop, records, ok);
-	if (!ok && !loop->journal_failed)
+	do {
+		size_t records = loop->batch.count;
+		bool ok = kh_journal_commit(loop->worker->journal, &loop->batch, &err);
+		note_commit(loop, records, ok);
+		loop->journal_failed = !ok;
+	} while (!loop->journal_failed && kh_ends_put(&loop->ends, &loop->batch));
+	if (loop->journal_failed && !failed)
 		kh_log_error("the journal can't be written, so nothing is forwarded: %s", err.text);
-	if (ok && loop->journal_failed)
+	if (!loop->journal_failed && failed)
 		kh_log_warn("the journal can be written again");
-	loop->journal_failed = !ok;
+}
 
+bool kh_loop_may_open(struct kh_loop *loop)
+{
+	if (loop->journal_failed && loop->retried_ms != loop->now_ms) {
+		loop->retried_ms = loop->now_ms;
+		write_records(loop);
+	}
+	return !loop->journal_failed && kh_loop_make_room(loop) && kh_ends_reserve(&loop->ends);
+}
+
+static void commit_batch(struct kh_loop *loop)
+{
+	write_records(loop);
 	call_all(loop, KH_LOOP_RECORDED);
 }
 
 static bool has_records(const struct kh_loop *loop)
 {
-	return loop->batch.count > 0 || has_calls(loop, KH_LOOP_RECORDED) ||
+	return loop->batch.count > 0 || loop->ends.n > 0 || has_calls(loop, KH_LOOP_RECORDED) ||
 	       has_calls(loop, KH_LOOP_ANSWER);
 }
 
@@ -447,7 +463,8 @@ void kh_loop_run(struct kh_loop *loop)
 		abort();
 	}
 	note_taken(loop);
-	while ((!loop->draining && !loop->retiring) || loop->n_live > 0 || loop->batch.count > 0) {
+	while ((!loop->draining && !loop->retiring) || loop->n_live > 0 || loop->batch.count > 0 ||
+	       loop->ends.n > 0) {
 		if (event_base_loop(loop->base, EVLOOP_ONCE) < 0) {
 			kh_log_error("thread %u: the event loop failed", loop->index);
 			abort();
@@ -485,6 +502,7 @@ void kh_loop_free(struct kh_loop *loop)
 	if (loop->wake_fd >= 0)
 		close(loop->wake_fd);
 	kh_batch_fini(&loop->batch);
+	kh_ends_fini(&loop->ends);
 	free(atomic_load(&loop->events));
 	kh_generation_unref(loop->gen);
 	pthread_mutex_destroy(&loop->mail_lock);

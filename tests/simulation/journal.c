@@ -87,12 +87,13 @@ bool __wrap_kh_audit_close(struct kh_batch *batch, const struct kh_audit_close *
 	SIM_CHECK(!record->closes, "%s is closed twice", how->id);
 	sim_rules_check_limit(how->limit, record->tenant, record->named);
 	sim_rules_check_limit(how->would_limit, record->tenant, record->named);
-	bool ok = __real_kh_audit_close(batch, how);
-	SIM_CHECK(ok, "%s has an open record, and its close record is lost", how->id);
+	/* One that finds no room or no memory is made later (ends.h). */
+	if (!__real_kh_audit_close(batch, how))
+		return false;
 	record->closes = true;
 	sim_trace("record: %s closes with %u, %s", how->id, how->status,
 		  kh_err_reason(how->reason));
-	return ok;
+	return true;
 }
 
 bool __real_kh_audit_deny(struct kh_batch *batch, const struct kh_audit_open *what,

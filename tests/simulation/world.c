@@ -315,6 +315,7 @@ static void check_loop_is_empty(void)
 	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++)
 		SIM_CHECK(kh_list_is_empty(&loop->calls[when]), "a call is left");
 	SIM_CHECK(loop->batch.count == 0, "a record is left");
+	SIM_CHECK(loop->ends.n == 0 && loop->ends.due == 0, "an end is left");
 }
 
 /* Everybody is silent: each wait has an end. */
@@ -324,7 +325,7 @@ static void outlast(void)
 
 	while (sim.loop->n_live > 0 || !kh_list_is_empty(&sim.loop->exchanges) ||
 	       !kh_list_is_empty(&sim.loop->ups->made) || sim.loop->batch.count > 0 ||
-	       sim_names_has_questions()) {
+	       sim.loop->ends.n > 0 || sim_names_has_questions()) {
 		SIM_CHECK(sim_now_ms() < until, "%zu connections are silent and do not end",
 			  sim.loop->n_live);
 		let_time_pass();

@@ -273,12 +273,83 @@ static void test_without_a_journal_nothing_goes(void **state)
 	assert_int_equal(near.overs, 1);
 	assert_int_equal(world.n_fars, 0);
 	assert_int_equal(written("\"event\":\"open\""), 0);
-	/* What comes now waits for the next try, which fails too. */
-	assert_non_null(near_ask("GET", "/"));
+	/* What comes now is refused at once: the next try has failed as well. */
+	assert_null(near_ask("GET", "/"));
 	kh_loop_turn_end(world.loop);
 	assert_int_equal(near.reason, KH_ERR_AUDIT_UNAVAILABLE);
 	assert_int_equal(near.overs, 2);
 	assert_int_equal(world.n_fars, 0);
+	world_end(0);
+}
+
+/* So that it takes nothing more, whatever comes. */
+static void fill_batch(struct kh_batch *batch)
+{
+	const struct kh_audit_denials record = { "t", "s", 1, 1, 2, "no_rule 1" };
+	char text[1500] = "";
+
+	while (kh_audit_denials(batch, &record))
+		;
+	for (size_t len = sizeof(text) - 1; len > 0; len--) {
+		memset(text, 'x', len);
+		text[len] = '\0';
+		const struct kh_audit_denials last = { "t", "s", 1, 1, 2, text };
+		if (kh_audit_denials(batch, &last))
+			break;
+	}
+}
+
+/* While the disk is full its batch is full too. There is room for its end all the same. */
+static void test_an_end_that_found_no_room_is_recorded_when_there_is_some(void **state)
+{
+	(void)state;
+	near_begin("b.example");
+	struct kh_exchange *x = near_ask("GET", "/");
+	kh_loop_turn_end(world.loop);
+	assert_int_equal(x->state, KH_EXCHANGE_RELAY);
+	assert_records(1, 0, 0);
+	kh_journal_hold(world.worker.journal, true);
+	fill_batch(&world.loop->batch);
+	size_t records = world.loop->batch.count;
+	kh_exchange_gone(x, KH_ERR_UP_CLOSED, "the test ends it");
+	kh_loop_turn_end(world.loop);
+	assert_int_equal(world.loop->batch.count, records);
+	assert_records(1, 0, 0);
+	kh_journal_hold(world.worker.journal, false);
+	assert_records(1, 1, 0);
+	assert_int_equal(written("\"event\":\"denials\""), records);
+	assert_int_equal(written("it ended while the journal could not be written"), 1);
+	assert_int_equal(world.loop->ends.due, 0);
+	world_end(0);
+}
+
+/* An open record that only joins those that failed would take the room of ends. */
+static void test_while_the_journal_fails_no_open_record_is_made(void **state)
+{
+	enum { REQUESTS = 50 };
+
+	(void)state;
+	near_begin("b.example");
+	kh_journal_hold(world.worker.journal, true);
+	assert_non_null(near_ask("GET", "/first"));
+	kh_loop_turn_end(world.loop);
+	assert_int_equal(near.reason, KH_ERR_AUDIT_UNAVAILABLE);
+	for (int i = 0; i < REQUESTS; i++) {
+		assert_null(near_ask("GET", "/more"));
+		kh_loop_turn_end(world.loop);
+		assert_int_equal(near.reason, KH_ERR_AUDIT_UNAVAILABLE);
+		world.loop->now_ms++;
+	}
+	/* The first one that finds it mended goes on. */
+	kh_journal_hold(world.worker.journal, false);
+	struct kh_exchange *x = near_ask("GET", "/last");
+	assert_non_null(x);
+	kh_loop_turn_end(world.loop);
+	assert_int_equal(x->state, KH_EXCHANGE_RELAY);
+	assert_records(2, 1, REQUESTS);
+	kh_exchange_gone(x, KH_ERR_UP_CLOSED, "the test ends it");
+	assert_records(2, 2, REQUESTS);
+	assert_int_equal(world.loop->ends.due, 0);
 	world_end(0);
 }
 
@@ -571,6 +642,8 @@ int main(void)
 		cmocka_unit_test(test_a_page_of_our_own_goes_nowhere),
 		cmocka_unit_test(test_what_the_rules_deny_leaves_one_record),
 		cmocka_unit_test(test_without_a_journal_nothing_goes),
+		cmocka_unit_test(test_an_end_that_found_no_room_is_recorded_when_there_is_some),
+		cmocka_unit_test(test_while_the_journal_fails_no_open_record_is_made),
 		cmocka_unit_test(test_no_upstream_is_a_close_with_its_reason),
 		cmocka_unit_test(test_held_content_is_read_in_the_pieces_in_which_it_comes),
 		cmocka_unit_test(test_held_content_without_a_model_is_refused),

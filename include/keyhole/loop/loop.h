@@ -10,6 +10,7 @@
 #include <keyhole/net/listener.h>
 #include <keyhole/net/resolver.h>
 
+#include <keyhole/loop/ends.h>
 #include <keyhole/loop/events.h>
 #include <keyhole/loop/worker.h>
 
@@ -89,6 +90,7 @@ struct kh_loop {
 	SSL_CTX *up_ctx;
 	struct kh_sessions *sessions;
 	struct kh_batch batch;
+	struct kh_ends ends; /* of exchanges that found no room in it */
 	const struct kh_loop_ops *ops;
 	struct kh_node live; /* struct kh_loop_member: connections from sandboxes */
 	size_t n_live;
@@ -111,6 +113,7 @@ struct kh_loop {
 	bool retiring; /* takes nothing new; connections are closed after their answers, which say
 			  so */
 	bool journal_failed;   /* a commit failed; logged once */
+	uint64_t retried_ms;   /* the turn in which kh_loop_may_open tried it again */
 	uint64_t now_ms;       /* of this turn */
 	uint64_t turn;	       /* its number */
 	uint64_t skew_said_ms; /* when a clock skew was last logged */
@@ -164,5 +167,9 @@ void kh_loop_turn_end(struct kh_loop *loop);
  * once. The other half is for the `close` records of what has begun, while the journal can't be
  * written. Return: false: there is no room, so nothing new may begin. */
 bool kh_loop_make_room(struct kh_loop *loop);
+/* The same before an open record. While the journal can't be written, the commit is tried again
+ * once in a turn: a record that would only join those that failed is not made. Reserves the room
+ * for the exchange's end (ends.h). */
+bool kh_loop_may_open(struct kh_loop *loop);
 
 #endif
