@@ -120,6 +120,25 @@ void kh_keeper_note_journal(struct kh_keeper *k, int status)
 			 exit == KH_WORKER_EXIT_TOO_LONG;
 }
 
+/* A file that a journal's line begins is set aside where nobody can go on from its end; any other
+ * file was named by mistake, and is left alone. */
+bool kh_keeper_is_hopeless(const struct kh_keeper *k, int status)
+{
+	struct kh_journal_base line;
+	if (k->has_served || !WIFEXITED(status))
+		return false;
+	switch (WEXITSTATUS(status)) {
+	case KH_WORKER_EXIT_START:
+	case KH_WORKER_EXIT_JOURNAL:
+	case KH_WORKER_EXIT_NO_EXEC:
+		return true;
+	case KH_WORKER_EXIT_SPOILED:
+		return !kh_journal_first_line(k->sockets.journal, &line);
+	default:
+		return false;
+	}
+}
+
 /* At a handover the worker of another keeper counts in the same ledger. */
 void kh_keeper_end_counting(struct kh_keeper *k)
 {

@@ -60,6 +60,9 @@ struct kh_keeper {
 void kh_keeper_stop(struct kh_keeper *k, int status);
 
 /* between.c */
+/* The first worker of all could not start, and this status says that the next one could not either.
+ */
+bool kh_keeper_is_hopeless(const struct kh_keeper *k, int status);
 /* A worker has ended with this status: notes what it says about the journal. */
 void kh_keeper_note_journal(struct kh_keeper *k, int status);
 /* Call it before another worker starts: repairs sockets, and checks the journal or begins a new

@@ -189,26 +189,6 @@ static void say_how_it_ended(const struct kh_keeper *k, pid_t pid, int status)
 			     then);
 }
 
-/* The first worker of all could not start, and says that the next one could not either. A file that
- * a journal's line begins is set aside where nobody can go on from its end; any other file was
- * named by mistake, and is left alone. */
-static bool is_hopeless(const struct kh_keeper *k, int status)
-{
-	struct kh_journal_base line;
-	if (k->has_served || !WIFEXITED(status))
-		return false;
-	switch (WEXITSTATUS(status)) {
-	case KH_WORKER_EXIT_START:
-	case KH_WORKER_EXIT_JOURNAL:
-	case KH_WORKER_EXIT_NO_EXEC:
-		return true;
-	case KH_WORKER_EXIT_SPOILED:
-		return !kh_journal_first_line(k->sockets.journal, &line);
-	default:
-		return false;
-	}
-}
-
 static uint64_t pause_before_next(const struct kh_keeper *k)
 {
 	if (k->failures < 2)
@@ -241,7 +221,7 @@ static void on_worker_end(struct kh_keeper *k, pid_t pid, int status)
 		kh_keeper_stop(k, 1);
 		return;
 	}
-	if (is_hopeless(k, status)) {
+	if (kh_keeper_is_hopeless(k, status)) {
 		kh_log_error("the worker can't start (status %d); giving up", WEXITSTATUS(status));
 		kh_keeper_stop(k, 1);
 		return;
