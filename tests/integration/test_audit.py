@@ -470,6 +470,31 @@ def test_torn_lines_hide_no_record_from_show(tmp_path):
     assert "2 records are left out" in done.stderr
 
 
+def test_no_recovered_record_hides_records(tmp_path):
+    """Lines of a fork that others went on with are declared torn, in the words of an honest record."""
+    chain, path = Chain(), tmp_path / "audit.jsonl"
+    chain.add("start", format=1)
+    chain.exchange(1, "before.test")
+    fork = Chain(chain.seq, "ab" * 32)
+    fork.add("stop")
+    fork.add("start", format=1)
+    fork.exchange(2, "honest.test")
+    offset = len(chain.bytes)
+    chain.bytes += fork.bytes
+    torn = fork.bytes[:-1]
+    chain.add("recovered", offset=offset, bytes=len(torn), sha256=hashlib.sha256(torn).hexdigest())
+    chain.exchange(3, "after.test")
+    path.write_bytes(chain.bytes)
+    status, report = verdict(path)
+    assert status == 1 and not report["ok"], report
+    assert report["problem"] == "line 4: a record, which line 8 declares torn" and report["bad_line"] == 4, report
+    done = keyhole("show", "--json", path)
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    hosts = [one["server.address"] for one in shown if one["event"] == "exchange"]
+    assert hosts == ["before.test", "honest.test", "after.test"]
+    assert "from line 4 on are shown though they do not continue the chain" in done.stderr
+
+
 def test_show_says_where_a_journal_is_broken(journal):
     lines = lines_of(journal)
     journal.write_bytes(b"".join(line + b"\n" for line in lines[:8] + lines[9:]))
