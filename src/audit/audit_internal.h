@@ -210,9 +210,9 @@ bool kh_verify_behind(int fd, uint64_t from, const struct kh_recover_bounds *bou
 		      struct kh_verify_report *report, uint64_t *suspect, bool *whole,
 		      struct kh_err *err);
 
-/* continued.c: kh_journal_is_continued, with other bounds for a file of which nothing is known. */
+/* continued.c: kh_journal_is_continued within these bounds; NULL: its own. */
 bool kh_followed_within(int fd, const struct kh_journal_base *base,
-			const struct kh_journal_past *past, const struct kh_recover_bounds *all,
+			const struct kh_journal_past *past, const struct kh_recover_bounds *bounds,
 			enum kh_journal_followed *how, struct kh_err *err);
 
 /* ids.c: the ids of exchanges that are open. */

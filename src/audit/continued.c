@@ -7,7 +7,7 @@
  * break are as they were written. So each start first follows the chain through all lines that were
  * written since the last worker did so; that worker did it before it read any byte of a sandbox.
  * What the dead worker reported of its lines is trusted only if there are more lines than can be
- * read.
+ * read. Even then nobody writes behind them: a new segment continues the last line.
  *
  * A daemon that has just started knows of no such worker. It follows the whole file: whoever wrote
  * a line that continues nothing can have written a `start` record behind it. So that its start
@@ -100,7 +100,7 @@ static bool too_much(const struct kh_checkpoint *told, struct kh_err *err)
 }
 
 static bool follow_told(struct kh_journal *found, const struct kh_checkpoint *told,
-			struct kh_err *err)
+			const struct kh_recover_bounds *bounds, struct kh_err *err)
 {
 	struct place place = { .offset = told->end, .seq = told->seq };
 	bool whole;
@@ -110,8 +110,7 @@ static bool follow_told(struct kh_journal *found, const struct kh_checkpoint *to
 				  "journal: line %llu is not where the keeper was told of it",
 				  (unsigned long long)told->seq);
 	kh_hex_encode(told->hash, KH_HASH_BYTES, place.head);
-	return follow(found, &place, &kh_recover_bounds, &whole, err) &&
-	       (whole || too_much(told, err));
+	return follow(found, &place, bounds, &whole, err) && (whole || too_much(told, err));
 }
 
 static bool too_long(struct kh_err *err)
@@ -138,33 +137,38 @@ static bool follow_all(struct kh_journal *found, const struct kh_recover_bounds 
 }
 
 static bool follow_since(struct kh_journal *found, const struct kh_journal_past *past,
-			 enum kh_journal_followed *how, struct kh_err *err)
+			 const struct kh_recover_bounds *bounds, enum kh_journal_followed *how,
+			 struct kh_err *err)
 {
 	struct place place;
 	bool whole = false;
 
 	if (past->followed && (!stand_then(found, past->since, &place, err) ||
-			       !follow(found, &place, &kh_recover_bounds, &whole, err)))
+			       !follow(found, &place, bounds, &whole, err)))
 		return false;
-	if (!whole && !(past->told.end > past->since ? follow_told(found, &past->told, err)
+	/* At least what the last line follows from is what the keeper was told of. */
+	if (!whole && !(past->told.end > past->since ? follow_told(found, &past->told, bounds, err)
 						     : too_much(&past->told, err)))
 		return false;
-	*how = whole ? KH_FOLLOWED_WHOLE : KH_FOLLOWED_PARTLY;
-	return true;
+	*how = whole ? KH_FOLLOWED_WHOLE : KH_FOLLOWED_TOO_LONG;
+	return whole || too_long(err);
 }
 
 bool kh_followed_within(int fd, const struct kh_journal_base *base,
-			const struct kh_journal_past *past, const struct kh_recover_bounds *all,
+			const struct kh_journal_past *past, const struct kh_recover_bounds *bounds,
 			enum kh_journal_followed *how, struct kh_err *err)
 {
+	bool known = past->followed || past->told.end > 0;
 	struct kh_journal found = { .read_fd = fd };
 	struct kh_err why = KH_ERR_INIT;
 	bool ok = kh_digest_init(&found.digest, &why);
 
 	*how = KH_FOLLOWED_NOT;
 	kh_journal_stand(&found, base);
-	ok = ok && (past->followed || past->told.end > 0 ? follow_since(&found, past, how, &why)
-							 : follow_all(&found, all, how, &why));
+	if (!bounds)
+		bounds = known ? &kh_recover_bounds : &kh_follow_bounds;
+	ok = ok && (known ? follow_since(&found, past, bounds, how, &why)
+			  : follow_all(&found, bounds, how, &why));
 	if (!ok && *how == KH_FOLLOWED_NOT && why.code == KH_ERR_AUDIT_UNAVAILABLE)
 		*how = KH_FOLLOWED_SPOILED;
 	if (!ok && err)
@@ -177,5 +181,5 @@ bool kh_journal_is_continued(int fd, const struct kh_journal_base *base,
 			     const struct kh_journal_past *past, enum kh_journal_followed *how,
 			     struct kh_err *err)
 {
-	return kh_followed_within(fd, base, past, &kh_follow_bounds, how, err);
+	return kh_followed_within(fd, base, past, NULL, how, err);
 }

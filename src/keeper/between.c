@@ -9,8 +9,10 @@
  * what is wrong after it.
  *
  * A daemon that has just started has no checkpoint, so its first worker follows the whole file. If
- * the chain is broken, the new segment continues from the file's first line. If the file is too
- * long to be followed, nothing is known against it: the new segment continues from its last line.
+ * the chain is broken, the new segment continues from the file's first line.
+ *
+ * If there is too much to follow, nothing is known against the file. Then the worker closes what is
+ * open in it, and the new segment continues from its last line.
  *
  * A listening socket is shared with the worker. If the worker has shut it down, the keeper listens
  * again; a Unix socket is then a new file.
@@ -115,9 +117,10 @@ void kh_keeper_note_journal(struct kh_keeper *k, int status)
 		k->unready++;
 	int exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	k->journal_spoiled = exit == KH_WORKER_EXIT_SPOILED;
-	k->journal_long = exit == KH_WORKER_EXIT_TOO_LONG;
+	/* One that has served may have been taken over, and had followed it before. */
+	k->journal_long = exit == KH_WORKER_EXIT_TOO_LONG && !k->worker_process.serving_ms;
 	k->journal_bad = k->unready >= UNREADY_MOST || exit == KH_WORKER_EXIT_JOURNAL ||
-			 exit == KH_WORKER_EXIT_TOO_LONG;
+			 (exit == KH_WORKER_EXIT_TOO_LONG && !k->journal_long);
 }
 
 /* A file that a journal's line begins is set aside where nobody can go on from its end; any other
@@ -160,14 +163,14 @@ static bool check_journal(struct kh_keeper *k, struct kh_err *err)
 	/* A daemon that has just started does not judge a file of which it knows nothing, but for
 	   an end from which no daemon could go on. */
 	bool judged = known || k->worker_process.checkpoint.seq > 0 || k->has_served;
-	bool ended = k->journal_long && !judged;
-	if (holds && !ended && !(k->journal_bad && judged) && !k->journal_spoiled &&
-	    !k->worker_process.doubted)
+	bool good = holds && !(k->journal_bad && judged) && !k->journal_spoiled &&
+		    !k->worker_process.doubted;
+	if (good && !k->journal_long)
 		return true;
 	if (is_shared(k))
 		return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
 				  "journal: a handover is under way");
-	if (!begin_segment(k, ended, err))
+	if (!begin_segment(k, good, err))
 		return false;
 	k->journal_bad = k->journal_spoiled = k->journal_long = false;
 	return true;

@@ -91,11 +91,6 @@ static bool follow_journal(struct kh_beginning *b, struct kh_err *err)
 		b->journal_exit = end_long_journal(b, err);
 	else if (how == KH_FOLLOWED_SPOILED)
 		b->journal_exit = KH_WORKER_EXIT_SPOILED;
-	if (how == KH_FOLLOWED_PARTLY)
-		kh_log_warn(
-			"journal: the worker before wrote more than can be followed: only what "
-			"stands behind line %llu was checked (`keyhole audit verify` checks all)",
-			(unsigned long long)b->journal_past.told.seq);
 	return ok;
 }
 

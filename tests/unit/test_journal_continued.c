@@ -205,7 +205,7 @@ static enum kh_journal_followed followed(int fd, uint64_t most_bytes)
 	struct kh_err err = KH_ERR_INIT;
 	bool ok = kh_followed_within(fd, NULL, &nothing, &bounds, &how, &err);
 
-	assert_int_equal(ok, how == KH_FOLLOWED_WHOLE || how == KH_FOLLOWED_PARTLY);
+	assert_int_equal(ok, how == KH_FOLLOWED_WHOLE);
 	assert_int_equal(ok, err.code == KH_ERR_NONE);
 	return how;
 }
@@ -357,6 +357,33 @@ static void what_is_too_long_ends_well_and_goes_on_in_a_segment(void **state)
 	}
 }
 
+/* A worker wrote more than the next one can follow: that one does not write behind it. */
+static void what_a_worker_wrote_too_much_of_is_not_gone_on_in(void **state)
+{
+	int fd = new_file();
+	struct kh_journal *journal = opened(fd, NULL);
+	struct kh_journal_past past = { .followed = true, .since = size_of(fd) };
+	enum kh_journal_followed how;
+
+	(void)state;
+	write_exchanges(journal, 20);
+	assert_true(kh_journal_checkpoint(journal, &past.told));
+	write_exchanges(journal, 1);
+	struct kh_recover_bounds bounds = { 1000, size_of(fd) - past.told.end, 60000 };
+	assert_false(kh_followed_within(fd, NULL, &past, &bounds, &how, NULL));
+	assert_int_equal(how, KH_FOLLOWED_TOO_LONG);
+	/* Nor is what follows the checkpoint short enough. */
+	write_exchanges(journal, 2);
+	assert_false(kh_followed_within(fd, NULL, &past, &bounds, &how, NULL));
+	assert_int_equal(how, KH_FOLLOWED_SPOILED);
+	/* All of it is. */
+	bounds.bytes = UINT64_MAX;
+	assert_true(kh_followed_within(fd, NULL, &past, &bounds, &how, NULL));
+	assert_int_equal(how, KH_FOLLOWED_WHOLE);
+	kh_journal_free(journal);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -370,6 +397,7 @@ int main(void)
 		cmocka_unit_test(an_end_without_a_valid_hash_is_spoiled),
 		cmocka_unit_test(a_segment_is_followed_from_the_line_that_it_names),
 		cmocka_unit_test(what_is_too_long_ends_well_and_goes_on_in_a_segment),
+		cmocka_unit_test(what_a_worker_wrote_too_much_of_is_not_gone_on_in),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,22 +119,21 @@ struct kh_journal_past {
 enum kh_journal_followed {
 	KH_FOLLOWED_NOT = 0,  /* it can't be read */
 	KH_FOLLOWED_WHOLE,    /* it leads to the last line */
-	KH_FOLLOWED_PARTLY,   /* the same, from `told` on */
 	KH_FOLLOWED_SPOILED,  /* it does not: nobody may go on from the last line */
-	KH_FOLLOWED_TOO_LONG, /* not known: nothing is known of the file, and it is too long */
+	KH_FOLLOWED_TOO_LONG, /* there is too much to follow, and nothing is known against it */
 };
 /*
  * Do the lines after `past` continue the journal? The rules are those of kh_journal_verify: a line
  * that is not the next of the chain must be explained by the `recovered` record after it. At the
  * end of the file there may be bytes that recovery would close. At most KH_LIMIT_RECOVER_BYTES are
- * read, for at most KH_LIMIT_RECOVER_MS. If more than that was written since, only the lines after
- * `told` are checked; if those are too many as well, the file is spoiled.
+ * read, for at most KH_LIMIT_RECOVER_MS. If more than that was written since, the lines after
+ * `told` are checked: if they lead to the last line, the file is too long, else it is spoiled.
  *
  * If `past` holds nothing, the chain is followed from the file's beginning, since any later line,
  * also a `start` record, may be a forged one. At most KH_LIMIT_FOLLOW_BYTES are read, for at most
  * KH_LIMIT_FOLLOW_MS.
  *
- * Return: true if a writer may go on (WHOLE, PARTLY); else false with `err`.
+ * Return: true if a writer may go on in this file (WHOLE); else false with `err`.
  */
 bool kh_journal_is_continued(int fd, const struct kh_journal_base *base,
 			     const struct kh_journal_past *past, enum kh_journal_followed *how,
