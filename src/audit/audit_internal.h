@@ -125,8 +125,6 @@ struct kh_recover_bounds {
 	uint64_t ms;	/* that reading it takes */
 };
 extern const struct kh_recover_bounds kh_recover_bounds;
-/* And what following takes of which nothing is known. */
-extern const struct kh_recover_bounds kh_follow_bounds;
 /* Writes an `aborted` record for each open of the last life that has no end; those above the bound
  * are counted in one. What lies in front of the bytes that were read goes to *unread. */
 bool kh_recover_opens(struct kh_journal *journal, const struct kh_recover_bounds *bounds,
@@ -194,8 +192,7 @@ bool kh_chain_is_lost(const struct kh_chain *chain);
 
 /* join.c */
 /* Of the segment before: its last line. */
-bool kh_record_joined(struct kh_batch *batch, uint64_t segment, uint64_t last_seq,
-		      const char *head);
+bool kh_join_record(struct kh_batch *batch, uint64_t segment, uint64_t last_seq, const char *head);
 
 /* verify.c: kh_journal_verify, with its patience for the end of a line that is being written. */
 bool kh_verify_within(int fd, uint32_t wait_ms, struct kh_verify_report *report,
@@ -210,10 +207,12 @@ bool kh_verify_behind(int fd, uint64_t from, const struct kh_recover_bounds *bou
 		      struct kh_verify_report *report, uint64_t *suspect, bool *whole,
 		      struct kh_err *err);
 
-/* continued.c: kh_journal_is_continued within these bounds; NULL: its own. */
-bool kh_followed_within(int fd, const struct kh_journal_base *base,
-			const struct kh_journal_past *past, const struct kh_recover_bounds *bounds,
-			enum kh_journal_followed *how, struct kh_err *err);
+/* continued.c: what following a file takes at the most of which nothing is known. */
+extern const struct kh_recover_bounds kh_continued_bounds;
+/* kh_journal_is_continued within these bounds; NULL: its own. */
+bool kh_continued_within(int fd, const struct kh_journal_base *base,
+			 const struct kh_journal_past *past, const struct kh_recover_bounds *bounds,
+			 enum kh_journal_followed *how, struct kh_err *err);
 
 /* ids.c: the ids of exchanges that are open. */
 struct kh_ids {

@@ -22,6 +22,9 @@
 
 #include "audit_internal.h"
 
+const struct kh_recover_bounds kh_continued_bounds = { KH_LIMIT_RECOVER_IDS, KH_LIMIT_FOLLOW_BYTES,
+						       KH_LIMIT_FOLLOW_MS };
+
 /* A place from which the chain can be followed. */
 struct place {
 	uint64_t offset;
@@ -154,9 +157,9 @@ static bool follow_since(struct kh_journal *found, const struct kh_journal_past 
 	return whole || too_long(err);
 }
 
-bool kh_followed_within(int fd, const struct kh_journal_base *base,
-			const struct kh_journal_past *past, const struct kh_recover_bounds *bounds,
-			enum kh_journal_followed *how, struct kh_err *err)
+bool kh_continued_within(int fd, const struct kh_journal_base *base,
+			 const struct kh_journal_past *past, const struct kh_recover_bounds *bounds,
+			 enum kh_journal_followed *how, struct kh_err *err)
 {
 	bool known = past->followed || past->told.end > 0;
 	struct kh_journal found = { .read_fd = fd };
@@ -166,7 +169,7 @@ bool kh_followed_within(int fd, const struct kh_journal_base *base,
 	*how = KH_FOLLOWED_NOT;
 	kh_journal_stand(&found, base);
 	if (!bounds)
-		bounds = known ? &kh_recover_bounds : &kh_follow_bounds;
+		bounds = known ? &kh_recover_bounds : &kh_continued_bounds;
 	ok = ok && (known ? follow_since(&found, past, bounds, how, &why)
 			  : follow_all(&found, bounds, how, &why));
 	if (!ok && *how == KH_FOLLOWED_NOT && why.code == KH_ERR_AUDIT_UNAVAILABLE)
@@ -181,5 +184,5 @@ bool kh_journal_is_continued(int fd, const struct kh_journal_base *base,
 			     const struct kh_journal_past *past, enum kh_journal_followed *how,
 			     struct kh_err *err)
 {
-	return kh_followed_within(fd, base, past, NULL, how, err);
+	return kh_continued_within(fd, base, past, NULL, how, err);
 }

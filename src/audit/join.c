@@ -30,7 +30,7 @@ static bool end_well(struct kh_journal *segment, struct kh_err *err)
 	return ok;
 }
 
-bool kh_record_joined(struct kh_batch *batch, uint64_t segment, uint64_t last_seq, const char *head)
+bool kh_join_record(struct kh_batch *batch, uint64_t segment, uint64_t last_seq, const char *head)
 {
 	struct kh_buf body;
 	bool ok;
@@ -51,7 +51,7 @@ static bool put_joined(struct kh_journal *journal, const struct kh_journal *segm
 	bool ok;
 
 	kh_batch_init(&batch);
-	ok = kh_record_joined(&batch, cut, segment->seq, segment->head)
+	ok = kh_join_record(&batch, cut, segment->seq, segment->head)
 		     ? kh_journal_commit(journal, &batch, err)
 		     : kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
 	kh_batch_fini(&batch);

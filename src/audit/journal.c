@@ -327,7 +327,7 @@ static bool put_start(struct kh_journal *journal, uint64_t unread, struct kh_bat
 static bool put_end_before(const struct kh_journal *journal, struct kh_batch *batch)
 {
 	return !journal->before_ended || !journal->base || journal->seq != journal->base ||
-	       kh_record_joined(batch, journal->base, journal->base, journal->head);
+	       kh_join_record(batch, journal->base, journal->base, journal->head);
 }
 
 static bool write_start(struct kh_journal *journal, uint64_t unread, struct kh_err *err)

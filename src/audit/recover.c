@@ -35,8 +35,6 @@ enum {
 
 const struct kh_recover_bounds kh_recover_bounds = { KH_LIMIT_RECOVER_IDS, KH_LIMIT_RECOVER_BYTES,
 						     KH_LIMIT_RECOVER_MS };
-const struct kh_recover_bounds kh_follow_bounds = { KH_LIMIT_RECOVER_IDS, KH_LIMIT_FOLLOW_BYTES,
-						    KH_LIMIT_FOLLOW_MS };
 
 static bool read_at(int fd, uint64_t at, char *into, size_t len, struct kh_err *err)
 {

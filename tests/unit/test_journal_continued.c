@@ -203,7 +203,7 @@ static enum kh_journal_followed followed(int fd, uint64_t most_bytes)
 	const struct kh_journal_past nothing = { .followed = false };
 	enum kh_journal_followed how;
 	struct kh_err err = KH_ERR_INIT;
-	bool ok = kh_followed_within(fd, NULL, &nothing, &bounds, &how, &err);
+	bool ok = kh_continued_within(fd, NULL, &nothing, &bounds, &how, &err);
 
 	assert_int_equal(ok, how == KH_FOLLOWED_WHOLE);
 	assert_int_equal(ok, err.code == KH_ERR_NONE);
@@ -370,15 +370,15 @@ static void what_a_worker_wrote_too_much_of_is_not_gone_on_in(void **state)
 	assert_true(kh_journal_checkpoint(journal, &past.told));
 	write_exchanges(journal, 1);
 	struct kh_recover_bounds bounds = { 1000, size_of(fd) - past.told.end, 60000 };
-	assert_false(kh_followed_within(fd, NULL, &past, &bounds, &how, NULL));
+	assert_false(kh_continued_within(fd, NULL, &past, &bounds, &how, NULL));
 	assert_int_equal(how, KH_FOLLOWED_TOO_LONG);
 	/* Nor is what follows the checkpoint short enough. */
 	write_exchanges(journal, 2);
-	assert_false(kh_followed_within(fd, NULL, &past, &bounds, &how, NULL));
+	assert_false(kh_continued_within(fd, NULL, &past, &bounds, &how, NULL));
 	assert_int_equal(how, KH_FOLLOWED_SPOILED);
 	/* All of it is. */
 	bounds.bytes = UINT64_MAX;
-	assert_true(kh_followed_within(fd, NULL, &past, &bounds, &how, NULL));
+	assert_true(kh_continued_within(fd, NULL, &past, &bounds, &how, NULL));
 	assert_int_equal(how, KH_FOLLOWED_WHOLE);
 	kh_journal_free(journal);
 	close(fd);
