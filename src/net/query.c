@@ -263,6 +263,7 @@ static void send_questions(struct kh_query *query)
 {
 	query->v4 = query->v6 = (struct family){ .open = true };
 	query->ttl_s = UINT32_MAX;
+	event_del(query->patience); /* of an answer that counts no more */
 	query->asking = true;
 	kh_dns_ask(query->resolver->dns, query->name, on_dns, query);
 	query->asking = false;

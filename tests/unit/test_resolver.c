@@ -241,6 +241,35 @@ static void test_a_question_is_paid_for_after_half_an_answer_was_enough(void **s
 	kh_account_unref(whole);
 }
 
+/* A reload, a moment after one family has answered: what was heard of the nameservers before counts
+ * no more, so there is no half of an answer that could be enough. */
+static void test_a_change_of_nameservers_forgets_half_an_answer(void **state)
+{
+	static const struct record mute[] = {
+		{ "mute6.test", RR_A, "", 30, 0, true, 0, NULL, 0, 0 },
+		{ "mute6.test", RR_AAAA, "", 30, 0, true, 0, NULL, 0, 0 },
+	};
+	struct kh_host host = host_of("mute6.test");
+	struct result r = { 0 };
+	unsigned none = 0;
+	(void)state;
+	assert_non_null(kh_resolver_lookup(resolver, &host, 443, 5000, on_result, &r));
+	turn_until(&dns.questions, 2, 1000);
+	for (int i = 0; i < 20; i++)
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(r.calls, 0);
+	dns.records = mute;
+	dns.n_records = 2;
+	kh_resolver_configure(resolver, &config);
+	turn_until(&none, 1, 200);
+	assert_int_equal(r.calls, 0);
+	dns.records = records;
+	dns.n_records = sizeof records / sizeof records[0];
+	kh_resolver_configure(resolver, &config);
+	turn_until(&r.calls, 1, 2000);
+	expect(&r, "192.0.2.7:443");
+}
+
 static void test_an_answer_to_another_question_is_not_taken(void **state)
 {
 	(void)state;
@@ -291,6 +320,7 @@ int main(void)
 		T(test_a_cancelled_lookup_is_never_answered),
 		T(test_a_question_that_nobody_waits_for_is_paid_for_until_it_ends),
 		T(test_a_question_is_paid_for_after_half_an_answer_was_enough),
+		T(test_a_change_of_nameservers_forgets_half_an_answer),
 		T(test_an_answer_to_another_question_is_not_taken),
 		T(test_the_resolver_may_be_freed_under_its_lookups),
 	};
