@@ -4,8 +4,9 @@
  *   begin ─▶ (HOLD) ─▶ (SECRET) ─▶ COMMIT ─▶ CONNECT ─▶ RELAY ─▶ ENDED
  *
  * Nothing is resolved, dialled or sent before the open record is in the journal (COMMIT). A reload
- * before RELAY starts again after `begin`, with another id and another record. How an exchange ends
- * is in exchange_end.c.
+ * before RELAY starts again after `begin`, with another id and another record. It does so when it
+ * is the exchange's turn (rechecks.h): until then the exchange stands still, and so does one in
+ * RELAY, which the new rules may end. How an exchange ends is in exchange_end.c.
  */
 
 #include <keyhole/base/block.h>
@@ -161,14 +162,12 @@ static void stand(struct kh_exchange *x)
 }
 
 /* Until the open record, and the connection, both of which were for what the old rules said. */
-static bool step_back(struct kh_exchange *x, struct kh_err *err)
+static void step_back(struct kh_exchange *x)
 {
 	kh_list_remove(&x->recorded.link);
 	if (x->up.stream)
 		x->up.stream->ops->release(x->up.stream, false);
 	x->up.stream = NULL;
-	x->progress_ms = x->side->loop->now_ms;
-	return kh_exchange_record_anew(x, err);
 }
 
 static void decide_tunnel_anew(struct kh_exchange *x, struct kh_err *err)
@@ -185,7 +184,7 @@ static void decide_anew(struct kh_exchange *x)
 {
 	struct kh_err err = KH_ERR_INIT;
 
-	if (!step_back(x, &err)) {
+	if (!kh_exchange_record_anew(x, &err)) {
 		kh_exchange_fail(x, &err);
 		return;
 	}
@@ -205,12 +204,7 @@ static void keep_or_end(struct kh_exchange *x)
 	static const char why[] = "the rules changed while it ran, and no longer allow it";
 	struct kh_err err = KH_ERR_INIT;
 
-	if (x->state == KH_EXCHANGE_CONNECT) {
-		kh_err_set(&err, KH_ERR_UP_CLOSED,
-			   "the upstream closed the connection without an answer, and the rules "
-			   "changed before another one was there");
-		kh_exchange_fail(x, &err);
-	} else if (kh_request_is_allowed(x)) {
+	if (kh_request_is_allowed(x)) {
 		return;
 	} else if (kh_exchange_is_websocket(x)) {
 		(void)kh_websocket_leave(x, KH_ERR_NO_RULE, why);
@@ -220,17 +214,39 @@ static void keep_or_end(struct kh_exchange *x)
 	}
 }
 
-/* Other rules are in force. */
-static void recheck(struct kh_exchange *x)
+/* It is its turn, under the rules in force by now. */
+static void recheck(struct kh_recheck *waited)
 {
+	struct kh_exchange *x = kh_container_of(waited, struct kh_exchange, recheck);
 	struct kh_down_stream *down = x->down;
 
-	if (x->page)
-		return; /* no rule speaks of it */
+	x->progress_ms = x->side->loop->now_ms;
 	if (x->heads == 0)
 		decide_anew(x);
 	else
 		keep_or_end(x);
+	down->ops->turn(down);
+}
+
+/* Other rules are in force. It stands still from here on, until it is its turn. */
+static void stop(struct kh_exchange *x)
+{
+	struct kh_down_stream *down = x->down;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (x->page)
+		return; /* no rule speaks of it */
+	if (x->heads > 0 && x->state == KH_EXCHANGE_CONNECT) {
+		kh_err_set(&err, KH_ERR_UP_CLOSED,
+			   "the upstream closed the connection without an answer, and the rules "
+			   "changed before another one was there");
+		kh_exchange_fail(x, &err);
+	} else {
+		if (x->heads == 0)
+			step_back(x);
+		kh_recheck_later(x->side->acceptor, &x->recheck);
+		kh_exchange_update(x);
+	}
 	down->ops->turn(down);
 }
 
@@ -274,7 +290,7 @@ static struct kh_exchange *exchange_of(struct kh_loop_member *member)
 
 static void on_reload(struct kh_loop_member *member)
 {
-	recheck(exchange_of(member));
+	stop(exchange_of(member));
 }
 
 static void on_drain(struct kh_loop_member *member)
@@ -286,6 +302,8 @@ static void on_value(struct kh_loop_member *member, uint32_t generation, uint16_
 {
 	struct kh_exchange *x = exchange_of(member);
 
+	if (kh_exchange_stands_still(x))
+		return; /* it is decided again, and asks again */
 	if (waits_for(x, generation, index))
 		secret_came(x);
 	else
@@ -311,6 +329,7 @@ static struct kh_exchange *new_exchange(struct kh_down_stream *down, struct kh_d
 	x->down = down;
 	x->member.ops = &member_ops;
 	x->recorded.fn = on_recorded;
+	x->recheck.fn = recheck;
 	x->side = side;
 	x->message = message;
 	stand(x);
@@ -378,7 +397,7 @@ bool kh_exchange_begin_tunnel(struct kh_down_stream *down, struct kh_down_side *
 
 void kh_exchange_flush(struct kh_exchange *x)
 {
-	if (x->state != KH_EXCHANGE_RELAY)
+	if (x->state != KH_EXCHANGE_RELAY || kh_exchange_stands_still(x))
 		return;
 	/* What was written may have made room for more. */
 	do {
@@ -390,6 +409,10 @@ void kh_exchange_flush(struct kh_exchange *x)
 
 void kh_exchange_update(struct kh_exchange *x)
 {
-	if (x->state == KH_EXCHANGE_RELAY)
+	if (x->state != KH_EXCHANGE_RELAY)
+		return;
+	if (kh_exchange_stands_still(x))
+		x->up.stream->ops->hold(x->up.stream);
+	else
 		x->up.stream->ops->update(x->up.stream, !x->down->ops->is_full(x->down));
 }

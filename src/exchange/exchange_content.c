@@ -16,6 +16,8 @@ enum { PIECE_BYTES = 16 * 1024 };
 
 bool kh_exchange_takes_body(const struct kh_exchange *x)
 {
+	if (kh_exchange_stands_still(x))
+		return false;
 	if (kh_exchange_is_websocket(x))
 		return !x->up.stream->ops->is_full(x->up.stream);
 	if (kh_exchange_has_request(x))

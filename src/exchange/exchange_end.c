@@ -30,6 +30,7 @@ static bool let_go(struct kh_exchange *x)
 	x->down->exchange = NULL;
 	kh_list_remove(&x->member.link);
 	kh_list_remove(&x->recorded.link);
+	kh_list_remove(&x->recheck.link);
 	return true;
 }
 

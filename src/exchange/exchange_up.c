@@ -276,7 +276,8 @@ static bool is_full(void *side)
 {
 	struct kh_down_stream *down = side;
 
-	return down->ops->is_full(down);
+	return (down->exchange && kh_exchange_stands_still(down->exchange)) ||
+	       down->ops->is_full(down);
 }
 
 static void turn(void *side)

@@ -30,6 +30,8 @@ uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 {
 	const struct kh_timeouts *t = &x->side->loop->gen->config->timeouts;
 
+	if (kh_exchange_stands_still(x)) /* nobody could move it */
+		return end_ms(x);
 	switch (x->state) {
 	case KH_EXCHANGE_SECRET:
 		return min_ms(x->progress_ms + SECRET_MS, end_ms(x));

@@ -233,10 +233,11 @@ static struct kh_request_view view_of(const struct kh_exchange *x, struct room *
 	};
 }
 
-/* To the sandbox's share of the turn. */
+/* To the sandbox's share of the turn, and to what a reload may decide in one. */
 static void charge(const struct kh_exchange *x, uint64_t steps)
 {
 	kh_work_share_charge_steps(&x->side->acceptor->work, steps);
+	x->side->loop->decision_steps += steps;
 }
 
 static void decide(const struct kh_exchange *x, const struct kh_standing *at,

@@ -365,6 +365,7 @@ void kh_acceptor_end(struct kh_acceptor *acceptor, const char *why)
 	acceptor->unsaid = 0;
 	acceptor->loop->ops->acceptor_ended(acceptor, why);
 	kh_work_share_fini(&acceptor->work);
+	kh_list_remove(&acceptor->rechecks_link);
 	kh_refusals_end(acceptor);
 }
 

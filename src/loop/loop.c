@@ -19,7 +19,7 @@
 #include <keyhole/loop/dynamic_sandboxes.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/log.h>
-#include <keyhole/loop/acceptor.h>
+#include <keyhole/loop/rechecks.h>
 
 enum mail_kind {
 	MAIL_LEAF = 1,
@@ -263,7 +263,8 @@ static void note_taken(struct kh_loop *loop)
 	kh_worker_note_taken(loop->worker);
 }
 
-/* From here on the new rules hold: what runs is asked again, and what they forbid ends. */
+/* From here on the new rules hold. What runs stands still until it is decided again, slice by slice
+ * (rechecks.c), and what they forbid ends. */
 static void reload(struct kh_loop *loop, struct kh_generation *g)
 {
 	struct kh_generation *before = loop->gen;
@@ -436,6 +437,7 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, const stru
 	pthread_mutex_init(&loop->mail_lock, NULL);
 	kh_list_init(&loop->live);
 	kh_list_init(&loop->exchanges);
+	kh_rechecks_init(loop);
 	kh_list_init(&loop->deferred_frees);
 	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++)
 		kh_list_init(&loop->calls[when]);

@@ -3,7 +3,8 @@
  *
  * What the user puts goes to the codec, which buffers it until the flow-control windows allow it.
  * Events of the codec become calls on the user. Nothing here writes to the connection or feeds the
- * codec: up_mux.c does that for all streams together.
+ * codec: up_mux.c does that for all streams together. So a stream that is held holds its
+ * connection, all of whose users are of one sandbox.
  */
 
 #include <keyhole/base/block.h>
@@ -175,10 +176,34 @@ static void flush(struct kh_up_stream *up)
 	(void)up; /* with all the others, at the end of the loop's turn */
 }
 
+static void hold(struct kh_up_stream *up)
+{
+	struct kh_up_h2 *s = h2_of(up);
+
+	if (s->held)
+		return;
+	s->held = true;
+	up->conn->mux->n_held++;
+	kh_up_mux_touch(up->conn->mux); /* which stops reading */
+}
+
+static void go_on(struct kh_up_h2 *s)
+{
+	struct kh_up_mux *mux = s->stream.conn->mux;
+
+	if (!s->held)
+		return;
+	s->held = false;
+	mux->n_held--;
+	mux->look = true;
+	kh_up_mux_touch(mux);
+}
+
 static void update(struct kh_up_stream *up, bool wanted)
 {
 	struct kh_up_h2 *s = h2_of(up);
 
+	go_on(s);
 	if (!wanted && !s->paused) {
 		s->paused = true;
 		kh_h2_pause(s->h2);
@@ -201,6 +226,7 @@ static void release(struct kh_up_stream *up, bool clean)
 	struct kh_up *conn = up->conn;
 
 	(void)clean;
+	go_on(s);
 	kh_list_remove(&s->link);
 	kh_list_remove(&s->resume_link);
 	kh_charge_release(&s->making);
@@ -225,6 +251,7 @@ static const struct kh_up_ops up_h2_ops = {
 	.is_full = is_full,
 	.flush = flush,
 	.update = update,
+	.hold = hold,
 	.release = release,
 	.says_unread = true,
 };

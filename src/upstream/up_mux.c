@@ -192,6 +192,12 @@ static bool is_behind(const struct kh_up_mux *mux)
 	return !mux->ended && kh_h2_is_behind(mux->h2);
 }
 
+/* Nothing is read or written: what runs on it is decided again. */
+static bool is_held(const struct kh_up_mux *mux)
+{
+	return mux->n_held > 0;
+}
+
 /* What was read, as far as a turn takes heads. Return: more may be read. */
 static bool feed(struct kh_up *up)
 {
@@ -211,6 +217,8 @@ static void on_next(struct kh_loop_call *call)
 {
 	struct kh_up *up = kh_container_of(call, struct kh_up_mux, next)->up;
 
+	if (is_held(up->mux))
+		return; /* `turn` calls for it again */
 	up->loop->now_ms = kh_clock_mono_ms();
 	(void)feed(up);
 }
@@ -219,7 +227,7 @@ static void read_up(struct kh_up *up)
 {
 	struct kh_up_mux *mux = up->mux;
 
-	for (int i = 0; i < READS_AT_ONCE && !mux->ended && !is_behind(mux); i++) {
+	for (int i = 0; i < READS_AT_ONCE && !mux->ended && !is_behind(mux) && !is_held(mux); i++) {
 		size_t got = 0;
 		char *room = kh_buf_reserve(&up->in, READ_BYTES);
 		enum kh_io io =
@@ -308,7 +316,7 @@ static bool may_stay(const struct kh_up *up)
 static void rest(struct kh_up *up)
 {
 	struct kh_up_mux *mux = up->mux;
-	bool waits = kh_buf_len(&up->leg.out) > 0 && !mux->ended;
+	bool waits = kh_buf_len(&up->leg.out) > 0 && !mux->ended && !is_held(mux);
 
 	if (is_idle(up)) {
 		if ((!waits && mux->lost) || !is_of_now(up) || kh_h2_is_over(mux->h2) ||
@@ -322,7 +330,8 @@ static void rest(struct kh_up *up)
 	}
 	if (mux->ended)
 		return;
-	kh_stream_watch(up->leg.stream, (is_behind(mux) ? 0u : (unsigned)KH_STREAM_READABLE) |
+	bool reads = !is_behind(mux) && !is_held(mux);
+	kh_stream_watch(up->leg.stream, (reads ? (unsigned)KH_STREAM_READABLE : 0u) |
 						(waits ? (unsigned)KH_STREAM_WRITABLE : 0u));
 }
 
@@ -334,10 +343,13 @@ static void turn(struct kh_up *up)
 
 	if (mux->look && !mux->ended)
 		read_up(up);
-	mux->look = false;
-	resume_all(mux);
+	mux->look = mux->look && is_held(mux);
+	if (!is_held(mux))
+		resume_all(mux);
+	if (!is_held(mux) && is_behind(mux))
+		kh_loop_call(up->loop, KH_LOOP_NEXT, &mux->next);
 	/* Where the write failed, what was read would be lost: it is taken first. */
-	if (!mux->ended && !is_behind(mux) && !write_out(up)) {
+	if (!mux->ended && !is_behind(mux) && !is_held(mux) && !write_out(up)) {
 		/* What the upstream said last may still lie there. */
 		read_up(up);
 		kh_err_set(&err, KH_ERR_RESPONSE_INCOMPLETE, "the upstream closed the connection");
@@ -429,6 +441,8 @@ void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms)
 	     node = next) {
 		struct kh_up *up = kh_container_of(node, struct kh_up, link);
 		next = node->next;
+		if (is_held(up->mux))
+			continue; /* whatever came is not read */
 		if (up->mux->ping_ms && now_ms - up->mux->ping_ms >= KH_LIMIT_UP_PONG_MS) {
 			has_no_pong(up, now_ms - up->mux->ping_ms);
 		} else if (!kh_h2_has_settings(up->mux->h2) &&

@@ -63,6 +63,11 @@ static void update(struct kh_up_stream *up, bool wanted)
 			(waits ? KH_STREAM_WRITABLE : 0u) | (wanted ? KH_STREAM_READABLE : 0u));
 }
 
+static void hold(struct kh_up_stream *up)
+{
+	kh_stream_watch(up->conn->leg.stream, 0);
+}
+
 static void release(struct kh_up_stream *up, bool clean)
 {
 	(void)clean;
@@ -82,6 +87,7 @@ const struct kh_up_ops kh_up_raw_ops = {
 	.is_full = is_full,
 	.flush = flush,
 	.update = update,
+	.hold = hold,
 	.release = release,
 	.is_out = is_out,
 };

@@ -144,6 +144,7 @@ struct kh_up_h2 {
 	struct kh_charge window;    /* what its window has been widened by */
 	size_t read_bytes;	    /* bytes read since then */
 	bool paused;
+	bool held;	  /* counted in the mux's n_held */
 	bool whole;	  /* the request ended with its head */
 	bool answered;	  /* a head has come */
 	uint64_t ping_ms; /* the mux's ping_ms when the request was sent: it went with a PING; 0:
@@ -161,6 +162,7 @@ struct kh_up_mux {
 	bool lost;		  /* takes no new stream */
 	bool ended;		  /* the connection is gone; what was read is still taken */
 	bool look;		  /* it has unread bytes */
+	size_t n_held;		  /* streams that stand still, and the connection with them */
 	uint64_t begun_ms;
 	uint64_t read_ms; /* the last byte */
 	uint64_t ping_ms; /* when one was sent and nothing came since; 0: none */

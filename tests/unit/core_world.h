@@ -48,6 +48,7 @@ struct far {
 	struct kh_buf head, content;
 	bool ended;
 	bool full;
+	unsigned held, updates; /* how often it was */
 	bool released, clean;
 };
 
@@ -153,8 +154,13 @@ static inline void far_flush(struct kh_up_stream *stream)
 
 static inline void far_update(struct kh_up_stream *stream, bool wanted)
 {
-	(void)stream;
 	(void)wanted;
+	far_of(stream)->updates++;
+}
+
+static inline void far_hold(struct kh_up_stream *stream)
+{
+	far_of(stream)->held++;
 }
 
 static inline void far_release(struct kh_up_stream *stream, bool clean)
@@ -179,6 +185,7 @@ static const struct kh_up_ops far_ops = {
 	.is_full = far_is_full,
 	.flush = far_flush,
 	.update = far_update,
+	.hold = far_hold,
 	.release = far_release,
 	.is_out = far_is_out,
 	.says_unread = true,
@@ -287,7 +294,7 @@ static inline void far_breaks(struct far *far, enum kh_err_code code)
 
 /* ---- the world ---- */
 
-static inline struct kh_generation *world_generation(uint32_t number)
+static inline struct kh_generation *world_generation_of(uint32_t number, const char *yaml)
 {
 	struct kh_generation *g = calloc(1, sizeof(*g));
 	struct kh_diagnostics diags = { 0 };
@@ -297,7 +304,7 @@ static inline struct kh_generation *world_generation(uint32_t number)
 	atomic_init(&g->refs, 1);
 	pthread_mutex_init(&g->lock, NULL);
 	g->number = number;
-	g->config = kh_config_parse("test", kh_slice_str(world_yaml), NULL, "/nowhere", &diags);
+	g->config = kh_config_parse("test", kh_slice_str(yaml), NULL, "/nowhere", &diags);
 	for (size_t i = 0; i < diags.count; i++)
 		print_error("%s\n", diags.list[i].text);
 	assert_non_null(g->config);
@@ -309,6 +316,29 @@ static inline struct kh_generation *world_generation(uint32_t number)
 	g->listener_stats_list[0] = kh_listener_stats_new();
 	assert_non_null(g->listener_stats_list[0]);
 	return g;
+}
+
+static inline struct kh_generation *world_generation(uint32_t number)
+{
+	return world_generation_of(number, world_yaml);
+}
+
+/* A reload, as far as one acceptor and what runs there are concerned. What waits to be decided
+ * again is, with the end of the turn. */
+static inline void world_reload(struct kh_generation *g)
+{
+	struct kh_loop *loop = world.loop;
+
+	kh_generation_unref(loop->gen);
+	loop->gen = kh_generation_ref(g);
+	world.acceptor.gen = g;
+	world.acceptor.config = &g->config->listeners[0];
+	for (struct kh_node *node = loop->exchanges.next, *next; node != &loop->exchanges;
+	     node = next) {
+		struct kh_loop_member *member = kh_container_of(node, struct kh_loop_member, link);
+		next = node->next;
+		member->ops->reload(member);
+	}
 }
 
 /* The keeper hands the credential out. */

@@ -169,6 +169,9 @@ static void test_held_content_follows_the_head(void **state)
 	assert_true(kh_exchange_takes_body(x));
 	kh_exchange_body(x, kh_slice_of(text, 6));
 	x->member.ops->reload(&x->member); /* decided anew: it is still asked for */
+	assert_false(kh_exchange_takes_body(x));
+	kh_loop_turn_end(world.loop);
+	assert_true(kh_exchange_takes_body(x));
 	assert_int_equal(x->state, KH_EXCHANGE_HOLD);
 	assert_int_equal(near.interims, 1);
 	kh_exchange_body(x, kh_slice_of(text + 6, sizeof(text) - 7));
@@ -421,6 +424,7 @@ static void test_a_lower_limit_holds_for_content_that_is_held_already(void **sta
 		kh_exchange_body(x, kh_slice_of(text, HELD));
 		x->gen->config->held_content = HELD - (uint64_t)below;
 		x->member.ops->reload(&x->member);
+		kh_loop_turn_end(world.loop);
 		if (below == 0) { /* just as much as it is: no byte more */
 			assert_int_equal(x->state, KH_EXCHANGE_HOLD);
 			assert_int_equal(kh_buf_len(&x->content), HELD);

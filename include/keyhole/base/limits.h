@@ -101,6 +101,10 @@ enum {
 	/* What a parameter of a query costs in such steps, each time that the query is searched:
 	   thousands of parameters of one byte. */
 	KH_LIMIT_PARAMETER_STEPS = 128,
+	/* After a reload, the decisions about what runs that a turn of the loop makes: thousands of
+	   requests that are costly to decide, which a sandbox has under way when the operator
+	   reloads. The last of a turn may exceed it. */
+	KH_LIMIT_RECHECK_STEPS = 4 * 1000 * 1000,
 	/* A preset's parameters, the values of one parameter, and the rules and hosts that one use
 	   expands to: lists that multiply each other. */
 	KH_LIMIT_PRESET_PARAMETERS = 16,

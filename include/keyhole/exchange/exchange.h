@@ -26,7 +26,7 @@
 
 #include <keyhole/exchange/down.h>
 #include <keyhole/base/charge.h>
-#include <keyhole/loop/loop.h>
+#include <keyhole/loop/rechecks.h>
 #include <keyhole/upstream/upstream.h>
 
 struct kh_exchange;
@@ -94,6 +94,7 @@ struct kh_exchange {
 	enum kh_answer_state answer_state;
 	enum kh_record_state record_state;
 	struct kh_loop_call recorded; /* waits for its open record */
+	struct kh_recheck recheck;    /* waits to be decided again, after a reload */
 	char id[KH_EXCHANGE_ID_BYTES];
 	const struct kh_message *message; /* owned by the codec, valid as long as the exchange */
 	struct kh_target target;
@@ -169,6 +170,13 @@ struct kh_exchange {
 static inline struct kh_standing kh_exchange_standing(const struct kh_exchange *x)
 {
 	return (struct kh_standing){ x->gen, x->tenant, x->listener, x->narrowing };
+}
+
+/* Other rules are in force than those that decided it, and it waits for its turn to be decided
+ * again. Until then nothing of it moves, in either direction. */
+static inline bool kh_exchange_stands_still(const struct kh_exchange *x)
+{
+	return kh_recheck_waits(&x->recheck);
 }
 
 /* All of the request was received. */

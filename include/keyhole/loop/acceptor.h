@@ -19,6 +19,9 @@ struct kh_acceptor {
 	const struct kh_narrowing *narrowing; /* NULL: none */
 	struct kh_node sessions;	      /* of connections that it accepted */
 	struct kh_work_share work;	      /* of those connections, in a turn */
+	/* What waits to be decided again (rechecks.c); set only while the acceptor is in the loop's
+	 * list of those where something waits. */
+	struct kh_node rechecks, rechecks_link;
 	int64_t number; /* unique among all acceptors that this worker ever had */
 	struct event *event;
 	struct event *resume; /* after running out of descriptors */

@@ -43,7 +43,9 @@ struct kh_loop_member {
 	const struct kh_loop_member_ops *ops;
 };
 struct kh_loop_member_ops {
-	void (*reload)(struct kh_loop_member *member); /* another generation is in force */
+	/* Another generation is in force. From here on nothing moves by the rules before it; what
+	 * has to be decided for that waits for its turn (rechecks.h). */
+	void (*reload)(struct kh_loop_member *member);
 	void (*drain)(struct kh_loop_member *member);  /* the daemon shuts down */
 	void (*retire)(struct kh_loop_member *member); /* another process accepts connections from
 							  now on (handover) */
@@ -95,6 +97,9 @@ struct kh_loop {
 	struct kh_node live; /* struct kh_loop_member: connections from sandboxes */
 	size_t n_live;
 	struct kh_node exchanges;      /* struct kh_loop_member */
+	struct kh_node rechecks;       /* struct kh_acceptor.rechecks_link (rechecks.c) */
+	struct kh_loop_call recheck;   /* the next slice of them */
+	uint64_t decision_steps;       /* of all decisions so far (KH_LIMIT_DECISION_STEPS) */
 	struct kh_node deferred_frees; /* struct kh_deferred_free: freed at the end of the turn */
 	struct kh_node calls[KH_LOOP_WHENS]; /* struct kh_loop_call */
 	struct kh_ups *ups;		     /* connections to upstreams; opaque here */

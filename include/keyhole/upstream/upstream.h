@@ -177,6 +177,9 @@ struct kh_up_ops {
 	void (*flush)(struct kh_up_stream *up);
 	/* Tells whether the user wants more of the response now. */
 	void (*update)(struct kh_up_stream *up, bool wanted);
+	/* Until the next `update` nothing is read or written for it, also of what was put before.
+	 */
+	void (*hold)(struct kh_up_stream *up);
 	/* Ends the stream; allowed in any state. `clean`: request and answer are complete, so the
 	 * connection may be used again; else the request is cancelled. */
 	void (*release)(struct kh_up_stream *up, bool clean);
