@@ -39,7 +39,9 @@ static size_t separator(struct kh_slice s, size_t at)
 }
 
 /* "." and "..", also with parameters behind them, or with blanks (and dots behind those), which
- * some servers drop before they climb: Windows has "..%20" for "..". */
+ * some servers drop before they climb: Windows has "..%20" for "..". A '+' is a blank for servers
+ * that decode a path as they decode a query; behind a single dot, which climbs nowhere, it is taken
+ * as it is. */
 static bool is_dot_segment(struct kh_slice segment)
 {
 	size_t dots = 0;
@@ -49,7 +51,8 @@ static bool is_dot_segment(struct kh_slice segment)
 		return false;
 	size_t end = dots;
 	while (end < segment.len) {
-		bool blank = segment.ptr[end] == ' ' || is_escape(segment, end, "20");
+		bool blank = segment.ptr[end] == ' ' || is_escape(segment, end, "20") ||
+			     (segment.ptr[end] == '+' && dots == 2);
 		if (!blank && (segment.ptr[end] != '.' || end == dots))
 			break;
 		end += segment.ptr[end] == '%' ? 3 : 1;

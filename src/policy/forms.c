@@ -2,7 +2,9 @@
  * forms.c - the forms of a path that a deny rule is compared with
  *
  * A deny rule matches leniently: it treats as equal what some server treats as equal. Case is
- * ignored. Escapes are decoded, however often and in whatever form they are escaped (spelling.h).
+ * ignored. Escapes are decoded, however often and in whatever form they are escaped (spelling.h). A
+ * '+' is a blank: some servers decode a path as they decode a query (object stores do), and all of
+ * them take a '+' for what its escape stands for.
  * Several '/' count as one, and one at the end is optional. Optional at the end of a segment are
  * also parameters (after a ';'), dots and blanks, and the name of an NTFS stream ("::$DATA",
  * "::$INDEX_ALLOCATION"). A path that begins with two slashes is also read as authority and path,
@@ -57,6 +59,17 @@ static size_t decode(struct kh_slice text, char star, char *to)
 					     : kh_lower((char)of.byte);
 	}
 	return len;
+}
+
+/* Return: there was one. */
+static bool blank_pluses(char *text, size_t len)
+{
+	char *plus = memchr(text, '+', len);
+	if (!plus)
+		return false;
+	for (; plus; plus = memchr(plus, '+', len - (size_t)(plus - text)))
+		*plus = ' ';
+	return true;
 }
 
 static bool is_dropped(char c)
@@ -119,6 +132,7 @@ size_t kh_policy_pattern_fold(struct kh_slice pattern, char *to)
 size_t kh_policy_pattern_decode(struct kh_slice pattern, char *to)
 {
 	size_t len = decode(pattern, '*', to);
+	(void)blank_pluses(to, len);
 	return len > 1 && to[len - 1] == '/' ? len - 1 : len;
 }
 
@@ -127,7 +141,8 @@ enum kh_plainness kh_path_plainness(struct kh_slice path)
 	enum kh_plainness plain = KH_PLAIN;
 	for (size_t i = 0; i < path.len; i++) {
 		char c = path.ptr[i];
-		if (c == '%' || c == ';' || (c == '$' && i > 0 && path.ptr[i - 1] == ':') ||
+		if (c == '%' || c == ';' || c == '+' ||
+		    (c == '$' && i > 0 && path.ptr[i - 1] == ':') ||
 		    (c == '.' && (i + 1 == path.len || path.ptr[i + 1] == '/')) ||
 		    (c == '/' && i + 1 < path.len && path.ptr[i + 1] == '/'))
 			return KH_NOT_PLAIN;
@@ -149,30 +164,46 @@ static bool put(struct kh_path_forms *forms, char **to, size_t len)
 	return true;
 }
 
-bool kh_forms_fill(struct kh_path_forms *forms, struct kh_slice path, struct kh_steps *steps)
+/* Of a path that begins with two slashes: what is behind the authority. ptr NULL: it does not. */
+static struct kh_slice behind_authority(struct kh_slice path, struct kh_slice decoded)
 {
-	enum { TEXTS = 4 };
-	if (forms->n > 0)
-		return true;
-	char *to = forms->room;
-	if (path.len > sizeof(forms->room) / TEXTS)
-		to = forms->heap = malloc(TEXTS * path.len);
-	if (!to)
-		return false;
-	steps->done += TEXTS * path.len;
-	(void)put(forms, &to, fold(path, to));
-	(void)put(forms, &to, decode(path, LITERAL_STAR, to));
-	forms->same = kh_slice_eq(forms->texts[0], forms->texts[1]);
-	struct kh_slice decoded = forms->texts[1];
-	(void)put(forms, &to, bare(decoded, to));
 	if (!kh_slice_has_prefix(path, KH_SLICE("//")) || path.len < 3 || path.ptr[2] == '/')
-		return true;
+		return (struct kh_slice){ NULL, 0 };
 	size_t end = kh_slice_find(decoded, '/', 1);
 	struct kh_slice behind = kh_slice_sub(decoded, end, decoded.len);
-	if (behind.len == 0)
-		behind = KH_SLICE("/");
-	forms->texts[forms->n++] = behind;
-	(void)put(forms, &to, bare(behind, to));
+	return behind.len > 0 ? behind : KH_SLICE("/");
+}
+
+bool kh_forms_fill(struct kh_path_forms *forms, struct kh_slice path, struct kh_steps *steps)
+{
+	enum { TEXTS = 4, WITH_PLUS = 6 };
+	if (forms->n > 0)
+		return true;
+	bool may_have_plus = !kh_spelling_is_plain(path) || memchr(path.ptr, '+', path.len);
+	size_t texts = may_have_plus ? WITH_PLUS : TEXTS;
+	char *to = forms->room;
+	if (path.len > sizeof(forms->room) / texts)
+		to = forms->heap = malloc(texts * path.len);
+	if (!to)
+		return false;
+	steps->done += texts * path.len;
+	(void)put(forms, &to, fold(path, to));
+	char *first = to;
+	(void)put(forms, &to, decode(path, LITERAL_STAR, to));
+	struct kh_slice decoded = forms->texts[1];
+	(void)put(forms, &to, bare(decoded, to));
+	struct kh_slice behind = behind_authority(path, decoded);
+	if (behind.ptr) {
+		forms->texts[forms->n++] = behind;
+		(void)put(forms, &to, bare(behind, to));
+	}
+	/* A '+' at the end of a segment may be one of its name, or a blank that does not count. */
+	if (may_have_plus && blank_pluses(first, (size_t)(to - first))) {
+		(void)put(forms, &to, bare(decoded, to));
+		if (behind.ptr)
+			(void)put(forms, &to, bare(behind, to));
+	}
+	forms->same = kh_slice_eq(forms->texts[0], forms->texts[1]);
 	return true;
 }
 

@@ -209,7 +209,7 @@ struct kh_path_forms {
 	enum kh_plainness plain; /* of it */
 	unsigned n;		 /* 0: not written yet */
 	bool same;		 /* the first two are */
-	struct kh_slice texts[5];
+	struct kh_slice texts[7];
 	char *heap; /* of a long path's */
 	char room[1024];
 };

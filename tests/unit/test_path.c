@@ -109,6 +109,11 @@ static void no_reading_of_a_path_climbs(void **state)
 		"/a/%C0.%C0.",
 		"/a/.%c0%2e/b",
 		"/a/..%C0/b",
+		/* a '+' that is read as a blank, which some drop */
+		"/a/..+/b",
+		"/..++",
+		"/..+%20./a",
+		"/a%2F..+%2Fb",
 	};
 	for (size_t i = 0; i < sizeof(raws) / sizeof(raws[0]); i++)
 		assert_refused(kh_slice_str(raws[i]));
@@ -117,6 +122,7 @@ static void no_reading_of_a_path_climbs(void **state)
 	assert_normal("/..a/.b/c..", "/..a/.b/c..");
 	assert_normal("/.well-known/x", "/.well-known/x");
 	assert_normal("/v1..v2", "/v1..v2");
+	assert_normal("/..+a/.+/c++/+..", "/..+a/.+/c++/+..");
 }
 
 static void what_is_no_path_is_refused(void **state)

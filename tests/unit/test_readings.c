@@ -337,12 +337,18 @@ static const char *const paths[] = {
 	"/admin:%24i30:%24Index_Allocation/users",
 	"/admin%C2%A0/users",
 	"/admin%E2%80%83/users",
+	"/admin+/users",
+	"/admin%2B/users",
+	"/admin.+./users",
+	"/admin+;x/users+",
+	"//x/admin+/users",
 };
 
 /* Of /admin, of its end alone. */
 static const char *const ends[] = {
-	"/",	  "//",	       "/;x",	  "%20/",     "./",	";x/",	"%2F",	"%252F",   "%5C",
-	"%C0%AF", "%EF%BC%8F", "::$DATA", "::$data/", "%2E/;x", "/%20", "/;x/", "%C2%A0/",
+	"/",	 "//",	 "/;x",	    "%20/",	 "./",	    ";x/",	"%2F",
+	"%252F", "%5C",	 "%C0%AF",  "%EF%BC%8F", "::$DATA", "::$data/", "%2E/;x",
+	"/%20",	 "/;x/", "%C2%A0/", "+",	 "+/",	    "%2B;x/",	"/+",
 };
 
 static void a_slash_at_the_end_evades_no_denial(void **state)
@@ -430,6 +436,74 @@ static void a_path_in_any_spelling_is_denied(void **state)
 	refuses(&f, "GET", "https://a.example/v1/x%2Fy", NULL);
 	allows(&f, "GET", "https://e.example/v1/x%252Fy", NULL);
 	allows(&f, "GET", "https://e.example/v1/x%2Fy", NULL);
+	fini(&f);
+}
+
+/* What a server may take for a blank in a path: a '+', as in a query, and what it decodes one from.
+ */
+static const char *const blanks[] = { "%20",	"+",	   "%2B",    "%2b",	  "%2520", "%252B",
+				      "%C2%A0", "%25252B", "%C0%A0", "%EF%BC%8B", "%C0%AB" };
+
+static void a_plus_in_a_path_evades_no_denial(void **state)
+{
+	(void)state;
+	struct fixture f =
+		policy_of("version: 1\n"
+			  "tenants:\n"
+			  "  a:\n"
+			  "    rules:\n"
+			  "      - { deny: \"https://d.example/bucket/my%20secret/**\" }\n"
+			  "      - { deny: \"https://d.example/b/your+secret/*\" }\n"
+			  "      - { deny: \"https://d.example/a%20b/c++\" }\n"
+			  "      - { allow: \"https://d.example/**\" }\n"
+			  "      - { deny: \"https://x.example/my%20secret\", spelling: exact }\n"
+			  "      - { allow: \"https://x.example/**\", spelling: exact }\n"
+			  "      - { deny: \"https://s3.us-east-1.amazonaws.com/b/my%20secret\" }\n"
+			  "      - { allow: \"https://s3.us-east-1.amazonaws.com/**\" }\n"
+			  "      - { allow: \"https://a.example/a+b\" }\n");
+	char url[256], line[256];
+	for (size_t i = 0; i < sizeof(blanks) / sizeof(blanks[0]); i++) {
+		const char *blank = blanks[i];
+		(void)snprintf(url, sizeof(url), "https://d.example/bucket/my%ssecret/x", blank);
+		refuses(&f, "GET", url, NULL);
+		(void)snprintf(url, sizeof(url), "https://d.example//Bucket;v/MY%sSecret/", blank);
+		refuses(&f, "GET", url, NULL);
+		(void)snprintf(url, sizeof(url), "https://d.example//h/bucket/my%ssecret/x", blank);
+		refuses(&f, "GET", url, NULL);
+		(void)snprintf(url, sizeof(url), "https://d.example/b/your%ssecret/x", blank);
+		refuses(&f, "GET", url, NULL);
+		for (size_t j = 0; j < sizeof(blanks) / sizeof(blanks[0]); j++) {
+			(void)snprintf(url, sizeof(url), "https://d.example/a%sb/c+%s", blank,
+				       blanks[j]);
+			refuses(&f, "GET", url, NULL);
+		}
+		(void)snprintf(url, sizeof(url), "https://d.example/a%sb;v/c++/", blank);
+		refuses(&f, "GET", url, NULL);
+		(void)snprintf(url, sizeof(url), "https://x.example/my%ssecret", blank);
+		if (i == 0)
+			refuses(&f, "GET", url, NULL);
+		else
+			allows(&f, "GET", url, NULL);
+		(void)snprintf(line, sizeof(line), "X-Amz-Copy-Source: /b/my%ssecret", blank);
+		refuses(&f, "PUT", "https://s3.us-east-1.amazonaws.com/b/copy", line);
+		for (size_t j = 0; j < sizeof(path_fields) / sizeof(path_fields[0]); j++) {
+			(void)snprintf(line, sizeof(line), "%s: /bucket/my%ssecret/x",
+				       path_fields[j], blank);
+			refuses(&f, "GET", "https://d.example/x", line);
+		}
+		/* An allowance takes it as it is written. */
+		(void)snprintf(url, sizeof(url), "https://a.example/a%sb", blank);
+		if (i == 1)
+			allows(&f, "GET", url, NULL);
+		else
+			refuses(&f, "GET", url, NULL);
+	}
+	denies(&f, "GET", "https://d.example/bucket/my+secret/x", NULL, KH_READ_PATH_SPELLING);
+	denies(&f, "GET", "https://d.example/b/your+secret/x", NULL, KH_READ_PLAIN);
+	allows(&f, "GET", "https://d.example/bucket/mysecret/x", NULL);
+	allows(&f, "GET", "https://d.example/bucket/my++secret/x", NULL);
+	allows(&f, "GET", "https://d.example/a%20b/c", NULL);
+	allows(&f, "GET", "https://d.example/a%20b/c+", NULL);
 	fini(&f);
 }
 
@@ -618,6 +692,7 @@ int main(void)
 		cmocka_unit_test(a_method_in_any_case_is_denied),
 		cmocka_unit_test(a_path_in_any_spelling_is_denied),
 		cmocka_unit_test(a_slash_at_the_end_evades_no_denial),
+		cmocka_unit_test(a_plus_in_a_path_evades_no_denial),
 		cmocka_unit_test(a_path_is_denied_up_to_an_escaped_mark_as_well),
 		cmocka_unit_test(dots_in_any_spelling_do_not_climb),
 		cmocka_unit_test(an_address_in_any_form_is_denied),
