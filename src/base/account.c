@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include <keyhole/base/limits.h>
+
 enum {
 	TICKS = 16, /* in a half-life */
 	ALONE = 7,  /* times what is left, for a sandbox without others */
@@ -319,6 +321,16 @@ size_t kh_account_descriptor_limit(void)
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		return 1024;
 	return (size_t)(limit.rlim_max < nobody_has_more ? limit.rlim_max : nobody_has_more);
+}
+
+size_t kh_account_lookups(size_t limit, size_t sockets)
+{
+	size_t spare = (limit - kh_account_descriptors(limit)) / 2;
+	size_t n = sockets > 0 ? spare / sockets : KH_LIMIT_RESOLVES;
+
+	if (n > KH_LIMIT_RESOLVES)
+		return KH_LIMIT_RESOLVES;
+	return n > 0 ? n : 1;
 }
 
 bool kh_account_has_room_for(uint32_t connections, size_t limit, size_t begun, struct kh_err *err)

@@ -198,7 +198,9 @@ static bool make_whole(struct kh_generation *g, const struct kh_generation *befo
 	g->whole = before ? kh_account_ref(before->whole) : kh_account_new_whole();
 	if (!g->whole)
 		return false;
-	kh_account_bound(g->whole, KH_RESOURCE_LOOKUPS, KH_LIMIT_RESOLVES);
+	/* The worker lowers it where it has few descriptors. */
+	if (!before)
+		kh_account_bound(g->whole, KH_RESOURCE_LOOKUPS, KH_LIMIT_RESOLVES);
 	kh_account_bound(g->whole, KH_RESOURCE_LEAVES, KH_LIMIT_LEAVES_WANTED);
 	kh_account_bound(g->whole, KH_RESOURCE_SIGNATURES, KH_LIMIT_SIGNATURES_SPENT);
 	kh_account_bound(g->whole, KH_RESOURCE_UP_WINDOW, KH_LIMIT_UP_WINDOWS);

@@ -326,6 +326,17 @@ static void ask(struct kh_dns *dns, const char *name, uint8_t family, kh_dns_cb 
 		   question);
 }
 
+/* A port takes no more questions than its own, and stays open until the last of them has ended. Of
+ * one that mostly takes short ones, each long one may have a port. */
+size_t kh_dns_sockets_of_a_name(void)
+{
+#ifdef ARES_OPT_UDP_MAX_QUERIES
+	return 2; /* one for each family */
+#else
+	return 0;
+#endif
+}
+
 void kh_dns_ask(struct kh_dns *dns, const char *name, kh_dns_cb *cb, void *arg)
 {
 	ask(dns, name, 6, cb, arg);

@@ -47,6 +47,9 @@ struct kh_dns *kh_dns_new(struct event_base *base, const struct kh_resolv_conf *
 			  struct kh_err *err);
 void kh_dns_free(struct kh_dns *dns); /* open questions are answered with ARES_EDESTRUCTION */
 /* Asks for A and AAAA: the callback is called twice, once per family. */
+/* How many sockets may be open for what one call of kh_dns_ask asks, and for nothing else; 0: all
+ * of them share a few. */
+size_t kh_dns_sockets_of_a_name(void);
 void kh_dns_ask(struct kh_dns *dns, const char *name, kh_dns_cb *cb, void *arg);
 /* Open questions are answered with ARES_ECANCELLED. */
 void kh_dns_set_servers(struct kh_dns *dns, const struct kh_sockaddr *servers, size_t n);

@@ -196,6 +196,11 @@ struct kh_lookup *kh_resolver_lookup(struct kh_resolver *resolver, const struct 
 	return lookup;
 }
 
+size_t kh_resolver_sockets_of_a_lookup(void)
+{
+	return kh_dns_sockets_of_a_name();
+}
+
 /* ---- life ---- */
 
 static void drop_answer(void *answer)

@@ -131,6 +131,8 @@ static void bound(struct kh_worker *w, const struct kh_generation *g)
 		memory = w->memory_most;
 	kh_account_bound(g->whole, KH_RESOURCE_MEMORY, memory);
 	kh_account_bound(g->whole, KH_RESOURCE_DESCRIPTORS, w->fd_acceptor - w->fd_begun);
+	kh_account_bound(g->whole, KH_RESOURCE_LOOKUPS,
+			 kh_account_lookups(w->fd_limit, kh_resolver_sockets_of_a_lookup()));
 	/* The default is meant for any host: a sandbox has its share of what there is. */
 	if (g->config->says_connections &&
 	    !kh_account_has_room_for(g->config->max_connections, w->fd_limit, w->fd_begun, &err))

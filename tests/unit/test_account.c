@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <keyhole/base/account.h>
+#include <keyhole/base/limits.h>
 
 enum { MOST = 6300 };
 
@@ -214,6 +215,28 @@ static void test_no_account_means_no_bounds(void **state)
 	kh_account_unref(NULL);
 }
 
+/* Sockets to nameservers are nobody's descriptors: with all lookups that there may be they fit,
+ * beside the connections that are kept, into what is not shared out. */
+static void test_lookups_leave_descriptors_to_all_else(void **state)
+{
+	static const size_t limits[] = { 64, 256, 1024, 4096, 20000, 131072, 524288, 1 << 30 };
+	(void)state;
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		size_t rest = limits[i] - kh_account_descriptors(limits[i]), before = SIZE_MAX;
+		assert_int_equal(kh_account_lookups(limits[i], 0), KH_LIMIT_RESOLVES);
+		for (size_t sockets = 1; sockets <= 4; sockets++) {
+			size_t lookups = kh_account_lookups(limits[i], sockets);
+			assert_in_range(lookups, 1, KH_LIMIT_RESOLVES);
+			assert_true(lookups <= before);
+			assert_true(lookups * sockets <= rest / 2);
+			before = lookups;
+		}
+	}
+	assert_int_equal(kh_account_lookups(20000, 2), 1250);
+	assert_int_equal(kh_account_lookups(524288, 2), KH_LIMIT_RESOLVES);
+	assert_int_equal(kh_account_lookups(0, 2), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +261,7 @@ int main(void)
 			test_two_tenants_that_spend_all_they_can_spend_the_same, make, drop),
 		cmocka_unit_test(test_an_account_lives_as_long_as_its_sandboxes),
 		cmocka_unit_test(test_no_account_means_no_bounds),
+		cmocka_unit_test(test_lookups_leave_descriptors_to_all_else),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

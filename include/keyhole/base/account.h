@@ -73,6 +73,11 @@ static inline size_t kh_account_descriptors(size_t limit)
 	return limit - limit / 4;
 }
 
+/* Of `limit` descriptors, how many names may be resolved at a time if each may have so many sockets
+ * to nameservers to itself: they fit into half of what is not shared out (kept connections have the
+ * other half), so no bound is needed on the sockets. At most KH_LIMIT_RESOLVES, at least one. */
+size_t kh_account_lookups(size_t limit, size_t sockets);
+
 /* This process's hard RLIMIT_NOFILE, to which a worker raises its soft limit; at most 2^30. */
 size_t kh_account_descriptor_limit(void);
 

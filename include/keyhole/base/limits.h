@@ -364,7 +364,9 @@ enum {
 	KH_LIMIT_DIAL_ATTEMPTS = 4,
 	/* Names being resolved at a time, by all threads; each waiter for the same name counts as
 	   well. Names whose servers do not answer, so that others can't look up theirs: each tenant
-	   and sandbox has a share of it (account.h), a single sandbox up to 2,730. */
+	   and sandbox has a share of it (account.h), a single sandbox up to 2,730. Where the
+	   sockets for them would take descriptors of all else, there are fewer
+	   (kh_account_lookups). */
 	KH_LIMIT_RESOLVES = 8192,
 
 	/* A record of the journal, and its path and query names (the path is cut, with a mark):

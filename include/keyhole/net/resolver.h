@@ -41,6 +41,8 @@ typedef void kh_lookup_cb(const struct kh_addresses *addresses, const struct kh_
 struct kh_lookup *kh_resolver_lookup(struct kh_resolver *resolver, const struct kh_host *host,
 				     uint16_t port, uint32_t timeout_ms, kh_lookup_cb *cb,
 				     void *arg);
+/* How many sockets to nameservers a lookup may have to itself; 0: all lookups share a few. */
+size_t kh_resolver_sockets_of_a_lookup(void);
 /*
  * A query to nameservers may outlive the lookups that wait for it, since these may be cancelled,
  * time out, or be satisfied with one address family. `charge` is the caller's charge for this
