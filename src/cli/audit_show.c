@@ -159,6 +159,9 @@ static void show_row(struct show *s, const struct kh_journal_exchange *exchange)
 	else
 		put_escaped(s, "  ", reason);
 	put_escaped(s, ": ", kh_record_text(close, "detail"));
+	/* It passed because the rules were not enforced. */
+	if (!refused)
+		put_escaped(s, "  OBSERVED ", kh_record_text(open, "would_deny"));
 	put(s, end_text(exchange->end));
 	paint(s, PLAIN);
 	print_row(s);

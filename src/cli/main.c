@@ -67,7 +67,7 @@ static int help(FILE *out)
 		if (subcommands[i].summary)
 			fprintf(out, "  %-11s%s\n", subcommands[i].name, subcommands[i].summary);
 	fputs("\n`keyhole COMMAND --help` shows a command's options. The manual: keyhole(1).\n"
-	      "To begin: keyhole run --use anthropic -- claude -p \"hello\"\n",
+	      "To begin, in your project: keyhole run claude\n",
 	      out);
 	return ferror(out) ? KH_EXIT_FAILED : 0;
 }

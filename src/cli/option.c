@@ -55,6 +55,23 @@ static void complain(const char *where, char *const *argv, const char *const *na
 		kh_cli_unknown_option(where, typed, names, n);
 }
 
+/* The word by which a long option was typed, which is behind us, maybe with its value. */
+static const char *word_of(char *const *argv, const struct option *one)
+{
+	bool apart = one->has_arg == required_argument && optarg == argv[optind - 1];
+
+	return argv[optind - (apart ? 2 : 1)];
+}
+
+/* Not by its beginning alone, which getopt would take: one letter is no way to switch rules off. */
+static bool is_whole(char *const *argv, const struct option *one)
+{
+	const char *typed = word_of(argv, one) + 2;
+
+	return strncmp(typed, one->name, strcspn(typed, "=")) == 0 &&
+	       strlen(one->name) == strcspn(typed, "=");
+}
+
 int kh_cli_option(int argc, char **argv, const char *shorts, const struct option *longs)
 {
 	const char *names[LONGS_MOST];
@@ -67,7 +84,12 @@ int kh_cli_option(int argc, char **argv, const char *shorts, const struct option
 	/* A colon in front tells a value that is missing from an option that is unknown. */
 	(void)snprintf(with_colon, sizeof(with_colon), "%s:%s", stops ? "+" : "", shorts + stops);
 	opterr = 0;
-	int option = getopt_long(argc, argv, with_colon, longs, NULL);
+	int which = -1;
+	int option = getopt_long(argc, argv, with_colon, longs, &which);
+	if (option != '?' && option != ':' && which >= 0 && !is_whole(argv, &longs[which])) {
+		kh_cli_unknown_option(argv[0], word_of(argv, &longs[which]), names, n);
+		return '?';
+	}
 	if (option == ':')
 		kh_cli_complain("%s: %s needs a value (`keyhole %s --help` says which)", argv[0],
 				kh_esc_str(argv[optind - 1]), argv[0]);

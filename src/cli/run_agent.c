@@ -103,18 +103,28 @@ static bool has_key(const struct kh_agent_preset *preset)
 	return preset->keys.count == 0;
 }
 
-/* Those for which there is a key; with none, what would be one is said. */
+/* By --use already, maybe with parameters. */
+static bool is_used(const struct kh_run_options *o, const char *preset)
+{
+	size_t len = strcspn(preset, ":");
+	for (size_t i = 0; i < o->n_presets; i++)
+		if (strcspn(o->presets[i], ":") == len && strncmp(o->presets[i], preset, len) == 0)
+			return true;
+	return false;
+}
+
+/* Those for which there is a key, beside those of --use; with none, what would be one is said. */
 static bool take_presets(struct kh_run_options *o)
 {
 	const struct kh_agent_profile *profile = o->profile;
 	char wanted[512] = "";
-	size_t used = 0, taken = 0;
+	size_t used = 0, taken = o->n_presets;
 	for (size_t i = 0; i < profile->n_presets; i++) {
 		const struct kh_agent_preset *preset = &profile->presets[i];
 		for (size_t k = 0; k < preset->keys.count && used < sizeof(wanted); k++)
 			used += (size_t)snprintf(wanted + used, sizeof(wanted) - used, "%s%s",
 						 used ? ", " : "", preset->keys.list[k]);
-		if (!has_key(preset))
+		if (!has_key(preset) || is_used(o, preset->use))
 			continue;
 		taken += preset->keys.count > 0;
 		if (!kh_run_add_preset(o, preset->use))
@@ -158,6 +168,26 @@ static bool take_workspace(struct kh_run_options *o)
 	return true;
 }
 
+/* What stands behind the agent's name is the agent's, who may take it without a word. */
+static void warn_of_options_behind(const struct kh_run_options *o)
+{
+	static const char *const ours[] = { "--workspace", "--no-workspace", "--use",	 "--allow",
+					    "--observe",   "--mask-env",     "--engine", "--ro" };
+	for (char *const *word = o->command + 1; *o->command && *word; word++) {
+		if (strcmp(*word, "--") == 0)
+			return;
+		for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+			size_t len = strlen(ours[i]);
+			if (strncmp(*word, ours[i], len) == 0 &&
+			    (!(*word)[len] || (*word)[len] == '='))
+				kh_cli_complain("run: warning: %s stands behind the command, so %s "
+						"gets it (write keyhole run %s … %s)",
+						ours[i], o->profile->name, ours[i],
+						kh_esc_str(o->command[0]));
+		}
+	}
+}
+
 bool kh_run_agent_choose(struct kh_run_options *o)
 {
 	bool wrong = false;
@@ -166,8 +196,9 @@ bool kh_run_agent_choose(struct kh_run_options *o)
 	o->profile = find(o, &wrong);
 	if (wrong || !o->profile)
 		return !wrong;
-	if (!o->config_path && o->n_presets == 0 && !take_presets(o))
+	if (!o->config_path && !take_presets(o))
 		return false;
+	warn_of_options_behind(o);
 	return take_variables(o) && take_workspace(o);
 }
 
@@ -179,14 +210,20 @@ void kh_run_agent_say(const struct kh_run_options *o)
 	for (size_t i = 0, used = 0; i < o->n_presets && used < sizeof(presets); i++)
 		used += (size_t)snprintf(presets + used, sizeof(presets) - used, "%s%s",
 					 i ? ", " : "", kh_esc_str(o->presets[i]));
-	kh_cli_complain("run: %s; workspace %s%s; rules of %s%s; profile %s (--agent none: without "
-			"it)",
+	const char *way = o->workspace	    ? ""
+			  : o->no_workspace ? ""
+					    : " (the current folder is a home, above one, or the "
+					      "system's: go to a project, or name one with "
+					      "--workspace DIR)";
+	kh_cli_complain("run: %s; workspace %s%s; rules of %s%s%s; profile %s (--agent none: "
+			"without it)",
 			o->profile->description, o->workspace ? kh_esc_str(o->workspace) : "none",
 			o->review		 ? " (review)"
 			: o->workspace_read_only ? " (read-only)"
-						 : "",
+						 : way,
+			presets, *presets && o->config_path ? ", " : "",
 			o->config_path ? kh_esc_str(o->config_path) : "",
-			o->config_path ? "" : presets, kh_esc_str(o->profile->path));
+			kh_esc_str(o->profile->path));
 }
 
 /* ---- files ---- */

@@ -35,8 +35,9 @@ static const char usage[] =
 	"                           apply it (`keyhole workspace`); :review=new begins another\n"
 	"                           review, :review=ID continues that one\n"
 	"      --no-workspace       has none, also where a profile would take the current folder\n"
-	"      --agent NAME         the agent's profile (policies/agents); the default is the one\n"
-	"                           for COMMAND, if there is one; none: without a profile\n"
+	"      --agent NAME         the agent's profile (policies/agents: claude, codex, gemini,\n"
+	"                           opencode, openclaw, pi …); the default is the one for\n"
+	"                           COMMAND, if there is one; none: without a profile\n"
 	"      --mask-env           .env files in the workspace appear empty\n"
 	"      --home DIR           keeps the agent's home between runs; the default is a new one\n"
 	"      --ro PATH            shows one more folder or file of the host, read-only\n"
@@ -458,6 +459,10 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 	}
 	if (!kh_run_agent_choose(out))
 		return KH_RUN_WRONG;
+	if (out->observe)
+		kh_cli_complain(
+			"run: warning: NO RULE IS ENFORCED (--observe): the network is open "
+			"to this command");
 	if (!out->config_path && out->n_presets == 0 && out->n_allow == 0 && !out->observe &&
 	    !out->quiet)
 		kh_cli_complain(

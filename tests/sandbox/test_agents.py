@@ -76,12 +76,31 @@ def test_what_the_caller_says_comes_before_the_profile(run, sandbox, project):
                PATH=path_of(sandbox, "bin"), ANTHROPIC_MODEL="m", check=0)  # fmt: skip
     seen = variables(done)
     assert seen["DISABLE_AUTOUPDATER"] == "0" and seen["PWD"] == "/home/agent"
-    assert seen["ANTHROPIC_MODEL"] == "m" and "ANTHROPIC_API_KEY" not in seen
-    assert "rules of npm" in done.stderr
+    assert seen["ANTHROPIC_MODEL"] == "m" and seen["ANTHROPIC_API_KEY"].startswith("sk-ant-")
+    assert "rules of npm, anthropic; " in done.stderr, "--use adds to the profile"
+    done = run("claude", use="anthropic:telemetry=true", cwd=project, PATH=path_of(sandbox, "bin"), check=0)
+    assert "rules of anthropic:telemetry=true; " in done.stderr, "and what it names is not named again"
     done = run("--agent", "none", "claude", use="npm", cwd=project, PATH=path_of(sandbox, "bin"), check=0)
     assert "DISABLE_AUTOUPDATER" not in variables(done) and "profile" not in done.stderr
     done = run("--agent", "claud", "claude", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=125)
     assert "--agent claud: no such profile (did you mean claude?)" in done.stderr
+
+
+def test_an_option_behind_the_agents_name_is_warned_about(run, sandbox, project):
+    program(sandbox, "bin/claude", "#!/bin/sh\necho $@\n")
+    give_all(sandbox)
+    done = run("claude", "--workspace", ".:review", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0)
+    assert done.stdout == "--workspace .:review\n"
+    assert "--workspace stands behind the command, so claude gets it (write keyhole run --workspace … claude)" in done.stderr
+    done = run("claude", "--", "--workspace", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0)
+    assert "stands behind" not in done.stderr
+
+
+def test_that_no_rule_is_enforced_is_said_before_the_command_starts(run):
+    done = run("-q", "--observe", "--", "true", use=None, check=0)
+    assert "NO RULE IS ENFORCED (--observe): the network is open to this command" in done.stderr
+    done = run("--obs", "--", "true", use=None, check=125)
+    assert "unknown option --obs (did you mean --observe?)" in done.stderr
 
 
 def test_a_file_that_is_in_the_home_stays(run, sandbox, project):
