@@ -170,6 +170,7 @@ struct kh_survey {
 	} * linked;
 	size_t n_linked, alloc_linked;
 	bool too_many_linked;
+	size_t path_bytes;	  /* that all of these paths take */
 	struct kh_stores *stores; /* while it is taken (stores.h) */
 };
 /* Return: false also if the walk was incomplete, since what was not seen can't be protected. */

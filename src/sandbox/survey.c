@@ -22,10 +22,30 @@
 #include "sandbox_internal.h"
 #include "stores.h"
 
-enum { BEFORE_BYTES = 256 * 1024 * 1024 };
+enum {
+	BEFORE_BYTES = 256 * 1024 * 1024,
+	HEAP_BYTES = 16 /* that an allocation takes besides what was asked for */
+};
 
-static bool push(struct kh_paths *paths, const char *path, struct kh_err *err)
+/* An agent may make as many of them as it likes, with paths as long as they can be. */
+static bool has_room(struct kh_survey *survey, const char *path)
 {
+	size_t bytes = survey->path_bytes + sizeof(char *) + strlen(path) + 1 + HEAP_BYTES;
+	if (bytes > KH_LIMIT_SURVEY_MEMORY_BYTES)
+		return false;
+	survey->path_bytes = bytes;
+	return true;
+}
+
+static bool push(struct kh_survey *survey, struct kh_paths *paths, const char *path,
+		 struct kh_err *err)
+{
+	if (!has_room(survey, path))
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "--workspace: more repositories, files of secrets, sockets and "
+				  "protected names than can be kept in %d MiB of memory; %s is one "
+				  "(take a smaller folder)",
+				  KH_LIMIT_SURVEY_MEMORY_BYTES >> 20, kh_esc_str(path));
 	char *copy = strdup(path);
 	char **list = copy ? reallocarray(paths->list, paths->n + 1, sizeof(*list)) : NULL;
 	if (!list) {
@@ -88,13 +108,13 @@ static bool note(void *arg, const struct kh_concern *c, struct kh_err *err)
 	/* Named .git, and no folder: what it says, or where it leads, must not change. */
 	if (c->kind == KH_CONCERN_GITFILE ||
 	    (c->kind == KH_CONCERN_LINK && kh_concern_is_dot_git(c->entry->name)))
-		return push(&survey->git_files, c->path, err);
+		return push(survey, &survey->git_files, c->path, err);
 	/* Those at the top are known by name. A link can't be mounted over; it is compared, and
 	 * where it leads is protected. */
 	bool known = c->folder->top && kh_protected_is_name(c->entry->name);
 	if (c->kind == KH_CONCERN_NAME && !known)
-		return push(S_ISLNK(c->entry->mode) ? &survey->links : &survey->names, c->path,
-			    err);
+		return push(survey, S_ISLNK(c->entry->mode) ? &survey->links : &survey->names,
+			    c->path, err);
 	return true;
 }
 
@@ -125,6 +145,11 @@ static bool add_linked(struct kh_survey *survey, const struct kh_walk_folder *fo
 	char *path = kh_strf("%s/%s", folder->path, entry->name);
 	if (!path)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
+	if (!has_room(survey, path)) {
+		free(path);
+		survey->too_many_linked = true;
+		return true;
+	}
 	survey->linked[survey->n_linked++] = (struct kh_linked){
 		.path = path,
 		.dev = entry->dev,
@@ -156,9 +181,9 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 	struct kh_survey *survey = l->survey;
 	/* An empty one is no repository: one for a mount, or what somebody has begun. */
 	if (folder->n > 0 && kh_concern_is_git_folder(folder, true) &&
-	    !push(&survey->git_folders, folder->path, err))
+	    !push(survey, &survey->git_folders, folder->path, err))
 		return false;
-	if (kh_concern_is_tree(folder) && !push(&survey->trees, folder->path, err))
+	if (kh_concern_is_tree(folder) && !push(survey, &survey->trees, folder->path, err))
 		return false;
 	if (!kh_concern_each_open(folder, note_open, survey))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
@@ -174,7 +199,7 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 		kh_auto_free char *path = kh_strf("%s/%s", folder->path, entry->name);
 		if (!path)
 			return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
-		if (!push(is_socket ? &survey->sockets : &survey->secrets, path, err))
+		if (!push(survey, is_socket ? &survey->sockets : &survey->secrets, path, err))
 			return false;
 	}
 	return kh_concern_find(folder, note, survey, err) &&

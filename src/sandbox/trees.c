@@ -17,6 +17,7 @@
 #include <keyhole/base/log.h>
 #include <keyhole/base/slice.h>
 
+#include "folder_queue.h"
 #include "sandbox_internal.h"
 
 struct walk {
@@ -24,8 +25,7 @@ struct walk {
 	size_t n_before;	     /* of the view: what was laid before */
 	const char *source, *target; /* the tree, on the host and inside */
 	bool writable;
-	char **folders; /* that are still to be read */
-	size_t n, alloc;
+	struct kh_folder_queue queue;
 	unsigned entries, covers;
 	struct kh_err *err;
 };
@@ -36,21 +36,15 @@ static bool no_memory(const struct walk *w)
 			  kh_esc_str(w->source));
 }
 
-static bool push(struct walk *w, char *folder)
+static bool push(struct walk *w, struct kh_queued_folder *above, const char *name)
 {
-	if (folder && w->n == w->alloc) {
-		size_t alloc = w->alloc ? w->alloc * 2 : 256;
-		char **list = reallocarray(w->folders, alloc, sizeof(*list));
-		if (!list) {
-			free(folder);
-			return no_memory(w);
-		}
-		w->folders = list;
-		w->alloc = alloc;
-	}
-	if (folder)
-		w->folders[w->n++] = folder;
-	return folder || no_memory(w);
+	if (w->queue.bytes > KH_LIMIT_SURVEY_MEMORY_BYTES)
+		return kh_err_set(
+			w->err, KH_ERR_USAGE,
+			"%s: too many folders to be looked at for sockets and set-ID files "
+			"in %d MiB of memory (name a smaller folder)",
+			kh_esc_str(w->source), KH_LIMIT_SURVEY_MEMORY_BYTES >> 20);
+	return kh_folder_queue_add(&w->queue, above, name) || no_memory(w);
 }
 
 static bool is_at_or_below(const char *path, const char *folder)
@@ -151,18 +145,24 @@ static bool cant_look(const struct walk *w, int why, const char *folder)
 			  kh_esc_str(folder));
 }
 
-static bool look(struct walk *w, int dir, const char *folder, const struct dirent *entry)
+/* The folder, which has this path. */
+struct at {
+	struct kh_queued_folder *folder;
+	const char *path;
+};
+
+static bool look(struct walk *w, int dir, const struct at *at, const struct dirent *entry)
 {
 	int type = type_of(dir, entry);
 	if (type < 0)
-		return cant_look(w, errno, folder);
-	if (type != DT_DIR && type != DT_SOCK && (type != DT_REG || !w->writable))
+		return cant_look(w, errno, at->path);
+	if (type == DT_DIR)
+		return push(w, at->folder, entry->d_name);
+	if (type != DT_SOCK && (type != DT_REG || !w->writable))
 		return true;
-	kh_auto_free char *path = kh_strf("%s/%s", folder, entry->d_name);
+	kh_auto_free char *path = kh_strf("%s/%s", at->path, entry->d_name);
 	if (!path)
 		return no_memory(w);
-	if (type == DT_DIR)
-		return push(w, kh_steal_ptr(&path));
 	if (type == DT_SOCK)
 		return cover_socket(w, path);
 	return !has_privilege(dir, entry->d_name, path) || cover_set_id(w, path);
@@ -180,8 +180,9 @@ static bool cant_read(const struct walk *w, const char *folder)
 	return (geteuid() != 0 && st.st_uid != geteuid()) || cant_look(w, why, folder);
 }
 
-static bool read_folder(struct walk *w, const char *folder)
+static bool read_folder(struct walk *w, const struct at *at)
 {
+	const char *folder = at->path;
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 	/* Who may read a folder and not search it sees names alone. */
@@ -207,7 +208,7 @@ static bool read_folder(struct walk *w, const char *folder)
 					"sockets and set-ID files (name a smaller folder)",
 					kh_esc_str(w->source), KH_LIMIT_SANDBOX_TREE_ENTRIES);
 		else
-			ok = look(w, dirfd(dir), folder, entry);
+			ok = look(w, dirfd(dir), at, entry);
 	}
 	if (ok && errno != 0)
 		ok = cant_look(w, errno, folder);
@@ -217,13 +218,14 @@ static bool read_folder(struct walk *w, const char *folder)
 
 static bool walk_tree(struct walk *w)
 {
-	bool ok = push(w, strdup(w->source));
-	while (ok && w->n > 0) {
-		kh_auto_free char *folder = w->folders[--w->n];
-		ok = read_folder(w, folder);
+	bool ok = push(w, NULL, w->source);
+	struct kh_queued_folder *folder;
+	while (ok && (folder = kh_folder_queue_take(&w->queue))) {
+		kh_auto_free char *path = kh_folder_queue_path(folder);
+		ok = path ? read_folder(w, &(struct at){ folder, path }) : no_memory(w);
+		kh_folder_queue_release(&w->queue, folder);
 	}
-	while (w->n > 0)
-		free(w->folders[--w->n]);
+	kh_folder_queue_fini(&w->queue);
 	return ok;
 }
 
@@ -245,6 +247,5 @@ bool kh_trees_cover(struct kh_view *view, struct kh_err *err)
 		w.writable = m->kind == KH_MOUNT_WRITE;
 		ok = source && target ? walk_tree(&w) : no_memory(&w);
 	}
-	free(w.folders);
 	return ok;
 }

@@ -3,7 +3,8 @@
  *
  * Each folder is opened by its path from the root, with a call that follows no symbolic link and
  * does not leave the root. All of its entries are read before it is visited, so the visitor may
- * move them. The walk is breadth-first: entries near the top come first.
+ * move them. The walk is breadth-first: entries near the top come first. What it keeps meanwhile is
+ * bounded: names of the folders that wait (folder_queue.h), and the entries of one folder.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,22 +21,21 @@
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
 
+#include "folder_queue.h"
 #include "name_fold.h"
 #include "walk.h"
 
-struct pending {
-	char *path; /* from the root; "": the root itself */
-	unsigned mark, depth;
-};
+enum { ENTRY_BYTES = 16 /* that an allocation takes besides what was asked for */ };
 
 struct walking {
 	struct kh_walk *walk;
 	const char *root;
 	int root_fd;
-	struct pending *queue;
-	size_t head, n, alloc;
+	struct kh_folder_queue queue;
+	size_t entry_bytes; /* of the folder that is visited */
 	unsigned long entries;
 	struct kh_deadline own, *deadline;
+	bool full; /* it would take too much memory */
 	bool over; /* a bound has ended it */
 };
 
@@ -50,9 +50,7 @@ static void folder_fini(struct kh_walk_folder *folder)
 
 static void walking_fini(struct walking *w)
 {
-	for (size_t i = w->head; i < w->n; i++)
-		free(w->queue[i].path);
-	free(w->queue);
+	kh_folder_queue_fini(&w->queue);
 	if (w->root_fd >= 0)
 		close(w->root_fd);
 }
@@ -70,23 +68,11 @@ static bool miss(struct walking *w, const char *path, const char *why, struct kh
 	return w->walk->missed || no_memory(err);
 }
 
-/* Takes `path` over. */
-static bool push(struct walking *w, char *path, unsigned mark, unsigned depth)
+static bool is_full(struct walking *w)
 {
-	if (!path)
-		return false;
-	if (w->n == w->alloc) {
-		size_t alloc = w->alloc ? w->alloc * 2 : 256;
-		struct pending *queue = reallocarray(w->queue, alloc, sizeof(*queue));
-		if (!queue) {
-			free(path);
-			return false;
-		}
-		w->queue = queue;
-		w->alloc = alloc;
-	}
-	w->queue[w->n++] = (struct pending){ path, mark, depth };
-	return true;
+	size_t most = w->walk->most_bytes ? w->walk->most_bytes : KH_LIMIT_SURVEY_MEMORY_BYTES;
+	w->full = w->full || w->queue.bytes + w->entry_bytes > most;
+	return w->full;
 }
 
 static int open_folder(const struct walking *w, const char *path)
@@ -112,11 +98,13 @@ static bool add_entry(struct walking *w, struct kh_walk_folder *folder, size_t *
 		if (!list)
 			return no_memory(err);
 		folder->list = list;
+		w->entry_bytes += (more - *alloc) * sizeof(*list);
 		*alloc = more;
 	}
 	char *copy = strdup(name);
 	if (!copy)
 		return no_memory(err);
+	w->entry_bytes += strlen(copy) + 1 + ENTRY_BYTES;
 	folder->list[folder->n++] = (struct kh_walk_entry){ .name = copy,
 							    .mode = st.st_mode,
 							    .dev = st.st_dev,
@@ -138,12 +126,14 @@ static bool read_entries(struct walking *w, struct kh_walk_folder *folder, struc
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(folder->path));
 	}
 	size_t alloc = 0;
+	w->entry_bytes = 0;
 	bool ok = true;
 	const struct dirent *entry;
 	while (ok && !w->over && (errno = 0, entry = readdir(dir))) {
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
-		w->over = ++w->entries > KH_LIMIT_SURVEY_ENTRIES || kh_deadline_passed(w->deadline);
+		w->over = ++w->entries > KH_LIMIT_SURVEY_ENTRIES || is_full(w) ||
+			  kh_deadline_passed(w->deadline);
 		ok = add_entry(w, folder, &alloc, entry->d_name, err);
 	}
 	if (ok && !w->over && errno != 0)
@@ -152,22 +142,36 @@ static bool read_entries(struct walking *w, struct kh_walk_folder *folder, struc
 	return ok;
 }
 
+static bool miss_rest(struct walking *w, const char *path, struct kh_err *err)
+{
+	w->over = true;
+	return miss(w, path,
+		    w->deadline->signalled ? "a signal ended it"
+		    : w->full ? "there are too many files, which would take too much memory"
+			      : "there are too many files, or looking took too long",
+		    err);
+}
+
 static bool push_below(struct walking *w, const struct kh_walk_folder *folder,
-		       const struct pending *at, struct kh_err *err)
+		       struct kh_queued_folder *at, struct kh_err *err)
 {
 	for (size_t i = 0; i < folder->n; i++) {
 		const struct kh_walk_entry *entry = &folder->list[i];
 		if (!S_ISDIR(entry->mode) || entry->skip)
 			continue;
-		kh_auto_free char *path =
-			kh_strf("%s%s%s", at->path, *at->path ? "/" : "", entry->name);
-		if (!path)
+		if (at->depth + 1 >= KH_LIMIT_SURVEY_DEPTH ||
+		    strlen(folder->path) + 1 + strlen(entry->name) + 1 >
+			    KH_LIMIT_SURVEY_PATH_BYTES) {
+			if (!miss(w, folder->path, "folders that are nested too deep", err))
+				return false;
+			continue;
+		}
+		if (is_full(w))
+			return miss_rest(w, folder->path, err);
+		struct kh_queued_folder *below = kh_folder_queue_add(&w->queue, at, entry->name);
+		if (!below)
 			return no_memory(err);
-		bool deep = at->depth + 1 >= KH_LIMIT_SURVEY_DEPTH ||
-			    strlen(w->root) + strlen(path) + 2 > KH_LIMIT_SURVEY_PATH_BYTES;
-		if (deep ? !miss(w, folder->path, "folders that are nested too deep", err)
-			 : !push(w, kh_steal_ptr(&path), entry->mark, at->depth + 1))
-			return deep ? false : no_memory(err);
+		below->mark = entry->mark;
 	}
 	return true;
 }
@@ -199,26 +203,20 @@ static bool cannot_open(struct walking *w, const char *path, const char *full, s
 		    why == EACCES ? "it can't be read (chmod u+rx it)" : "it can't be opened", err);
 }
 
-static bool miss_rest(struct walking *w, const char *path, struct kh_err *err)
+static bool visit_one(struct walking *w, struct kh_queued_folder *at, struct kh_err *err)
 {
-	w->over = true;
-	return miss(w, path,
-		    w->deadline->signalled ? "a signal ended it"
-					   : "there are too many files, or looking took too long",
-		    err);
-}
-
-static bool visit_one(struct walking *w, const struct pending *at, struct kh_err *err)
-{
-	kh_auto_free char *full = kh_strf("%s%s%s", w->root, *at->path ? "/" : "", at->path);
-	struct kh_walk_folder folder kh_cleanup(folder_fini) = {
-		.path = full, .fd = -1, .mark = at->mark, .top = !*at->path, .deadline = w->deadline
-	};
+	kh_auto_free char *path = kh_folder_queue_path(at);
+	kh_auto_free char *full = path ? kh_strf("%s%s%s", w->root, *path ? "/" : "", path) : NULL;
+	struct kh_walk_folder folder kh_cleanup(folder_fini) = { .path = full,
+								 .fd = -1,
+								 .mark = at->mark,
+								 .top = !path || !*path,
+								 .deadline = w->deadline };
 	if (!full)
 		return no_memory(err);
-	folder.fd = open_folder(w, at->path);
+	folder.fd = open_folder(w, path);
 	if (folder.fd < 0 || !is_searchable(folder.fd))
-		return cannot_open(w, at->path, full, err);
+		return cannot_open(w, path, full, err);
 	if (!read_entries(w, &folder, err))
 		return false;
 	if (w->over)
@@ -238,16 +236,15 @@ bool kh_walk_run_at(struct kh_walk *walk, int root_fd, const char *root, struct 
 	w.root_fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (w.root_fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(root));
-	if (walk->n_from == 0 && !push(&w, strdup(""), 0, 0))
+	if (walk->n_from == 0 && !kh_folder_queue_add(&w.queue, NULL, ""))
 		return no_memory(err);
 	for (size_t i = 0; i < walk->n_from; i++)
-		if (!push(&w, strdup(walk->from[i]), 0, 0))
+		if (!kh_folder_queue_add(&w.queue, NULL, walk->from[i]))
 			return no_memory(err);
-	while (w.head < w.n && !w.over) {
-		/* The queue may move. */
-		struct pending at = w.queue[w.head++];
-		bool ok = visit_one(&w, &at, err);
-		free(at.path);
+	struct kh_queued_folder *at;
+	while (!w.over && (at = kh_folder_queue_take(&w.queue))) {
+		bool ok = visit_one(&w, at, err);
+		kh_folder_queue_release(&w.queue, at);
 		if (!ok)
 			return false;
 	}

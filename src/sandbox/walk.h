@@ -44,6 +44,9 @@ struct kh_walk {
 	size_t n_from;
 	/* The deadline of the whole work. NULL: its own, KH_LIMIT_SURVEY_MS. */
 	struct kh_deadline *deadline;
+	/* How much memory the folders that wait and the entries of one folder may take. 0:
+	 * KH_LIMIT_SURVEY_MEMORY_BYTES. */
+	size_t most_bytes;
 	/* Result: what was not visited, and why (heap); NULL: the walk was complete. */
 	char *missed;
 };

@@ -527,11 +527,15 @@ enum {
 	   made read-only, by one mount each. INLETS: folders in node_modules or .git to which links
 	   elsewhere lead. LEADS: folders that one of git's files names (a list of alternates) and
 	   that are followed. FILE: how much is read of a file that is compared, of a git
-	   configuration, or of a link. */
+	   configuration, or of a link. MEMORY: what a walk keeps of the folders that wait and of
+	   one folder's entries, and what the survey notes of paths (an agent that makes millions
+	   of long names, so that the launcher is killed for want of memory, and each later one as
+	   well). */
 	KH_LIMIT_SURVEY_ENTRIES = 4 * 1000 * 1000,
 	KH_LIMIT_SURVEY_DEPTH = 200,
 	KH_LIMIT_SURVEY_PATH_BYTES = 4000,
 	KH_LIMIT_SURVEY_MS = 60 * 1000,
+	KH_LIMIT_SURVEY_MEMORY_BYTES = 512 * 1024 * 1024,
 	/* A step that a process of its own does, some of them in the sandbox's namespaces: a file
 	   system that does not answer would hold the launcher for ever. */
 	KH_LIMIT_TRIAL_MS = 30 * 1000,
