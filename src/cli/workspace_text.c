@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <keyhole/sandbox/child.h>
@@ -23,12 +22,12 @@
 enum {
 	SAMPLE_BYTES = 8192,
 	CPU_SECONDS = 10,
+	MEMORY_BYTES = 1 << 30,
 	DIFF_MS = 60 * 1000,
 	HEAD_LINES = 2,
 	OLD = 3,
 	NEW = 4
 };
-#define MEMORY_BYTES ((rlim_t)1 << 30)
 
 static bool is_text(int fd)
 {
@@ -45,13 +44,11 @@ struct pair {
 static bool prepare_diff(void *arg)
 {
 	const struct pair *pair = arg;
-	const struct rlimit cpu = { CPU_SECONDS, CPU_SECONDS };
-	const struct rlimit memory = { MEMORY_BYTES, MEMORY_BYTES };
 	int above = 16;
 	int was = fcntl(pair->was, F_DUPFD_CLOEXEC, above);
 	int is = fcntl(pair->is, F_DUPFD_CLOEXEC, above);
 	return was >= 0 && is >= 0 && dup2(was, OLD) >= 0 && dup2(is, NEW) >= 0 &&
-	       setrlimit(RLIMIT_CPU, &cpu) == 0 && setrlimit(RLIMIT_AS, &memory) == 0;
+	       kh_child_bound(MEMORY_BYTES, CPU_SECONDS);
 }
 
 static void show_lines(struct kh_slice text)

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -191,6 +192,23 @@ bool kh_child_run(const struct kh_child_spec *spec, struct kh_buf *output,
 	struct kh_child child;
 	*result = (struct kh_child_result){ .end = KH_CHILD_NOT_STARTED, .status = -1 };
 	return kh_child_start(&child, spec) && kh_child_finish(&child, output, complaints, result);
+}
+
+static bool bound(__rlimit_resource_t what, rlim_t most)
+{
+	struct rlimit now;
+	if (getrlimit(what, &now) != 0)
+		return false;
+	/* RLIM_INFINITY is above every other. */
+	if (now.rlim_max < most)
+		most = now.rlim_max;
+	now = (struct rlimit){ most, most };
+	return setrlimit(what, &now) == 0;
+}
+
+bool kh_child_bound(uint64_t memory_bytes, unsigned cpu_seconds)
+{
+	return bound(RLIMIT_DATA, memory_bytes) && bound(RLIMIT_CPU, cpu_seconds);
 }
 
 /* ---- functions ---- */

@@ -37,7 +37,8 @@ enum {
 };
 
 /* Standard input: "^OBJECT" for what is known already. */
-static char script[] = "command -v git >/dev/null || exit 4\n"
+static char script[] = "ulimit -d 1048576 2>/dev/null\n" /* KiB: as the host's git has */
+		       "command -v git >/dev/null || exit 4\n"
 		       "known=$(cat)\n"
 		       "ask() { printf '%s\\n' \"$known\" | \"$@\" --stdin; }\n"
 		       "git rev-parse --git-dir >/dev/null 2>&1 || { [ -f .git/HEAD ] || exit 3; "
@@ -45,7 +46,9 @@ static char script[] = "command -v git >/dev/null || exit 4\n"
 		       "new=$(ask git rev-list --max-count=1 --ignore-missing --branches --tags "
 		       "HEAD) || exit 5\n"
 		       "[ -n \"$new\" ] || exit 3\n"
-		       "ask git bundle create --quiet - --ignore-missing --branches --tags HEAD\n";
+		       "ask git -c pack.threads=2 -c pack.windowMemory=128m -c "
+		       "core.bigFileThreshold=32m bundle create --quiet - --ignore-missing "
+		       "--branches --tags HEAD\n";
 
 /* ---- in the sandbox ---- */
 

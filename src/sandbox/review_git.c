@@ -3,7 +3,8 @@
  *
  * git gets the path of the repository, so it does not search for one. It runs as the repository's
  * owner, reads only the repository's own configuration, starts no hook or other program, and never
- * prompts.
+ * prompts. What it reads may be an agent's objects, which are small on disk and as large in memory
+ * as the agent likes. So it gets a bounded amount of memory and processor time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,21 +24,27 @@
 #include "review_git.h"
 
 static const char *const settings[] = {
-	"-c", "core.hooksPath=/dev/null",	"-c", "core.fsmonitor=false",
-	"-c", "core.alternateRefsCommand=true", "-c", "gc.auto=0",
-	"-c", "maintenance.auto=false",		"-c", "core.pager=cat",
+	"-c", "core.hooksPath=/dev/null",
+	"-c", "core.fsmonitor=false",
+	"-c", "core.alternateRefsCommand=true",
+	"-c", "gc.auto=0",
+	"-c", "maintenance.auto=false",
+	"-c", "core.pager=cat",
+	"-c", "pack.threads=2",
+	"-c", "core.bigFileThreshold=32m",
 };
 /* By the descriptor that is held: who may write to a folder above can't send git elsewhere. */
 #define FOLDER 3
 #define TEXT_OF(number) #number
 #define DIR_BY(number) "/proc/self/fd/" TEXT_OF(number) "/.git"
 
-enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]), WORDS_MOST = 32 };
+enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]), WORDS_MOST = 36 };
 
 static bool become_owner(void *arg)
 {
 	const struct kh_host_git *git = arg;
-	if (dup2(git->folder, FOLDER) < 0 || fcntl(FOLDER, F_SETFD, 0) != 0)
+	if (!kh_child_bound(KH_LIMIT_REVIEW_GIT_MEMORY_BYTES, KH_LIMIT_REVIEW_GIT_CPU_SECONDS) ||
+	    dup2(git->folder, FOLDER) < 0 || fcntl(FOLDER, F_SETFD, 0) != 0)
 		return false;
 	if (geteuid() != 0 || git->uid == 0)
 		return true;
@@ -61,6 +68,35 @@ const char *kh_host_git_said(struct kh_slice said)
 			line[n++] = said.ptr[i];
 	}
 	return kh_esc(kh_slice_of(line, n));
+}
+
+static bool is_want_of_memory(struct kh_slice said)
+{
+	static const char *const words[] = { "ut of memory", "annot allocate memory" };
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (said.len && memmem(said.ptr, said.len, words[i], strlen(words[i])))
+			return true;
+	return false;
+}
+
+static bool explain(const char *word, const struct kh_child_result *result, struct kh_slice said,
+		    struct kh_err *err)
+{
+	if (result->end == KH_CHILD_LATE)
+		return kh_err_set(err, KH_ERR_SYSTEM, "git %s: took too long and was ended", word);
+	if (result->status < 0)
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "git %s was ended by a signal: it gets %d seconds of processor "
+				  "time for what an agent made (look at the commits in a sandbox; "
+				  "--no-commits leaves them out)",
+				  word, KH_LIMIT_REVIEW_GIT_CPU_SECONDS);
+	if (is_want_of_memory(said))
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "git %s needs more than %d MiB of memory, which is all that it "
+				  "gets for what an agent made (look at the commits in a sandbox; "
+				  "--no-commits leaves them out)",
+				  word, KH_LIMIT_REVIEW_GIT_MEMORY_BYTES >> 20);
+	return kh_err_set(err, KH_ERR_SYSTEM, "git %s: %s", word, kh_host_git_said(said));
 }
 
 bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
@@ -112,9 +148,7 @@ bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
 		return kh_err_set(err, KH_ERR_SYSTEM, "git %s says more than is read of it",
 				  words[1 + N_SETTINGS]);
 	return result.status == 0 ||
-	       kh_err_set(err, KH_ERR_SYSTEM, "git %s: %s", words[1 + N_SETTINGS],
-			  result.end == KH_CHILD_LATE ? "took too long and was ended"
-						      : kh_host_git_said(kh_buf_view(said)));
+	       explain(words[1 + N_SETTINGS], &result, kh_buf_view(said), err);
 }
 
 bool kh_host_git_open(struct kh_host_git *git, int folder, struct kh_err *err)

@@ -334,6 +334,29 @@ static void a_watcher_acts_when_nobody_holds_its_pipe_any_more(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
+static bool bound_twice(void *arg)
+{
+	(void)arg;
+	return kh_child_bound(64 << 20, 30) && kh_child_bound(128 << 20, 60);
+}
+
+static void a_bound_is_never_above_the_one_that_was_there(void **state)
+{
+	struct kh_child_result result;
+	struct kh_buf said kh_cleanup(kh_buf_fini);
+	char *const argv[] = { (char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "-c",
+			       (char *)(uintptr_t) "ulimit -S -d; ulimit -H -d; ulimit -H -t",
+			       NULL };
+	const struct kh_child_spec spec = {
+		.argv = argv, .input = -1, .prepare = bound_twice, .most_ms = PATIENCE_MS
+	};
+
+	(void)state;
+	kh_buf_init(&said, 4096);
+	assert_true(kh_child_run(&spec, &said, NULL, &result));
+	assert_string_equal(kh_buf_cstr(&said), "65536\n65536\n30\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,6 +368,7 @@ int main(void)
 		cmocka_unit_test(it_is_ended_when_nobody_wants_it_any_more),
 		cmocka_unit_test(it_has_three_descriptors_and_what_is_prepared),
 		cmocka_unit_test(its_input_folder_and_environment_are_what_is_said),
+		cmocka_unit_test(a_bound_is_never_above_the_one_that_was_there),
 		cmocka_unit_test(a_trial_tells_why_it_failed),
 		cmocka_unit_test(a_trial_that_hangs_is_ended_with_its_group),
 		cmocka_unit_test(a_trial_ends_with_who_tries),

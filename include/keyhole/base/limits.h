@@ -567,9 +567,11 @@ enum {
 	/* A workspace under review: entries of a tree and nesting of folders (an agent that makes
 	   millions, or nests them deep); changes that are listed one by one; bytes of a file whose
 	   lines are compared, and of the resulting diff; bytes and refs of a bundle of commits, and
-	   the time that git may take to make it; new commits of a ref whose file names are checked,
-	   and bytes of the list of these. READS: paths that git and other tools of the host read,
-	   with which each change is compared (an agent whose earlier changes were applied). */
+	   the time that git may take to make it; what git on the host may use of memory and
+	   processor time (an agent whose commit has some megabytes as it is stored, and a thousand
+	   when it is read); new commits of a ref whose file names are checked, and bytes of the
+	   list of these. READS: paths that git and other tools of the host read, with which each
+	   change is compared (an agent whose earlier changes were applied). */
 	KH_LIMIT_REVIEW_ENTRIES = 4 * 1024 * 1024,
 	KH_LIMIT_REVIEW_DEPTH = 256,
 	KH_LIMIT_REVIEW_CHANGES = 256 * 1024,
@@ -581,6 +583,8 @@ enum {
 	KH_LIMIT_REVIEW_NAMES_BYTES = 64 * 1024 * 1024,
 	KH_LIMIT_REVIEW_READS = 4096,
 	KH_LIMIT_REVIEW_BUNDLE_MS = 10 * 60 * 1000,
+	KH_LIMIT_REVIEW_GIT_MEMORY_BYTES = 1024 * 1024 * 1024,
+	KH_LIMIT_REVIEW_GIT_CPU_SECONDS = 300,
 };
 
 /* Limits that do not fit into an int. */

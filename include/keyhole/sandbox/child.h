@@ -73,6 +73,14 @@ bool kh_child_start(struct kh_child *child, const struct kh_child_spec *spec);
 bool kh_child_finish(struct kh_child *child, struct kh_buf *output, struct kh_buf *complaints,
 		     struct kh_child_result *result);
 
+/*
+ * For `prepare`, of a program that reads what an agent made: bounds the memory of its own
+ * (RLIMIT_DATA: not the files that it maps to read) and its processor time, each by a hard limit.
+ * Where the caller's own hard limit is lower, that one stays. The kernel kills a program that goes
+ * past the time; an allocation past the memory fails.
+ */
+bool kh_child_bound(uint64_t memory_bytes, unsigned cpu_seconds);
+
 /* ---- a function ---- */
 
 /* Calls `what` in a child process, so that its changes to the process (namespaces, identity) affect

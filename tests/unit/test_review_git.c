@@ -1,0 +1,92 @@
+/* test_review_git.c - the host's git gets no more than a bound for what an agent made, and says so
+ */
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+
+#include "sandbox/review_git.h"
+
+static char program[] = "/tmp/keyhole-git-XXXXXX";
+
+/* A git that does what the script says. Return: kh_host_git's. */
+static bool run(const char *script, struct kh_buf *said, struct kh_err *err)
+{
+	static const char *const args[] = { "index-pack", NULL };
+	struct kh_host_git git = { .program = program, .uid = geteuid(), .gid = getegid() };
+	kh_auto_free char *text = kh_strf("#!/bin/sh\n%s\n", script);
+
+	assert_non_null(text);
+	assert_true(kh_file_write(program, kh_slice_str(text), 0700, NULL));
+	return kh_host_git(&git, args, -1, said, err);
+}
+
+static void it_gets_bounded_memory_and_time(void **state)
+{
+	struct kh_buf said kh_cleanup(kh_buf_fini);
+	struct kh_err err = KH_ERR_INIT;
+	kh_auto_free char *want = kh_strf("%d %d\n", KH_LIMIT_REVIEW_GIT_MEMORY_BYTES / 1024,
+					  KH_LIMIT_REVIEW_GIT_CPU_SECONDS);
+
+	(void)state;
+	kh_buf_init(&said, 4096);
+	assert_true(run("echo $(ulimit -H -d) $(ulimit -H -t)", &said, &err));
+	assert_string_equal(kh_buf_cstr(&said), want);
+}
+
+static void what_a_bound_ended_is_told_from_what_git_found(void **state)
+{
+	static const struct {
+		const char *script, *says;
+	} rows[] = {
+		{ "echo 'fatal: Out of memory, malloc failed (tried to allocate 9)' >&2; exit 128",
+		  "git index-pack needs more than 1024 MiB of memory" },
+		{ "echo 'fatal: mmap failed: Cannot allocate memory' >&2; exit 128",
+		  "git index-pack needs more than 1024 MiB of memory" },
+		{ "kill -KILL $$", "git index-pack was ended by a signal" },
+		{ "echo 'fatal: bad pack' >&2; exit 128", "git index-pack: fatal: bad pack" },
+		{ "exit 1", "git index-pack: " },
+	};
+	struct kh_buf said kh_cleanup(kh_buf_fini);
+
+	(void)state;
+	kh_buf_init(&said, 4096);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct kh_err err = KH_ERR_INIT;
+
+		kh_buf_clear(&said);
+		assert_false(run(rows[i].script, &said, &err));
+		assert_non_null(strstr(err.text, rows[i].says));
+	}
+}
+
+static int set_up(void **state)
+{
+	int fd = mkstemp(program);
+
+	(void)state;
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	return unlink(program);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_gets_bounded_memory_and_time),
+		cmocka_unit_test(what_a_bound_ended_is_told_from_what_git_found),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
