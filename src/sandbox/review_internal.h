@@ -162,4 +162,18 @@ bool kh_review_bar_link_stays(const char *path, const char *text);
  * has? */
 bool kh_review_bar_link_stays_there(int workspace, const char *path, const char *text);
 
+/* ---- review_groups.c ---- */
+
+/* Finds the groups of a list of changes while that is made. Zeroed at first. */
+struct kh_review_groups {
+	void *tree;
+	size_t alloc;
+};
+/* Counts one change in the folder that the first `len` bytes of `path` name. */
+bool kh_review_groups_count(struct kh_review_groups *groups, struct kh_changes *changes,
+			    const char *path, size_t len, enum kh_change_bar bar,
+			    struct kh_err *err);
+/* Before `changes` is freed, whose paths it uses. */
+void kh_review_groups_fini(struct kh_review_groups *groups);
+
 #endif

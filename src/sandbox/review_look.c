@@ -27,6 +27,7 @@ struct look {
 	struct kh_base base;
 	char *const *names;
 	struct kh_changes *out;
+	struct kh_review_groups groups;
 	char *opaque; /* the outermost folder that hides what lies below, at the moment; NULL */
 	struct kh_err *err;
 };
@@ -38,6 +39,7 @@ static void look_fini(struct look *l)
 	if (l->upper >= 0)
 		close(l->upper);
 	kh_base_fini(&l->base);
+	kh_review_groups_fini(&l->groups);
 	free(l->opaque);
 }
 
@@ -64,27 +66,6 @@ void kh_changes_fini(struct kh_changes *changes)
 static bool no_memory(struct look *l)
 {
 	return kh_err_set(l->err, KH_ERR_NO_MEMORY, "a review: no memory");
-}
-
-static bool count_in_group(struct look *l, const char *path, size_t len, enum kh_change_bar bar)
-{
-	struct kh_changes *c = l->out;
-	for (size_t i = c->n_groups; i > 0; i--) {
-		struct kh_change_group *g = &c->groups[i - 1];
-		if (g->bar == bar && strlen(g->path) == len && strncmp(g->path, path, len) == 0) {
-			g->n++;
-			return true;
-		}
-	}
-	if (c->n_groups == KH_LIMIT_REVIEW_CHANGES)
-		return kh_err_set(l->err, KH_ERR_USAGE, "more than %d folders of that kind",
-				  KH_LIMIT_REVIEW_CHANGES);
-	struct kh_change_group *list = reallocarray(c->groups, c->n_groups + 1, sizeof(*list));
-	if (!list)
-		return no_memory(l);
-	c->groups = list;
-	list[c->n_groups] = (struct kh_change_group){ strndup(path, len), bar, 1 };
-	return list[c->n_groups].path ? ++c->n_groups : no_memory(l);
 }
 
 /* Takes what the change holds over. */
@@ -207,7 +188,7 @@ static bool emit(struct look *l, struct kh_change *c)
 		return true;
 	}
 	if (grouped) {
-		bool ok = count_in_group(l, c->path, group, bar);
+		bool ok = kh_review_groups_count(&l->groups, l->out, c->path, group, bar, l->err);
 		change_fini(c);
 		return ok;
 	}
@@ -434,7 +415,8 @@ static bool bar_shape(struct look *l, struct asked *asked, struct kh_change *c, 
 		    (len > 0 || kh_git_is_part(c->path))) {
 			c->bar = KH_BAR_GIT;
 			*grouped = len > 0;
-			return len == 0 || count_in_group(l, c->path, len, KH_BAR_GIT);
+			return len == 0 || kh_review_groups_count(&l->groups, l->out, c->path, len,
+								  KH_BAR_GIT, l->err);
 		}
 		const char *slash = len < total ? strchr(c->path + len + 1, '/') : NULL;
 		if (len == total || (!slash && !is_folder))
