@@ -40,23 +40,37 @@ size_t kh_screen_columns(int fd)
  * to the corner, so it is saved and restored around that; with it come attributes and wrap as they
  * were, so these are set afterwards. LNM, KAM: else Enter would be two characters, or no key one.
  * A VT52 knows nothing of all that, so it is left first. What ESC V guards no ESC[J erases, until
- * DECSCA takes its place. What a mouse or the window would type is for whoever asked for it.
+ * DECSCA takes its place. What a mouse, the window or a theme would type is for whoever asked for
+ * it.
+ *
+ * Each screen has keyboard flags of its own (kitty's protocol), so these are set back on both sides
+ * of ?1047l: all that were kept go, then those that are in force. XTMODKEYS is set back as a whole,
+ * and by its number for who knows only that. A terminal that ignores the > reads the two as SGR,
+ * which is set back after them.
  */
-static const char reset[] = "\x18\x1b\\"       /* CAN, ST: what was not finished */
-			    "\x1b<"	       /* from a VT52's sequences to ours */
-			    "\x1b[0$}\x1b[0$~" /* the screen and not the status line; none */
-			    "\x1b[0\"q"	       /* DECSCA: nothing is guarded */
-			    "\x1b[?2026l"      /* show what is written at once */
-			    "\x1b[?1047l"      /* the main screen */
-			    "\x1b"
-			    "7\x1b[?69l\x1b[r\x1b"
-			    "8"						/* no margins */
-			    "\x1b[2l\x1b[4l\x1b[20l"			/* KAM, IRM, LNM */
-			    "\x1b[?7h\x1b[?25h"				/* wrap; show the cursor */
-			    "\x1b[?1000;1002;1003;1004;1005;1006;2004l" /* mouse, focus, pasting */
-			    "\x1b[?5W"		     /* a tabulator stop every 8 columns */
-			    "\x1b[m\x1b(B\x0f\x1b%G" /* attributes; ASCII, in G0; UTF-8 */
-			    "\x1b#5\x1b[J";	     /* single width; nothing after the cursor */
+static const char reset[] =
+	"\x18\x1b\\"	    /* CAN, ST: what was not finished */
+	"\x1b<"		    /* from a VT52's sequences to ours */
+	"\x1b[0$}\x1b[0$~"  /* the screen and not the status line; none */
+	"\x1b[0\"q"	    /* DECSCA: nothing is guarded */
+	"\x1b[?2026l"	    /* show what is written at once */
+	"\x1b[<99u\x1b[=0u" /* kitty's keyboard flags */
+	"\x1b[?1047l"	    /* the main screen */
+	"\x1b[<99u\x1b[=0u"
+	"\x1b"
+	"7\x1b[?69l\x1b[r\x1b"
+	"8"			 /* no margins */
+	"\x1b[2l\x1b[4l\x1b[20l" /* KAM, IRM, LNM */
+	"\x1b[?7h\x1b[?25h"	 /* wrap; show the cursor */
+	"\x1b[?1l\x1b>"		 /* DECCKM, DECKPNM: what the arrows and the keypad type */
+	/* mouse, focus, pasting */
+	"\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2004l"
+	/* a theme that changes, a window that does; keys as Windows has them */
+	"\x1b[?2031l\x1b[?2048l\x1b[?9001l"
+	"\x1b[>m\x1b[>4m"	 /* XTMODKEYS: modifyOtherKeys and its like */
+	"\x1b[?5W"		 /* a tabulator stop every 8 columns */
+	"\x1b[m\x1b(B\x0f\x1b%G" /* attributes; ASCII, in G0; UTF-8 */
+	"\x1b#5\x1b[J";		 /* single width; nothing after the cursor */
 
 struct kh_slice kh_screen_reset_text(void)
 {

@@ -162,8 +162,12 @@ void kh_terminal_finish(struct kh_terminal *t)
 	if (t->raw) {
 		struct termios outer;
 		memcpy(&outer, t->termios, sizeof(outer));
-		(void)tcsetattr(STDIN_FILENO, TCSANOW, &outer);
 		kh_screen_reset(STDOUT_FILENO);
+		/* What is there now was meant for the command: keys that it did not take, and what
+		 * the terminal answers to it. A shell would take that for its own. TCSAFLUSH would
+		 * wait for a terminal that was stopped. */
+		(void)tcflush(STDIN_FILENO, TCIFLUSH);
+		(void)tcsetattr(STDIN_FILENO, TCSANOW, &outer);
 		kh_log_reset_screen();
 	}
 	t->raw = false;

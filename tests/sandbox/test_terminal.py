@@ -12,6 +12,7 @@ import struct
 import subprocess
 import termios
 import time
+import tty
 
 import pytest
 from conftest import PATIENCE, USER
@@ -235,6 +236,21 @@ def test_nothing_can_be_typed_into_the_outer_terminal(sandbox, terminal):
     t = terminal("/usr/bin/python3", "-I", "-c", code)
     assert t.end() == 0
     assert t.seen.removesuffix(RESET).split() == [b"%d" % errno.EPERM] * (8 if more else 6)
+
+
+def test_what_a_command_did_not_read_is_not_left_for_the_shell(terminal):
+    """Such as what the terminal answered to it."""
+    t = terminal("sh", "-c", "stty raw -echo; echo ready; sleep 2")
+    t.wait_for(rb"ready")
+    os.set_blocking(t.master, False)
+    with contextlib.suppress(BlockingIOError):
+        for _ in range(1024):
+            t.type(b"\x1b[?62;4c" * 64)
+    assert t.end() == 0
+    tty.setraw(t.slave, termios.TCSANOW)
+    os.set_blocking(t.slave, False)
+    with pytest.raises(BlockingIOError):
+        os.read(t.slave, 65536)
 
 
 # --- programs that fill the screen ----------------------------------------------------------------

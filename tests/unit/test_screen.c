@@ -104,7 +104,25 @@ static void a_reset_ends_reports_of_the_mouse_and_of_the_window(void **state)
 	setenv("TERM", "xterm", 1);
 	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text());
 	assert_non_null(text);
-	(void)place_of(text, "\x1b[?1000;1002;1003;1004;1005;1006;2004l");
+	(void)place_of(text, "\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2004l");
+	(void)place_of(text, "\x1b[?2031l");
+	(void)place_of(text, "\x1b[?2048l");
+}
+
+static void a_reset_has_the_keys_type_what_they_did(void **state)
+{
+	static const char flags[] = "\x1b[<99u\x1b[=0u";
+	(void)state;
+	setenv("TERM", "xterm", 1);
+	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text());
+	assert_non_null(text);
+	/* Those of the other screen, and those of this one. */
+	size_t main_screen = place_of(text, "\x1b[?1047l");
+	assert_true(place_of(text, flags) < main_screen);
+	(void)place_of(text + main_screen, flags);
+	(void)place_of(text, "\x1b[?1l\x1b>");
+	/* Who reads it as attributes has them set back afterwards. */
+	assert_true(place_of(text, "\x1b[>m\x1b[>4m") < place_of(text, "\x1b[m"));
 }
 
 int main(void)
@@ -117,6 +135,7 @@ int main(void)
 		cmocka_unit_test(a_reset_leaves_vt52_mode_before_anything_that_is_unknown_there),
 		cmocka_unit_test(a_reset_erases_what_was_guarded_too),
 		cmocka_unit_test(a_reset_ends_reports_of_the_mouse_and_of_the_window),
+		cmocka_unit_test(a_reset_has_the_keys_type_what_they_did),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
