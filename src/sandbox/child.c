@@ -354,6 +354,11 @@ bool kh_child_watch(void (*then)(void *arg), void *arg, pid_t *pid, int *alive, 
 	}
 	int failed = errno;
 	close(ends[0]);
+	if (*pid < 0) {
+		*pid = 0;
+		close(ends[1]);
+		return kh_err_sys(err, KH_ERR_SYSTEM, failed, "a process");
+	}
 	*alive = ends[1];
-	return *pid > 0 || kh_err_sys(err, KH_ERR_SYSTEM, failed, "a process");
+	return true;
 }

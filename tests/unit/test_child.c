@@ -1,3 +1,4 @@
+/* wrap: fork */
 /* test_child.c - no program of the host's is waited for without a bound, or left behind */
 #include "unit.h"
 
@@ -357,6 +358,37 @@ static void a_bound_is_never_above_the_one_that_was_there(void **state)
 	assert_string_equal(kh_buf_cstr(&said), "65536\n65536\n30\n");
 }
 
+static bool no_fork;
+
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+pid_t __wrap_fork(void)
+{
+	if (!no_fork)
+		return __real_fork();
+	errno = EAGAIN;
+	return -1;
+}
+
+static void a_watcher_that_can_not_be_started_leaves_nothing_open(void **state)
+{
+	char path[] = "/nowhere";
+	int before = dup(STDIN_FILENO), alive = -1;
+	pid_t pid = 0;
+	struct kh_err err = KH_ERR_INIT;
+	(void)state;
+	no_fork = true;
+	bool started = kh_child_watch(leave_a_mark, path, &pid, &alive, &err);
+	no_fork = false;
+	assert_false(started);
+	assert_int_equal(alive, -1);
+	assert_int_equal(pid, 0);
+	int after = dup(STDIN_FILENO);
+	assert_int_equal(after, before + 1);
+	close(after);
+	close(before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +404,7 @@ int main(void)
 		cmocka_unit_test(a_trial_tells_why_it_failed),
 		cmocka_unit_test(a_trial_that_hangs_is_ended_with_its_group),
 		cmocka_unit_test(a_trial_ends_with_who_tries),
+		cmocka_unit_test(a_watcher_that_can_not_be_started_leaves_nothing_open),
 		cmocka_unit_test(a_watcher_acts_when_nobody_holds_its_pipe_any_more),
 	};
 

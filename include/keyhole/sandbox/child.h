@@ -95,8 +95,8 @@ bool kh_child_try_within(bool (*what)(void *arg, struct kh_err *err), void *arg,
 bool kh_child_ends_with_parent(void);
 
 /* Starts a watcher: a process in its own session, with all signals blocked and no other descriptor
- * of ours. It calls `then` once this process has ended or has closed *alive, which the caller owns
- * (also after an error). */
+ * of ours. It calls `then` once this process has ended or has closed *alive, which the caller owns.
+ * After an error *alive is as it was, and *pid is no process's. */
 bool kh_child_watch(void (*then)(void *arg), void *arg, pid_t *pid, int *alive, struct kh_err *err);
 /* After *alive was closed: waits until `then` is done. */
 void kh_child_wait(pid_t pid);
