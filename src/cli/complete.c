@@ -254,7 +254,7 @@ static void offer_images(const struct typed *typed)
 		}
 		offer(typed, kh_slice_str(form->word), kh_slice_str(form->help));
 	}
-	kh_auto_free char *cache = kh_image_cache();
+	kh_auto_free char *cache = kh_image_cache(NULL);
 	size_t n = 0;
 	struct kh_image_kept *kept = cache ? kh_image_list(cache, &n) : NULL;
 

@@ -139,9 +139,11 @@ static int prune(const struct kept *kept, uint64_t unused_ms)
 
 static int act(const char *command, char *const *words, const struct options *options)
 {
-	struct kept kept kh_cleanup(kept_fini) = { .cache = kh_image_cache() };
+	struct kept kept kh_cleanup(kept_fini) = { 0 };
+	struct kh_err err = KH_ERR_INIT;
+	kept.cache = kh_image_cache(&err);
 	if (!kept.cache) {
-		kh_cli_complain("image: no memory");
+		kh_cli_complain("image: %s", err.text);
 		return KH_EXIT_FAILED;
 	}
 	kept.list = kh_image_list(kept.cache, &kept.n);

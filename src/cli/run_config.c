@@ -57,8 +57,12 @@ static bool forbid_files_of(char ***list, const struct kh_credential_config *cre
 /* The roots of other sandboxes. */
 static bool forbid_images(char ***list)
 {
-	kh_auto_free char *cache = kh_image_cache();
-	kh_auto_free char *images = cache ? kh_strf("%s/images", cache) : NULL;
+	struct kh_err err = KH_ERR_INIT;
+	kh_auto_free char *cache = kh_image_cache(&err);
+	/* Without a home there is no folder that holds any. */
+	if (!cache)
+		return err.code == KH_ERR_USAGE;
+	kh_auto_free char *images = kh_strf("%s/images", cache);
 	return images && (access(images, F_OK) != 0 || forbid(list, images));
 }
 

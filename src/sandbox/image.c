@@ -422,9 +422,10 @@ bool kh_image_open(const char *reference, const struct kh_image_options *given,
 	bool podman = kh_image_podman_is_reference(reference);
 	if (!debian && !podman && !parse(reference, &parsed, err))
 		return false;
-	kh_auto_free char *named = given->cache ? strdup(given->cache) : kh_image_cache();
+	kh_auto_free char *named = given->cache ? strdup(given->cache) : kh_image_cache(err);
 	if (!named)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
+		return given->cache ? kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory")
+				    : false;
 	if (!kh_image_cache_open(named, err))
 		return false;
 	kh_auto_free char *cache = realpath(named, NULL);

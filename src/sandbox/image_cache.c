@@ -38,17 +38,27 @@ static bool no_memory(struct kh_err *err)
 	return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
 }
 
-char *kh_image_cache(void)
+char *kh_image_cache(struct kh_err *err)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	if (cache && cache[0] == '/')
-		return kh_strf("%s/keyhole", cache);
-	if (geteuid() == 0)
-		return strdup("/var/cache/keyhole");
+	bool named = cache && cache[0] == '/', root = geteuid() == 0;
 	const struct passwd *user = home && home[0] == '/' ? NULL : getpwuid(geteuid());
-	if (!home || home[0] != '/')
-		home = user ? user->pw_dir : "/tmp";
-	return kh_strf("%s/.cache/keyhole", home);
+	if (user)
+		home = user->pw_dir;
+	/* A folder that everybody may write to would be anybody's. */
+	if (!named && !root && (!home || home[0] != '/')) {
+		kh_err_set(err, KH_ERR_USAGE,
+			   "there is no folder for images: user %ld has no home (set HOME, or "
+			   "XDG_CACHE_HOME)",
+			   (long)geteuid());
+		return NULL;
+	}
+	char *out = named  ? kh_strf("%s/keyhole", cache)
+		    : root ? strdup("/var/cache/keyhole")
+			   : kh_strf("%s/.cache/keyhole", home);
+	if (!out)
+		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a path");
+	return out;
 }
 
 bool kh_image_remove_tree(const char *path)

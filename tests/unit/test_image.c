@@ -1,25 +1,21 @@
+/* wrap: geteuid getpwuid kh_strf */
 /* test_image.c - what an image says of itself, in the form that paths and command lines need */
-/* wrap: kh_strf kh_image_cache */
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "unit.h"
 
 #include <keyhole/sandbox/image.h>
 #include <keyhole/base/buf.h>
+#include <keyhole/base/cleanup.h>
 #include <keyhole/base/limits.h>
 
 #include <sandbox/image_internal.h>
 
 static bool no_memory; /* for a path */
-
-char *__real_kh_image_cache(void);
-char *__wrap_kh_image_cache(void);
-char *__wrap_kh_image_cache(void)
-{
-	return no_memory ? NULL : __real_kh_image_cache();
-}
 
 char *__wrap_kh_strf(const char *fmt, ...);
 char *__wrap_kh_strf(const char *fmt, ...)
@@ -235,6 +231,43 @@ static void test_a_lack_of_memory_is_said_where_an_image_is_opened(void **state)
 	assert_int_equal(take_err.code, KH_ERR_NONE);
 }
 
+/* A user who is not root, with this entry. */
+static struct passwd *entry;
+
+struct passwd *__wrap_getpwuid(uid_t uid);
+struct passwd *__wrap_getpwuid(uid_t uid)
+{
+	(void)uid;
+	return entry;
+}
+
+uid_t __wrap_geteuid(void);
+uid_t __wrap_geteuid(void)
+{
+	return 1234;
+}
+
+static void test_without_a_home_no_folder_of_anybodys_holds_images(void **state)
+{
+	(void)state;
+	char mine[] = "/of/mine";
+	struct passwd user = { .pw_dir = mine };
+	struct kh_err err = KH_ERR_INIT;
+	assert_int_equal(unsetenv("XDG_CACHE_HOME") | unsetenv("HOME"), 0);
+	entry = NULL;
+	assert_null(kh_image_cache(&err));
+	assert_int_equal(err.code, KH_ERR_USAGE);
+	entry = &user;
+	kh_auto_free char *of_entry = kh_image_cache(&err);
+	assert_string_equal(of_entry, "/of/mine/.cache/keyhole");
+	assert_int_equal(setenv("HOME", "/h", 1), 0);
+	kh_auto_free char *of_home = kh_image_cache(&err);
+	assert_string_equal(of_home, "/h/.cache/keyhole");
+	assert_int_equal(setenv("XDG_CACHE_HOME", "/c", 1), 0);
+	kh_auto_free char *named = kh_image_cache(&err);
+	assert_string_equal(named, "/c/keyhole");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +277,7 @@ int main(void)
 		cmocka_unit_test(test_a_folder_to_start_in_stays_in_the_root),
 		cmocka_unit_test(test_what_has_another_form_is_refused),
 		cmocka_unit_test(test_more_than_a_command_line_holds_is_refused),
+		cmocka_unit_test(test_without_a_home_no_folder_of_anybodys_holds_images),
 		cmocka_unit_test(test_a_text_that_is_too_long_is_not_read),
 		cmocka_unit_test(test_a_digest_is_64_small_hex_digits_and_nothing_else),
 		cmocka_unit_test(test_an_index_names_one_image),

@@ -80,8 +80,8 @@ bool kh_image_has_transport(const char *text);
 /* ---- the cache ---- */
 
 /* $XDG_CACHE_HOME/keyhole, else /var/cache/keyhole for root and ~/.cache/keyhole for others. Heap;
- * NULL without memory. */
-char *kh_image_cache(void);
+ * NULL with `err`: no memory, or (KH_ERR_USAGE) the user has no home. */
+char *kh_image_cache(struct kh_err *err);
 
 struct kh_image_kept {
 	char *name;	 /* of its folder */
