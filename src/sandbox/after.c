@@ -294,6 +294,9 @@ static const char *verdict(struct after *after, const struct kh_concern *c)
 	switch (c->kind) {
 	case KH_CONCERN_LINK:
 		return "a symbolic link in a git folder, through which git may write anywhere";
+	case KH_CONCERN_GITLINK:
+		return "a symbolic link in the place of a submodule: git would enter the "
+		       "repository that it leads to, and run what is configured there";
 	case KH_CONCERN_SPECIAL:
 		return S_ISSOCK(c->entry->mode) ? "a socket" : "a device or named pipe";
 	case KH_CONCERN_SETID:

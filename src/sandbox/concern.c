@@ -426,6 +426,14 @@ static unsigned mark_below(const struct looking *l, const struct kh_walk_entry *
 	return mark;
 }
 
+static bool give_gitlink(void *arg, const struct kh_walk_folder *folder,
+			 struct kh_walk_entry *entry)
+{
+	struct looking l = *(const struct looking *)arg;
+	l.folder = folder;
+	return give(&l, KH_CONCERN_GITLINK, entry);
+}
+
 bool kh_concern_find(const struct kh_walk_folder *folder,
 		     bool (*each)(void *arg, const struct kh_concern *concern, struct kh_err *err),
 		     void *arg, struct kh_err *err)
@@ -445,7 +453,8 @@ bool kh_concern_find(const struct kh_walk_folder *folder,
 		if (kind && !give(&l, (enum kh_concern_kind)kind, entry))
 			return false;
 	}
-	return true;
+	/* Last: what was taken meanwhile is no link there any more. */
+	return kh_concern_each_gitlink(folder, give_gitlink, &l);
 }
 
 void kh_concern_end_exemption(const struct kh_walk_folder *folder)

@@ -20,6 +20,7 @@ enum kh_concern_kind {
 	KH_CONCERN_INDEX,  /* with a name that is none of the work tree (git_index.h) */
 	KH_CONCERN_GITFILE, /* .git, a file that says where the git folder is */
 	KH_CONCERN_NAME,    /* a name that editors, agents and other tools run things from */
+	KH_CONCERN_GITLINK, /* a symbolic link at or above the path of a submodule in the index */
 	KH_CONCERN_REMOTE,  /* in remotes/ or branches/ of a git folder: an address to fetch from */
 };
 
@@ -73,6 +74,16 @@ bool kh_concern_is_tree(const struct kh_walk_folder *folder);
 bool kh_concern_is_holder(const char *name, bool top);
 /* Does `name` count in a folder with that name? */
 bool kh_concern_is_held(const char *folder, const char *name);
+/*
+ * In a folder with .git in it: calls `each` for each symbolic link on the way to a submodule's path
+ * that its index has. git enters such a path, and there reads the configuration of whatever it
+ * finds. `folder` and `entry` are those of the link, and of the call alone. Return: false: `each`
+ * returned false.
+ */
+bool kh_concern_each_gitlink(const struct kh_walk_folder *tree,
+			     bool (*each)(void *arg, const struct kh_walk_folder *folder,
+					  struct kh_walk_entry *entry),
+			     void *arg);
 /* The digest that records a file or folder which is read-only while the sandbox runs. */
 void kh_concern_protected_digest(const char *path, unsigned char out[KH_CONCERN_DIGEST_BYTES]);
 /*

@@ -20,6 +20,7 @@ enum {
 	NAME_MOST = 8192, /* PATH_MAX is 4,096 */
 	MODE_TYPE = 0170000,
 	MODE_FOLDER = 0040000, /* of a sparse index */
+	MODE_GITLINK = 0160000,
 };
 
 struct reading {
@@ -189,19 +190,44 @@ static bool entries(struct reading *r)
 	return true;
 }
 
+static bool begin(struct reading *r, struct kh_slice bytes, size_t id_bytes)
+{
+	if (bytes.len < HEADER_BYTES + id_bytes)
+		return false;
+	r->all = kh_slice_sub(bytes, 0, bytes.len - id_bytes);
+	r->id_bytes = id_bytes;
+	r->blocks_at = r->n_blocks = 0;
+	if (!is_tag(r, 0, "DIRC"))
+		return false;
+	r->version = u32(r->all, 4);
+	r->n = u32(r->all, 8);
+	return r->version >= 2 && r->version <= 4;
+}
+
+bool kh_git_index_each_gitlink(struct kh_slice bytes, size_t id_bytes,
+			       bool (*each)(void *arg, const char *path), void *arg)
+{
+	struct reading r;
+	if (!begin(&r, bytes, id_bytes))
+		return true;
+	r.at = HEADER_BYTES;
+	r.name_len = r.block = 0;
+	r.block_entry = 0;
+	for (uint32_t i = 0; i < r.n; i++) {
+		size_t start = r.at;
+		if (!entry(&r, i))
+			return true;
+		r.name[r.name_len] = '\0';
+		if ((u32(r.all, start + MODE_AT) & MODE_TYPE) == MODE_GITLINK && !each(arg, r.name))
+			return false;
+	}
+	return true;
+}
+
 bool kh_git_index_is_harmless(struct kh_slice bytes, size_t id_bytes)
 {
 	struct reading r;
-	if (bytes.len < HEADER_BYTES + id_bytes)
-		return false;
-	r.all = kh_slice_sub(bytes, 0, bytes.len - id_bytes);
-	r.id_bytes = id_bytes;
-	r.blocks_at = r.n_blocks = 0;
-	if (!is_tag(&r, 0, "DIRC"))
-		return false;
-	r.version = u32(r.all, 4);
-	r.n = u32(r.all, 8);
-	if (r.version < 2 || r.version > 4 || !entries(&r))
+	if (!begin(&r, bytes, id_bytes) || !entries(&r))
 		return false;
 	size_t end = r.at;
 	if (!extensions(&r, end) || !end_is(&r, end))

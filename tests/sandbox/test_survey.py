@@ -99,6 +99,31 @@ def test_no_shape_of_a_repository_opens_what_was_protected_in_the_next_run(host)
     assert [host.read(name) for name in names] == ["mine\n"] * 3
 
 
+GITLINK = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),vendor/lib"
+
+
+@pytest.mark.parametrize("link", ["mkdir vendor; ln -s /opt vendor/lib", "ln -s /opt vendor"], ids=["at-it", "above-it"])
+@pytest.mark.parametrize("split", ["", "git update-index --split-index; "], ids=["", "split"])
+def test_a_link_in_the_place_of_a_submodule_is_set_aside(host, link, split):
+    """git enters it, wherever it leads: `git status` would run what is configured there."""
+    repository(host.sandbox, host.workspace)
+    host.sandbox.give(host.workspace)
+    assert not said(run(host, link))
+    done = run(host, f"{split}{GITLINK}")
+    assert len(said(done)) == 1 and b"in the place of a submodule" in done.stderr, done.stderr
+    assert not os.path.lexists(host.path("vendor/lib"))
+
+
+def test_a_link_in_the_place_of_a_submodule_that_was_there_before_stays(host):
+    repository(host.sandbox, host.workspace)
+    os.makedirs(host.path("vendor"))
+    os.symlink("/opt", host.path("vendor/lib"))
+    git(host.workspace, "update-index", "--add", "--cacheinfo", "160000," + "1" * 40 + ",vendor/lib")
+    host.sandbox.give(host.workspace)
+    assert not said(run(host, "echo x > x; git add x"))
+    assert os.path.islink(host.path("vendor/lib"))
+
+
 # Into a folder that editors are not opened in; what is found through the link is a project.
 INLETS = {
     "relative": "ln -s ../node_modules/.x/app packages/app",
