@@ -171,16 +171,19 @@ static bool set_placeholders(struct kh_config *config, const struct kh_run_optio
 {
 	const char *place = options->home ? options->home : options->workspace;
 	struct kh_err err = KH_ERR_INIT;
-	kh_auto_free char *path = NULL;
+	kh_auto_free char *path = kh_run_placeholder_path(&err);
+	/* Another run may use it. */
+	if (path && !forbid(forbidden, path))
+		return false;
 	if (!place)
 		return true;
-	if (!kh_run_placeholder_key(place, &config->placeholder_keys[0], &path, &err)) {
+	if (!path || !kh_run_placeholder_key(path, place, &config->placeholder_keys[0], &err)) {
 		memset(config->placeholder_keys, 0, sizeof(config->placeholder_keys));
 		kh_cli_complain("run: warning: the next run has other placeholders: %s", err.text);
 		return true;
 	}
 	config->listeners[0].placeholder_name = strdup(RUN_NAME);
-	return config->listeners[0].placeholder_name && forbid(forbidden, path);
+	return config->listeners[0].placeholder_name != NULL;
 }
 
 /* The one socket of this run, in the place of the file's. */

@@ -188,10 +188,13 @@ void kh_run_wipe_environment(const struct kh_config *config);
 
 /* ---- run_placeholder.c: the same placeholders in each run ---- */
 
-/* The key of the user's runs in `place` (a folder: what --home or --workspace names), from a file
- * of mode 0600 that is made where it is absent. *path: that file, on the heap. Return: false where
- * there is no such file and none can be made; then the placeholders of this run are its own. */
-bool kh_run_placeholder_key(const char *place, struct kh_placeholder_key *out, char **path,
+/* The file with the key of the user's placeholders. Heap. Return: NULL with `err`: there is no
+ * folder for it, or no memory. */
+char *kh_run_placeholder_path(struct kh_err *err);
+/* The key of the user's runs in `place` (the folder that --home or --workspace names), from that
+ * file, which is made with mode 0600 if it is absent. Return: false: there is none and none can be
+ * made; then the placeholders of this run are its own. */
+bool kh_run_placeholder_key(const char *path, const char *place, struct kh_placeholder_key *out,
 			    struct kh_err *err);
 
 /* ---- run_git.c: who commits ---- */

@@ -62,19 +62,28 @@ static bool read_key(const char *path, struct kh_placeholder_key *out, struct kh
 			  kh_esc_str(path));
 }
 
-bool kh_run_placeholder_key(const char *place, struct kh_placeholder_key *out, char **path,
+char *kh_run_placeholder_path(struct kh_err *err)
+{
+	kh_auto_free char *base = kh_file_state_home(err);
+	char *path = base ? kh_strf("%s/keyhole/placeholder.key", base) : NULL;
+
+	if (base && !path)
+		kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	return path;
+}
+
+bool kh_run_placeholder_key(const char *path, const char *place, struct kh_placeholder_key *out,
 			    struct kh_err *err)
 {
 	struct kh_placeholder_key user;
-	kh_auto_free char *base = kh_file_state_home(err);
-	kh_auto_free char *folder = base ? kh_strf("%s/keyhole", base) : NULL;
+	kh_auto_free char *folder =
+		kh_slice_dup(kh_slice_of(path, (size_t)(strrchr(path, '/') - path)));
 
-	*path = folder ? kh_strf("%s/placeholder.key", folder) : NULL;
-	if (!*path)
-		return base ? kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory") : false;
-	if (access(*path, F_OK) != 0 && (!kh_file_mkdirs(folder, 0700, err) || !make(*path, err)))
+	if (!folder)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	if (access(path, F_OK) != 0 && (!kh_file_mkdirs(folder, 0700, err) || !make(path, err)))
 		return false;
-	return read_key(*path, &user, err) &&
+	return read_key(path, &user, err) &&
 	       (kh_placeholder_key_of_place(&user, place, out) ||
 		kh_err_set(err, KH_ERR_USAGE, "%s: too long", kh_esc_str(place)));
 }

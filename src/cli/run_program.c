@@ -3,8 +3,13 @@
  *
  * The sandbox sees the host's /usr. What a package manager of the user's installs lies elsewhere:
  * npm's prefix, nvm, pyenv, rustup, ~/.local/share. So the folder of the installation is shown,
- * read-only, and its programs are on the PATH inside; for a script the same of its interpreter. It
- * is never a home, nor a folder above one.
+ * read-only, and its programs are on the PATH inside.
+ *
+ * What is shown is never for an agent to say, who may have written a script, a link or a virtual
+ * environment in an earlier run: only programs count, found on the PATH or named by the caller;
+ * paths are followed through their links first; the first line of a script can name a program of
+ * the PATH, and no path; and a home, a folder above one, or anything in the workspace is never
+ * shown.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -18,6 +23,7 @@
 #include <keyhole/base/file.h>
 #include <keyhole/base/program.h>
 #include <keyhole/base/slice.h>
+#include <keyhole/sandbox/workspace.h>
 
 #include "run_internal.h"
 
@@ -55,10 +61,13 @@ static const struct manager {
 
 /* Of the whole host. */
 static const struct manager elsewhere[] = {
-	{ "/home/linuxbrew/.linuxbrew", 0, NULL },
+	{ "/home/linuxbrew/.linuxbrew/Cellar", 0, NULL },
 	{ "/nix/store", 0, NULL },
 	{ "/opt", 1, NULL },
 };
+
+/* Where the python of a virtual environment may come from. */
+static const char *const pythons[] = { ".pyenv", ".local/share/uv", ".local/share/mise", ".asdf" };
 
 /* Always there. */
 static const char *const seen[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64" };
@@ -87,10 +96,17 @@ static bool is_visible(const struct kh_run_options *o, const char *path)
 	return false;
 }
 
-/* No home and nothing above one: not for a program that lies there by itself. */
+/* Neither a home nor a folder above one, nor one of the system's; and nothing that the agent writes
+ * to or that holds it. */
 static bool may_show(const struct showing *s, const char *folder)
 {
-	return strcmp(folder, "/") != 0 && (!s->home || !is_below(s->home, folder));
+	const struct kh_run_options *o = s->options;
+	struct kh_err err = KH_ERR_INIT;
+	const char *const written[] = { o->workspace, o->home };
+	for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++)
+		if (written[i] && (is_below(folder, written[i]) || is_below(written[i], folder)))
+			return false;
+	return kh_workspace_may_be(folder, &err);
 }
 
 /* ---- the folder of an installation; heap, or NULL ---- */
@@ -136,8 +152,8 @@ static char *of_node(const struct showing *s, const char *path)
 	const char *prefix_end = modules - strlen("/lib");
 	if (prefix_end > path && strncmp(prefix_end, "/lib", 4) == 0) {
 		kh_auto_free char *prefix = cut(path, (size_t)(prefix_end - path));
-		kh_auto_free char *local = s->home ? kh_strf("%s/.local", s->home) : NULL;
-		if (prefix && may_show(s, prefix) && (!local || strcmp(prefix, local) != 0))
+		kh_auto_free char *node = prefix ? kh_strf("%s/bin/node", prefix) : NULL;
+		if (node && access(node, X_OK) == 0 && may_show(s, prefix))
 			return kh_steal_ptr(&prefix);
 	}
 	return cut(path, (size_t)(modules - path) + strlen("/node_modules"));
@@ -218,59 +234,85 @@ static bool show_by_name(struct showing *s, const char *name, int depth)
 	return !path || show(s, name, path, depth);
 }
 
-/* "#!/usr/bin/env -S node --flag", "#!/home/me/venv/bin/python". */
+/* "#!/usr/bin/env -S node --flag": a program of the PATH. A path is not followed. A line that does
+ * not end here is none to the kernel either. */
 static bool show_interpreter(struct showing *s, const char *program, int depth)
 {
 	char line[FIRST_LINE_BYTES + 1];
 	kh_auto_close int fd = open(program, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	ssize_t n = fd < 0 ? -1 : read(fd, line, FIRST_LINE_BYTES);
-	if (n < 2 || line[0] != '#' || line[1] != '!')
+	char *save = NULL;
+	if (n < 2 || line[0] != '#' || line[1] != '!' || !memchr(line, '\n', (size_t)n))
 		return true;
 	line[n] = '\0';
 	line[strcspn(line, "\n")] = '\0';
-	char *save = NULL;
 	const char *word = strtok_r(line + 2, " \t", &save);
-	if (!word || word[0] != '/')
+	if (!word || strcmp(word, "/usr/bin/env") != 0)
 		return true;
-	const char *last = strrchr(word, '/') + 1;
-	if (strcmp(last, "env") != 0)
-		return show(s, word, word, depth);
 	do {
 		word = strtok_r(NULL, " \t", &save);
 	} while (word && (word[0] == '-' || strchr(word, '=')));
-	return !word || show_by_name(s, word, depth);
+	return !word || strchr(word, '/') || show_by_name(s, word, depth);
 }
 
-/* `path` is where it was found: a link, maybe. `name` is what it is called by: that path, or a name
- * on the PATH. */
-static bool show(struct showing *s, const char *name, const char *path, int depth)
+/* The python of a virtual environment, where it is one that a manager of the user's has installed.
+ */
+static bool show_python_of(struct showing *s, const char *venv)
+{
+	kh_auto_free char *python = kh_strf("%s/bin/python3", venv);
+	kh_auto_free char *mark = kh_strf("%s/pyvenv.cfg", venv);
+	kh_auto_free char *real = python ? realpath(python, NULL) : NULL;
+	if (!mark || access(mark, F_OK) != 0 || !real || access(real, X_OK) != 0)
+		return true;
+	for (size_t i = 0; s->home && i < sizeof(pythons) / sizeof(pythons[0]); i++) {
+		kh_auto_free char *folder = kh_strf("%s/%s", s->home, pythons[i]);
+		if (folder && is_below(real, folder) && may_show(s, folder))
+			return add_word(&s->options->read_only, &s->options->n_read_only, folder);
+	}
+	return true;
+}
+
+/* The same file by a path whose folders are no links. Heap, or NULL. */
+static char *without_links(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	kh_auto_free char *above = slash == path ? strdup("/") : cut(path, (size_t)(slash - path));
+	kh_auto_free char *real = above ? realpath(above, NULL) : NULL;
+	return real ? kh_strf("%s/%s", strcmp(real, "/") == 0 ? "" : real, slash + 1) : NULL;
+}
+
+/* `found` may be a link. `name`: on the PATH; NULL: it is called by its path. */
+static bool show(struct showing *s, const char *name, const char *found, int depth)
 {
 	struct kh_run_options *o = s->options;
-	kh_auto_free char *real = realpath(path, NULL);
-	struct stat st;
-	if (depth > INTERPRETERS_MOST || !real || stat(real, &st) != 0 || !S_ISREG(st.st_mode))
-		return true; /* whoever executes it says what is wrong */
-	/* By that path it is called, or not at all. */
-	bool reached = is_visible(o, path) && is_visible(o, real);
+	kh_auto_free char *path = without_links(found);
+	kh_auto_free char *real = realpath(found, NULL);
 	const char *variable = NULL;
+	struct stat st;
+	/* Whoever executes it says what is wrong. What the agent may write says nothing here. */
+	if (depth > INTERPRETERS_MOST || !path || !real || stat(real, &st) != 0 ||
+	    !S_ISREG(st.st_mode) || access(real, X_OK) != 0 ||
+	    (o->workspace && is_below(real, o->workspace)) || (o->home && is_below(real, o->home)))
+		return true;
+	if (is_visible(o, path) && is_visible(o, real))
+		return show_interpreter(s, real, depth + 1);
 	/* Where the link is says more than where it leads: a virtual environment's python is the
 	 * system's. */
-	kh_auto_free char *folder = reached ? NULL : installation(s, path, &variable);
-	if (!reached && !folder)
+	kh_auto_free char *folder = installation(s, path, &variable);
+	if (!folder)
 		folder = installation(s, real, &variable);
-	if (!reached) {
-		bool ok = add_word(&o->read_only, &o->n_read_only, folder ? folder : real) &&
-			  (is_visible(o, real) || add_word(&o->read_only, &o->n_read_only, real)) &&
-			  (!folder || !variable || kh_run_add_variable(o, variable, folder));
-		const char *slash = strrchr(path, '/');
-		kh_auto_free char *bin = cut(path, (size_t)(slash - path));
-		if (folder && is_below(path, folder))
-			ok = ok && bin && add_word(&o->path, &o->n_path, bin);
-		else if (strcmp(name, real) != 0)
-			ok = ok && add_link(o, name, real);
-		if (!ok)
-			return false;
-	}
+	if (folder && !add_word(&o->read_only, &o->n_read_only, folder))
+		return false;
+	if (folder &&
+	    (!show_python_of(s, folder) || (variable && !kh_run_add_variable(o, variable, folder))))
+		return false;
+	kh_auto_free char *alone = is_visible(o, real) ? NULL : strdup(real);
+	if (alone && may_show(s, alone) && !add_word(&o->read_only, &o->n_read_only, alone))
+		return false;
+	kh_auto_free char *bin = cut(path, (size_t)(strrchr(path, '/') - path));
+	if (is_visible(o, path) ? bin && name && !add_word(&o->path, &o->n_path, bin)
+				: !add_link(o, name ? name : path, real))
+		return false;
 	return show_interpreter(s, real, depth + 1);
 }
 
@@ -287,16 +329,12 @@ bool kh_run_program_show(struct kh_run_options *o, struct kh_err *err)
 	struct showing s = { .options = o, .home = home };
 	const char *word = o->command[0];
 	size_t before = o->n_read_only;
-	kh_auto_free char *path = NULL;
 	if (o->image || o->rootfs || !word)
 		return true;
-	/* A path is a file of the sandbox's, and what lies elsewhere was not asked for: but for one
-	 * that is nowhere inside. */
-	if (word[0] == '/')
-		path = strdup(word);
-	else if (!strchr(word, '/'))
-		path = kh_program_find(word);
-	if (path && !show(&s, word, path, 0))
+	/* Another path is a file of the sandbox's. */
+	if (!(word[0] == '/'	  ? show(&s, NULL, word, 0)
+	      : strchr(word, '/') ? true
+				  : show_by_name(&s, word, 0)))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
 	say(o, before);
 	return true;

@@ -19,6 +19,7 @@
 #include <keyhole/base/slice.h>
 
 #include "build_internal.h"
+#include "git_path.h"
 #include "homes.h"
 #include "rendezvous.h"
 #include "runs_others.h"
@@ -161,6 +162,12 @@ static bool lay_read_only(struct kh_view *view, const struct kh_sandbox_spec *sp
 			return kh_err_sys(err, KH_ERR_USAGE, errno, "--ro %s", kh_esc_str(path));
 		if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 			return kh_err_set(err, KH_ERR_USAGE, "--ro %s: neither a folder nor a file",
+					  kh_esc_str(path));
+		/* It would lie under the workspace, and count as what is protected there. */
+		if (spec->workspace && kh_git_holds(spec->workspace, path))
+			return kh_err_set(err, KH_ERR_USAGE,
+					  "--ro %s: lies in the workspace, where the agent writes "
+					  "(leave the option out)",
 					  kh_esc_str(path));
 		if (!kh_view_bind_held(view, KH_MOUNT_READ, path, path, KH_TREE_AS_IS, err))
 			return false;

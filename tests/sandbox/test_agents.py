@@ -162,8 +162,10 @@ def test_a_kept_home_and_a_workspace_have_the_same_placeholders_in_each_run(run,
 
 def test_the_key_of_placeholders_is_seen_by_no_sandbox(run, sandbox, project):
     run("--workspace", project, "--", "true", check=0)
-    done = run("--ro", os.path.join(run.state, "keyhole"), "--workspace", project, "--", "true", check=125)
-    assert "placeholder.key" in done.stderr or "keyhole" in done.stderr
+    key = os.path.join(run.state, "keyhole", "placeholder.key")
+    for more in (["--workspace", project], ["--no-workspace"]):
+        done = run("--ro", key, *more, "--", "cat", key, check=125)
+        assert key in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("damage", ["empty", "link", "open"])
@@ -224,6 +226,76 @@ def test_a_virtual_environment_is_seen_whole(run, sandbox):
     give_all(sandbox)
     done = run("tool", PATH=path_of(sandbox, "venv/bin"), check=0)
     assert done.stdout == f"{sandbox.place}/venv\n"
+
+
+def planted(sandbox, project, first_line):
+    """A script that an agent left in a folder that was its workspace."""
+    return sandbox.file(os.path.join(project, "tool"), first_line + "\nls -A " + sandbox.place + "\n", 0o755)
+
+
+def test_a_script_of_an_agents_can_have_nothing_shown(run, sandbox, project):
+    key = sandbox.file(os.path.join(sandbox.place, "secret/id_rsa"), "a private key\n", 0o600)
+    data = sandbox.file(os.path.join(sandbox.place, ".local/share/keyrings/login"), "a keyring\n", 0o700)
+    sandbox.folder("project/sub")
+    os.symlink(key, os.path.join(project, "sub/key"))
+    os.symlink(data, os.path.join(project, "sub/data"))
+    sandbox.file(os.path.join(project, "oldroot/new.desktop"), "#!/bin/sh\n", 0o755)
+    for line in (f"#!{project}/sub/key", f"#!{project}/sub/data", "#!/proc/self/cwd/oldroot/new.desktop",
+                 f"#!{sandbox.place}/.local/share//keyrings/login", f"#!{project}/sub/../sub/key"):  # fmt: skip
+        tool = planted(sandbox, project, line)
+        sandbox.give(sandbox.place)
+        done = run(tool, cwd=project)
+        shown = [said for said in done.stderr.splitlines() if "the sandbox sees" in said]
+        assert shown == [f"keyhole: run: the sandbox sees {tool}, read-only, for {tool}"], (line, done.stderr)
+        assert "secret" not in done.stdout and "keyrings" not in done.stdout
+        done = run("--workspace", project, tool, cwd=project)
+        assert "the sandbox sees" not in done.stderr, "in the workspace nothing is taken from it"
+    assert not os.path.exists("/oldroot")
+
+
+def test_what_lies_in_the_workspace_is_not_shown_read_only_too(run, sandbox, project):
+    """It would count as protected, and be under what can be written to."""
+    sandbox.folder("project/vendor")
+    done = run("--workspace", project, "--ro", os.path.join(project, "vendor"), "--", "true", check=125)
+    assert "lies in the workspace" in done.stderr
+    python = shutil.which("python3", path="/usr/bin")
+    venv = os.path.join(project, ".venv")
+    subprocess.run([python, "-m", "venv", "--without-pip", venv], check=True, timeout=PATIENCE)
+    sandbox.give(sandbox.place)
+    done = run("--workspace", project, os.path.join(venv, "bin/python3"), "-c", "print(1)", check=0)
+    assert done.stdout == "1\n" and "the sandbox sees" not in done.stderr
+
+
+def test_a_project_with_packages_is_no_prefix(run, sandbox, project):
+    program(sandbox, "project/lib/node_modules/tool/cli.sh", "#!/bin/sh\nls -A " + project + "\n")
+    program(sandbox, "project/.env", "SECRET=1\n")
+    sandbox.folder("project/bin")
+    os.symlink("../lib/node_modules/tool/cli.sh", os.path.join(project, "bin/tool"))
+    give_all(sandbox)
+    done = run("tool", PATH=path_of(sandbox, "project/bin"), check=0)
+    assert done.stdout == "lib\n", done.stdout
+
+
+def test_an_installation_behind_a_link_is_shown_where_it_is(run, sandbox):
+    program(sandbox, "data/nvm/v1/bin/node", "#!/bin/sh\necho node\n")
+    program(sandbox, "data/nvm/v1/lib/node_modules/tool/cli.js", "#!/usr/bin/env node\n")
+    os.symlink("../lib/node_modules/tool/cli.js", os.path.join(sandbox.place, "data/nvm/v1/bin/tool"))
+    os.symlink("data/nvm/v1", os.path.join(sandbox.place, "node"))
+    give_all(sandbox)
+    done = run("tool", PATH=path_of(sandbox, "node/bin"), check=0)
+    assert done.stdout == "node\n" and f"the sandbox sees {sandbox.place}/data/nvm/v1, read-only" in done.stderr
+
+
+def test_a_virtual_environment_of_a_managers_python_has_that_too(run, sandbox):
+    real = program(sandbox, ".local/share/uv/python/v3/bin/python3", "#!/bin/sh\ncat ~/../../" + sandbox.place
+                   + "/.local/share/uv/python/v3/lib/os.py\n")  # fmt: skip
+    sandbox.file(os.path.join(sandbox.place, ".local/share/uv/python/v3/lib/os.py"), "the library\n")
+    sandbox.file(os.path.join(sandbox.place, "venv/pyvenv.cfg"), "home = x\n")
+    sandbox.folder("venv/bin")
+    os.symlink(real, os.path.join(sandbox.place, "venv/bin/python3"))
+    give_all(sandbox)
+    done = run("python3", PATH=os.path.join(sandbox.place, "venv/bin") + ":/usr/bin:/bin", check=0)
+    assert done.stdout == "the library\n", done.stderr
 
 
 def test_a_home_is_never_shown_for_a_program_in_it(run, sandbox):
