@@ -229,9 +229,15 @@ def test_a_journal_that_was_changed_is_not_continued(daemon):
         assert b'"event":"stop"' in content
         file.seek(0)
         file.write(content.replace(b'"event":"stop"', b'"event":"stap"'))
-    assert not one.spawn()
-    assert finish(one.process) == 1
-    assert "journal" in one.stderr()
+    one.start()
+    assert f"set aside as {one.journal_path}.0" in one.stderr()
+    one.stop()
+    aside = [name for name in os.listdir(one.folder) if name.startswith("audit.jsonl.0")]
+    assert len(aside) == 1
+    with open(os.path.join(one.folder, aside[0]), encoding="utf-8") as file:
+        assert '"event":"stap"' in file.read()
+    with open(one.journal_path, encoding="utf-8") as file:
+        assert "stap" not in file.read(), "nothing is written behind it"
     one.checked = False
 
 
