@@ -166,7 +166,7 @@ static int tear_down(void **state)
 	name[NAME] = '\0';
 	/* Where make_many has left us: up again, and what was below goes. */
 	for (int i = 0; i < MANY; i++) {
-		char made[8];
+		char made[16];
 		snprintf(made, sizeof(made), "%04d", i);
 		(void)rmdir(made);
 	}
