@@ -35,6 +35,7 @@ struct kh_keeper {
 	bool journal_spoiled; /* the last worker found that nobody can go on from its last line */
 	bool journal_long;    /* the last worker found it too long to be followed, and closed it */
 	bool journal_gone;    /* its name no longer leads to it (journal_place.c) */
+	uint64_t cut_said_ms; /* when a cut of the journal was last logged */
 	uint64_t journal_look_ms; /* when that is checked again */
 	uint64_t restart_ms;	  /* when to start the next worker; 0: none is due */
 	uint64_t asked_ms;	  /* when the daemon was told to end */

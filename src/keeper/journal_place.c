@@ -107,6 +107,15 @@ void kh_keeper_look_at_journal(struct kh_keeper *k)
 	k->journal_gone = gone;
 }
 
+/* Each record that finds no room is cut off: said now and then, or the log is full as well. */
+enum { CUT_SAID_MS = 10 * 1000 };
+static uint64_t say_cut(const struct kh_keeper *k, uint64_t cut)
+{
+	kh_log_warn("journal %s: %llu bytes of a record that found no room were cut off",
+		    kh_esc_str(k->config->audit_path), (unsigned long long)cut);
+	return kh_clock_mono_ms();
+}
+
 /*
  * The worker has one descriptor, which appends, so it can't take back a part of a record for which
  * the disk had no room. The keeper can. It takes no word of the worker's: what goes is what follows
@@ -132,8 +141,7 @@ void kh_keeper_cut_journal(struct kh_keeper *k)
 	if (!kh_journal_cut_torn(k->sockets.journal, ours ? least : UINT64_MAX, &cut, &end, &err))
 		kh_log_error("journal %s: it can't be cut back: %s",
 			     kh_esc_str(k->config->audit_path), err.text);
-	else if (cut > 0)
-		kh_log_warn("journal %s: %llu bytes of a record that found no room were cut off",
-			    kh_esc_str(k->config->audit_path), (unsigned long long)cut);
+	else if (cut > 0 && kh_clock_mono_ms() >= k->cut_said_ms + CUT_SAID_MS)
+		k->cut_said_ms = say_cut(k, cut);
 	kh_worker_process_tell_journal_cut(&k->worker_process, end);
 }

@@ -124,7 +124,7 @@ static void commit_batch(struct kh_loop *loop)
 	write_records(loop);
 	call_all(loop, KH_LOOP_RECORDED);
 	/* What was refused meanwhile is answered in this round, so its record is written in it. */
-	if (loop->batch.count > 0)
+	if (loop->batch.count > 0 && !loop->journal_failed)
 		write_records(loop);
 }
 
