@@ -31,9 +31,10 @@ def places(run):
     return run.sandbox.file(os.path.join(run.sandbox.folder("conf", 0o700), "keyhole.yaml"), json.dumps(config))
 
 
-def lines(done):
-    """Behind the first one, which counts."""
-    said = [line for line in done.stderr.splitlines() if line.startswith("keyhole: ")]
+def lines(done, begun=""):
+    """Behind the first one, which counts. What was said when the run began stands in front of it."""
+    assert done.stderr.startswith(begun), done.stderr
+    said = [line for line in done.stderr.removeprefix(begun).splitlines() if line.startswith("keyhole: ")]
     assert re.match(r"keyhole: \d+ requests? allowed", said[0]), said
     return [line.removeprefix("keyhole: ") for line in said[1:]]
 
@@ -201,7 +202,7 @@ def test_observe_enforces_no_rule_and_says_so_with_what_would_be_refused(run, pl
     done = run("-c", places, "--observe", "--", "sh", "-c", script, use=None, check=None)
     assert done.stdout == "502 502 502 403 "
     assert "3 requests allowed (3 failed), 1 refused" in done.stderr
-    said = lines(done)
+    said = lines(done, "keyhole: run: warning: NO RULE IS ENFORCED (--observe): the network is open to this command\n")
     assert said[0] == "NO RULE WAS ENFORCED (observe): 3 of these requests would have been refused"
     at = said.index("would be refused once: GET https://other.test/new")
     assert said[at + 1] == "  to allow it: --allow 'GET https://other.test/new'"
