@@ -10,12 +10,10 @@ import time
 
 import pytest
 from conftest import PATIENCE
-from leftovers import Leftovers, below
+from leftovers import STAY, Leftovers, below
 from test_attach import Running
 from test_run import Run
 
-# Stay, as they should. What a run notes about a workspace is in a folder of its own below, and does not.
-JOURNALS = (".jsonl", "/keyhole", "/keyhole/audit", "/keyhole/workspaces", "/keyhole/workspaces/lock")
 ASK = "curl -sS -o /dev/null -w '%{http_code}\\n' --max-time 50 http://keyhole.internal/"
 
 
@@ -29,7 +27,7 @@ def run(sandbox, engine):
 
 @contextlib.contextmanager
 def counted(run, *folders, daemon=None, but=()):
-    with Leftovers(run.runtime, run.state, *folders, daemon=daemon, but=(*JOURNALS, *but)) as left:
+    with Leftovers(run.runtime, run.state, *folders, daemon=daemon, but=(*STAY, *but)) as left:
         yield left
         left.check()
 

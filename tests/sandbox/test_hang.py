@@ -9,7 +9,7 @@ import time
 
 import pytest
 from conftest import ENGINES, PATIENCE
-from leftovers import Leftovers, below
+from leftovers import STAY, Leftovers, below
 from test_run import Run
 
 # Programs of these names that hang: none needs to be installed.
@@ -78,7 +78,7 @@ def test_a_start_that_hangs_is_ended_like_any_other(sandbox, hanging, how):
 def test_ctrl_c_is_heard_while_docker_hangs(sandbox, hanging):
     _, env, wait = hanging
     run = Run(sandbox)
-    with Leftovers(run.runtime, run.state, but=(".jsonl", "/keyhole", "/keyhole/audit")) as left:
+    with Leftovers(run.runtime, run.state, but=STAY) as left:
         command = run.command("--engine", "docker", "--", "true")
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    env={**run.environment(), "PATH": env["PATH"]}, cwd="/")  # fmt: skip

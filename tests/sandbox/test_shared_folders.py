@@ -47,6 +47,8 @@ def begin(host, code, **options):
 
 def ways(host):
     """How the second sees what the first may write to: its options, and the socket's path in each."""
+    above = host.sandbox.folder("above")  # holds nothing of keyhole's own
+    host.workspace = host.sandbox.folder("above/work")
     here = host.path("s")
     home = host.sandbox.folder("shared-home")
     other = host.sandbox.folder("other")
@@ -55,7 +57,7 @@ def ways(host):
     return {
         "the workspace, read-only": ({}, {"workspace_ro": host.workspace}, here, here),
         "--ro": ({}, {"ro": host.workspace}, here, here),
-        "--ro of a folder above": ({}, {"ro": host.sandbox.place}, here, here),
+        "--ro of a folder above": ({}, {"ro": above}, here, here),
         "a folder inside, read-only": ({}, {"workspace_ro": host.path("inner")}, host.path("inner/s"), host.path("inner/s")),
         "one home": ({"home": home}, {"home": home, "workspace": other}, "/home/agent/s", "/home/agent/s"),
     }
