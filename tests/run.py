@@ -10,6 +10,7 @@ collects nothing is a failure of its own.
 
 import argparse
 import concurrent.futures
+import contextlib
 import glob
 import importlib.util
 import os
@@ -28,6 +29,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # makes others faster.
 TOTAL_SECONDS = 1500
 UNIT_SECONDS = 120  # one program
+REPORT_SECONDS = 30  # for what pytest has to say of the tests that were run when the time was up
 # Of the core under simulation: as many seeds, and faults one at a time, as fit.
 SIMULATION_SECONDS, TORTURE_SECONDS = 20, 15
 # Folders whose files don't mind each other: so many processes share them on two cores, where pytest-xdist is
@@ -116,9 +118,9 @@ RUNNING = set()  # the leaders of the groups
 STOPPED = threading.Event()  # nothing more is begun
 
 
-def run(command, seconds, env=None, capture=False):
+def run(command, seconds, env=None, capture=False, report=0):
     """In a process group of its own, all of which ends with it. Returns (status, output); the
-    status is None when the time was up."""
+    status is None when the time was up. What can say how far it came is interrupted first, and has "report" seconds for it."""
     if STOPPED.is_set():
         return None, ""
     try:
@@ -141,7 +143,11 @@ def run(command, seconds, env=None, capture=False):
         status = process.returncode
     except subprocess.TimeoutExpired:
         status = None
-        os.killpg(process.pid, signal.SIGKILL)
+        if report:
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=report)
+        end_group(process.pid)
         output, _ = process.communicate()
     RUNNING.discard(process.pid)
     end_group(process.pid)  # whatever it left running
@@ -300,7 +306,7 @@ def run_pytest(tally, folder, arguments, may_be_none=False):
         ]  # fmt: skip
         env = environment()
         env["PYTHONDONTWRITEBYTECODE"] = "1"
-        status, output = run(command, remaining(TOTAL_SECONDS), env, capture=True)
+        status, output = run(command, remaining(TOTAL_SECONDS), env, capture=True, report=REPORT_SECONDS)
         say(output)
         failed_before = len(tally.failures)
         cases = 0
@@ -313,8 +319,8 @@ def run_pytest(tally, folder, arguments, may_be_none=False):
             return
         if cases == 0:
             tally.fail(f"{folder}: no test was run ({ending(status)})")
-        elif status != 0 and len(tally.failures) == failed_before:
-            tally.fail(f"{folder}: pytest ended with {ending(status)}")
+        elif status is None or (status != 0 and len(tally.failures) == failed_before):
+            tally.fail(f"{folder}: pytest: {ending(status)}")
 
 
 def pytest_folders():
