@@ -459,7 +459,7 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 	}
 	if (!kh_run_agent_choose(out))
 		return KH_RUN_WRONG;
-	if (out->observe && !out->quiet)
+	if (out->observe)
 		kh_cli_complain(
 			"run: warning: NO RULE IS ENFORCED (--observe): the network is open "
 			"to this command");
@@ -483,6 +483,7 @@ void kh_run_options_fini(struct kh_run_options *options)
 	free(options->rootfs);
 	free(options->workspace);
 	free(options->review);
+	free(options->trusted);
 	free(options->home);
 	free(options->audit);
 	free_words(options->presets, options->n_presets);

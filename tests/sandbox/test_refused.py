@@ -31,6 +31,9 @@ def places(run):
     return run.sandbox.file(os.path.join(run.sandbox.folder("conf", 0o700), "keyhole.yaml"), json.dumps(config))
 
 
+OPEN = "keyhole: run: warning: NO RULE IS ENFORCED (--observe): the network is open to this command\n"
+
+
 def lines(done, begun=""):
     """Behind the first one, which counts. What was said when the run began stands in front of it."""
     assert done.stderr.startswith(begun), done.stderr
@@ -146,9 +149,9 @@ def test_what_was_only_counted_in_the_journal_is_counted(run):
     assert re.search(r"refused: \d+ more were only counted", done.stderr), done.stderr
 
 
-def test_quiet_prints_nothing(run, places):
+def test_quiet_prints_nothing_at_the_end(run, places):
     done = run("-q", "-c", places, "--observe", "--", "sh", "-c", f"{CURL} http://other.test/x", use=None, check=None)
-    assert done.stderr == ""
+    assert done.stderr == OPEN
 
 
 # --- --allow --------------------------------------------------------------------------------------
@@ -202,7 +205,7 @@ def test_observe_enforces_no_rule_and_says_so_with_what_would_be_refused(run, pl
     done = run("-c", places, "--observe", "--", "sh", "-c", script, use=None, check=None)
     assert done.stdout == "502 502 502 403 "
     assert "3 requests allowed (3 failed), 1 refused" in done.stderr
-    said = lines(done, "keyhole: run: warning: NO RULE IS ENFORCED (--observe): the network is open to this command\n")
+    said = lines(done, OPEN)
     assert said[0] == "NO RULE WAS ENFORCED (observe): 3 of these requests would have been refused"
     at = said.index("would be refused once: GET https://other.test/new")
     assert said[at + 1] == "  to allow it: --allow 'GET https://other.test/new'"
