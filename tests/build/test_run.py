@@ -142,9 +142,17 @@ def test_a_file_that_can_not_be_read_does_not_hide_the_others(runner):
     assert len(tally.failures) == 1
 
 
-def test_a_suite_that_hangs_is_ended(runner, monkeypatch):
+def test_a_suite_that_hangs_is_ended_and_says_what_had_failed(runner, monkeypatch):
     monkeypatch.setattr(runner, "TOTAL_SECONDS", runner.time.monotonic() - runner.STARTED + 3)
-    tally = suite(runner, "import time\ndef test_a(): time.sleep(60)\n")
+    tally = suite(runner, "import time\ndef test_a(): pass\ndef test_b(): assert False\ndef test_c(): time.sleep(60)\n")
+    assert tally.failures == ["tests/suite: tests.suite.test_x::test_b", "tests/suite: pytest: out of time"]
+    assert tally.passed == 0
+
+
+def test_a_suite_that_hangs_and_hears_nothing_is_ended(runner, monkeypatch):
+    monkeypatch.setattr(runner, "TOTAL_SECONDS", runner.time.monotonic() - runner.STARTED + 3)
+    monkeypatch.setattr(runner, "REPORT_SECONDS", 1)
+    tally = suite(runner, "import signal, time\ndef test_a():\n    signal.signal(signal.SIGINT, signal.SIG_IGN)\n    time.sleep(60)\n")
     assert tally.failures == ["tests/suite: no test was run (out of time)"]
 
 
