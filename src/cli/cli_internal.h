@@ -29,6 +29,7 @@ int kh_cli_ctl(int argc, char **argv);
 int kh_cli_image(int argc, char **argv);
 int kh_cli_preset(int argc, char **argv);
 int kh_cli_workspace(int argc, char **argv);
+int kh_cli_trust(int argc, char **argv);
 struct kh_audit_show_options {
 	bool json;
 	bool denied; /* refusals only */

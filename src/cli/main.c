@@ -46,6 +46,7 @@ static const struct kh_cli_subcommand subcommands[] = {
 	{ "image", kh_cli_image, "list and remove images that were unpacked for sandboxes" },
 	{ "workspace", kh_cli_workspace,
 	  "show and apply an agent's changes, restore what was set aside" },
+	{ "trust", kh_cli_trust, "let `run` use the configuration of a project" },
 	{ "version", kh_cli_version, "show the version" },
 	{ "worker", worker, NULL },
 	{ "fetcher", fetcher, NULL },

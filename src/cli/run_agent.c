@@ -192,14 +192,16 @@ bool kh_run_agent_choose(struct kh_run_options *o)
 {
 	bool wrong = false;
 	if (o->agent && strcmp(o->agent, "none") == 0)
-		return true;
+		return kh_run_trust_find(o);
 	o->profile = find(o, &wrong);
-	if (wrong || !o->profile)
-		return !wrong;
+	if (wrong || (o->profile && !take_workspace(o)) || !kh_run_trust_find(o))
+		return false;
+	if (!o->profile)
+		return true;
 	if (!o->config_path && !take_presets(o))
 		return false;
 	warn_of_options_behind(o);
-	return take_variables(o) && take_workspace(o);
+	return take_variables(o);
 }
 
 void kh_run_agent_say(const struct kh_run_options *o)

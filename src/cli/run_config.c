@@ -81,9 +81,10 @@ static bool forbid_reviews(char ***list)
 static bool forbid_all(char ***list, const struct kh_run_options *options,
 		       const struct kh_config *config, const struct kh_run_folder *folder)
 {
-	bool ok = forbid(list, options->config_path) && forbid(list, config->ca_key_path) &&
-		  forbid(list, config->audit_path) && forbid(list, folder->socket_path) &&
-		  forbid_images(list) && forbid_reviews(list);
+	/* One that is trusted is read-only. */
+	bool ok = forbid(list, options->trusted ? NULL : options->config_path) &&
+		  forbid(list, config->ca_key_path) && forbid(list, config->audit_path) &&
+		  forbid(list, folder->socket_path) && forbid_images(list) && forbid_reviews(list);
 	if (ok && config->audit_path) {
 		/* A daemon's, of what is used of limits. */
 		kh_auto_free char *state = kh_strf("%s.limits", config->audit_path);
@@ -146,7 +147,9 @@ static struct kh_config *load(const struct kh_run_options *options, int *tenant)
 	struct kh_config *config = NULL;
 	*tenant = -1;
 	if (options->config_path) {
-		config = kh_config_load(options->config_path, NULL, &diags);
+		config = kh_config_load_as(options->config_path,
+					   options->trusted ? options->trusted_digest : NULL, NULL,
+					   &diags);
 		*tenant = config ? choose_tenant(options, config) : -1;
 		if (*tenant >= 0 && !use_presets(config, (size_t)*tenant, options, &diags))
 			*tenant = -1;
@@ -278,7 +281,8 @@ struct kh_config *kh_run_config(const struct kh_run_options *options,
 		kh_config_free(config);
 		return NULL; /* it was said why */
 	}
-	if (set_journal(config, options, folder, &err) &&
+	if (kh_run_trust_check(options, config, &err) &&
+	    set_journal(config, options, folder, &err) &&
 	    forbid_all(forbidden, options, config, folder) &&
 	    set_listener(config, tenant, folder) && set_placeholders(config, options, forbidden))
 		return config;

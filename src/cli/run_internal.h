@@ -13,6 +13,7 @@
 #include <keyhole/sandbox/image.h>
 #include <keyhole/keeper/keeper.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/config/trusted_file.h>
 #include <keyhole/sandbox/review.h>
 #include <keyhole/sandbox/sandbox.h>
 
@@ -43,7 +44,10 @@ struct kh_run_options {
 	struct kh_program_link *links;
 	size_t n_links;
 	const char *agent; /* --agent: a profile's name, or "none"; NULL: by the command */
-	bool no_workspace; /* not the current folder either */
+	/* The workspace's own configuration, and its digest; NULL: it is not used. */
+	char *trusted;
+	char trusted_digest[KH_TRUSTED_HEX + 1];
+	bool no_workspace;		  /* not the current folder either */
 	struct kh_agent_profile *profile; /* NULL: none */
 	struct kh_env_var *env;
 	size_t n_env;
@@ -94,6 +98,15 @@ struct kh_home_file *kh_run_agent_files(const struct kh_run_options *options,
 					const struct kh_ready *ready, size_t *n,
 					struct kh_err *err);
 void kh_run_agent_files_free(struct kh_home_file *files, size_t n);
+
+/* ---- run_trust.c: the workspace's own configuration ---- */
+
+/* Takes it for -c if the user trusts it; says so, or why not. Return: false: -c names it, and it
+ * is not trusted, which was said. */
+bool kh_run_trust_find(struct kh_run_options *options);
+/* Refuses one that names files in the workspace. */
+bool kh_run_trust_check(const struct kh_run_options *options, const struct kh_config *config,
+			struct kh_err *err);
 
 /* ---- run_limits.c; what was wrong has been said ---- */
 

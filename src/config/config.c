@@ -3,14 +3,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <openssl/evp.h>
+#include <string.h>
 
 #include <keyhole/base/cleanup.h>
-#include <keyhole/base/encode.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/config/trusted_file.h>
 
 #include "config_internal.h"
 
@@ -192,17 +191,6 @@ static char *folder_of(const char *path)
 	return realpath(slash ? copy : ".", NULL);
 }
 
-/* Asked for by whoever looks at a daemon, and by nobody else. */
-static void note_hash(struct kh_config *config, struct kh_slice text)
-{
-	unsigned char hash[32];
-	/* No openssl.cnf, as everywhere. */
-	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
-	if (!EVP_Digest(text.ptr, text.len, hash, NULL, EVP_sha256(), NULL))
-		return;
-	kh_hex_encode(hash, sizeof(hash), config->sha256);
-}
-
 /* An error of reading begins with the file's name, and so does the line that a diagnostic becomes.
  */
 static const char *without_name(const char *text, const char *path)
@@ -213,29 +201,45 @@ static const char *without_name(const char *text, const char *path)
 										  : text;
 }
 
+static struct kh_config *refuse(const char *path, const char *why, struct kh_diagnostics *diags)
+{
+	struct kh_where nowhere = { 0 };
+	kh_diagnostics_add(diags, false, nowhere, "%s", why);
+	char **slot = kh_list_add(&diags->files, &diags->n_files, sizeof(*slot));
+	if (slot)
+		*slot = kh_slice_dup(kh_slice_str(path));
+	return NULL;
+}
+
+struct kh_config *kh_config_load_as(const char *path, const char *digest, const char *preset_dir,
+				    struct kh_diagnostics *diags)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf text;
+	struct kh_err err = KH_ERR_INIT;
+	char found[KH_TRUSTED_HEX + 1];
+	kh_buf_init(&text, KH_LIMIT_CONFIG_BYTES);
+	kh_auto_free char *folder = folder_of(path);
+	if (!folder || !kh_file_read(path, &text, &err))
+		return refuse(path,
+			      err.code ? without_name(err.text, path) : "its folder can't be read",
+			      diags);
+	if (digest &&
+	    (!kh_trusted_file_digest(kh_buf_view(&text), found) || strcmp(found, digest) != 0))
+		return refuse(path, "has changed since it was looked at (run the command again)",
+			      diags);
+	struct kh_config *config =
+		kh_config_parse(path, kh_buf_view(&text), folder, preset_dir, diags);
+	/* Who looks at a daemon asks for it. It takes a millisecond. */
+	if (config && config->admin.n_acceptors > 0 &&
+	    !kh_trusted_file_digest(kh_buf_view(&text), config->sha256))
+		config->sha256[0] = '\0';
+	return config;
+}
+
 struct kh_config *kh_config_load(const char *path, const char *preset_dir,
 				 struct kh_diagnostics *diags)
 {
-	struct kh_buf text;
-	struct kh_err err = KH_ERR_INIT;
-	kh_buf_init(&text, KH_LIMIT_CONFIG_BYTES);
-	kh_auto_free char *folder = folder_of(path);
-	struct kh_config *config = NULL;
-	if (folder && kh_file_read(path, &text, &err)) {
-		config = kh_config_parse(path, kh_buf_view(&text), folder, preset_dir, diags);
-		if (config && config->admin.n_acceptors > 0)
-			note_hash(config, kh_buf_view(&text));
-	} else {
-		struct kh_where nowhere = { 0 };
-		kh_diagnostics_add(diags, false, nowhere, "%s",
-				   err.code ? without_name(err.text, path)
-					    : "its folder can't be read");
-		char **slot = kh_list_add(&diags->files, &diags->n_files, sizeof(*slot));
-		if (slot)
-			*slot = kh_slice_dup(kh_slice_str(path));
-	}
-	kh_buf_fini(&text);
-	return config;
+	return kh_config_load_as(path, NULL, preset_dir, diags);
 }
 
 struct kh_config *kh_config_load_admin(const char *path)

@@ -101,6 +101,8 @@ const struct kh_protected kh_protected_names[] = {
 	{ ".lintstagedrc*", false },
 	{ ".gitlint", false },
 	{ ".czrc", false },
+	{ "keyhole.yaml", false },
+	{ ".keyhole", false },
 	{ NULL, false },
 };
 

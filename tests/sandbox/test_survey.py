@@ -196,7 +196,7 @@ def test_what_a_link_into_node_modules_showed_before_is_read_only(host):
     assert host.read("node_modules/app/.claude/settings.json") == "mine\n" and said(done) == []
 
 
-NAMES = [".bzr/branch/branch.conf", "sub/.bzr/branch/branch.conf", ".lintstagedrc", "sub/.lintstagedrc.mjs", "sub/.gitlint", ".czrc", ".git/lazygit.yml", ".lazygit.yml", ".repo/repo/main.py", ".pijul/config", ".Renviron", ".irbrc", ".pryrc", ".exrc", ".nvimrc",
+NAMES = [".bzr/branch/branch.conf", "sub/.bzr/branch/branch.conf", ".lintstagedrc", "sub/.lintstagedrc.mjs", "sub/.gitlint", ".czrc", "keyhole.yaml", ".keyhole/keyhole.yaml", "sub/keyhole.yaml", ".git/lazygit.yml", ".lazygit.yml", ".repo/repo/main.py", ".pijul/config", ".Renviron", ".irbrc", ".pryrc", ".exrc", ".nvimrc",
          ".nvim.lua", "prek.toml", ".pre-commit-config.yml", ".amazonq/x", ".kilocode/x", ".trae/x", ".junie/x", ".openhands/x", ".vs/x",
          *("sub/" + name for name in (".codex/x", ".gemini/x", ".opencode/x", ".windsurf/x", ".kiro/x", ".roo/x", ".continue/x", ".qwen/x",
                                       ".cargo/config.toml", "mise.toml", "mise.local.toml", ".mise.toml", ".irbrc", ".exrc")),

@@ -538,6 +538,10 @@ void kh_config_free(struct kh_config *config);
  */
 struct kh_config *kh_config_load(const char *path, const char *preset_dir,
 				 struct kh_diagnostics *diags);
+/* The same, but an error if the file's content has another SHA-256 than `digest` (in hex; NULL: any
+ * is right). */
+struct kh_config *kh_config_load_as(const char *path, const char *digest, const char *preset_dir,
+				    struct kh_diagnostics *diags);
 /* The same from memory; `name` is used as the file's name in messages. For tests and fuzzing. */
 struct kh_config *kh_config_parse(const char *name, struct kh_slice yaml, const char *folder,
 				  const char *preset_dir, struct kh_diagnostics *diags);

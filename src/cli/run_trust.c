@@ -1,0 +1,146 @@
+/*
+ * run_trust.c - a configuration in the workspace, which the agent could have written
+ *
+ * It is used only with the content that the user has trusted (`keyhole trust`), and only if what it
+ * names lies elsewhere: the agent may write to every other file of the workspace.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+
+#include "run_internal.h"
+
+/* How the path is written in a command for a shell. */
+static const char *quote_for(const char *path)
+{
+	return strpbrk(path, " \t\"\\$&;()<>|*?[]`~#!{}") && !strchr(path, '\'') ? "'" : "";
+}
+
+/* Is -c this file, by whatever name? */
+static bool is_named(const struct kh_run_options *o, const char *path)
+{
+	kh_auto_free char *named = o->config_path ? realpath(o->config_path, NULL) : NULL;
+
+	return named && strcmp(named, path) == 0;
+}
+
+/* Return: may the run go on? */
+static bool not_used(const struct kh_run_options *o, const char *path, bool named, const char *why)
+{
+	if (named)
+		kh_cli_complain("run: -c %s: lies in the workspace, where the agent may write, and "
+				"%s (read it, then: keyhole trust %s%s%s)",
+				kh_esc_str(o->config_path), why, quote_for(path), kh_esc_str(path),
+				quote_for(path));
+	else if (!o->quiet)
+		kh_cli_complain("run: %s is not used: %s (read it, then: keyhole trust %s%s%s)",
+				kh_esc_str(path), why, quote_for(path), kh_esc_str(path),
+				quote_for(path));
+	return !named;
+}
+
+bool kh_run_trust_find(struct kh_run_options *o)
+{
+	struct kh_err err = KH_ERR_INIT;
+	kh_auto_free char *top = o->workspace ? realpath(o->workspace, NULL) : NULL;
+	kh_auto_free char *path = NULL;
+
+	if (!top) /* where there is no such folder, the sandbox says so */
+		return true;
+	if (!kh_trusted_file_find(top, &path, o->trusted_digest, &err)) {
+		o->trusted_digest[0] = '\0';
+		if (!o->config_path && !o->quiet)
+			kh_cli_complain("run: %s (it is not used)", err.text);
+		return true;
+	}
+	bool named = path && is_named(o, path);
+	enum kh_trusted trusted = KH_TRUSTED_NOT;
+	if (path && (named || !o->config_path))
+		trusted = kh_trusted_file_is(path, o->trusted_digest, &err);
+	if (trusted != KH_TRUSTED_SAME)
+		o->trusted_digest[0] = '\0';
+	if (!path || (!named && o->config_path))
+		return true;
+	if (trusted == KH_TRUSTED_NOT)
+		return not_used(o, path, named,
+				err.code != KH_ERR_NONE ? err.text : "you have not trusted it");
+	if (trusted == KH_TRUSTED_CHANGED)
+		return not_used(o, path, named, "it has changed since you trusted it");
+	if (!o->profile && !o->quiet)
+		kh_cli_complain("run: rules of %s, which you trust", kh_esc_str(path));
+	o->trusted = kh_steal_ptr(&path);
+	o->config_path = o->trusted;
+	return true;
+}
+
+/* ---- what it names ---- */
+
+/* `name` as the workspace's file would be meant, too: a command's words may be relative. */
+static bool lies_in(const char *top, const char *name)
+{
+	kh_auto_free char *joined = kh_path_join(top, name);
+	kh_auto_free char *real = joined ? realpath(joined, NULL) : NULL;
+	size_t len = strlen(top);
+
+	return real && strncmp(real, top, len) == 0 && (real[len] == '/' || !real[len]);
+}
+
+static bool refuse(const struct kh_run_options *o, const char *option, const char *name,
+		   struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_CONFIG,
+			  "%s: %s: %s lies in the workspace, where the agent may write (put it "
+			  "elsewhere, and name it by its whole path)",
+			  kh_esc_str(o->trusted), option, kh_esc_str(name));
+}
+
+static bool check_source(const struct kh_run_options *o, const char *top,
+			 const struct kh_credential_config *credential,
+			 const struct kh_source *source, struct kh_err *err)
+{
+	kh_auto_free char *option = kh_strf("credentials.%s", credential->name);
+
+	if (!option)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	if (source->kind == KH_SOURCE_FILE && lies_in(top, source->name))
+		return refuse(o, option, source->name, err);
+	for (size_t i = 0; source->exec && i < source->exec->n_argv; i++)
+		/* A bare name is looked up on PATH, and never in the workspace. */
+		if ((i > 0 || strchr(source->exec->argv[i], '/')) &&
+		    lies_in(top, source->exec->argv[i]))
+			return refuse(o, option, source->exec->argv[i], err);
+	return true;
+}
+
+bool kh_run_trust_check(const struct kh_run_options *o, const struct kh_config *config,
+			struct kh_err *err)
+{
+	kh_auto_free char *top = o->trusted ? realpath(o->workspace, NULL) : NULL;
+
+	if (!o->trusted)
+		return true;
+	if (!top)
+		return kh_err_set(err, KH_ERR_CONFIG, "%s: its folder is gone",
+				  kh_esc_str(o->trusted));
+	const struct {
+		const char *option, *path;
+	} inputs[] = {
+		{ "authority.certificate", config->ca_certificate_path },
+		{ "upstream.ca_file", config->upstream_ca_file },
+		{ "upstream.geo", config->country_db.path },
+		{ "upstream.geo", config->asn_db.path },
+	};
+	for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++)
+		if (inputs[i].path && lies_in(top, inputs[i].path))
+			return refuse(o, inputs[i].option, inputs[i].path, err);
+	const struct kh_source *source;
+	for (size_t i = 0; i < config->n_credentials; i++)
+		for (size_t j = 0; (source = kh_source_of_credential(&config->credentials[i], j));
+		     j++)
+			if (!check_source(o, top, &config->credentials[i], source, err))
+				return false;
+	return true;
+}

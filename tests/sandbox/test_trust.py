@@ -1,0 +1,159 @@
+"""The configuration of a project: used when the person trusts it, with the content that was trusted, and read-only inside."""
+
+import json
+import os
+
+import pytest
+from test_run import Run
+
+ASK = "curl -s -o /dev/null --noproxy '' -w '%{http_code} ' --max-time 20"
+RULES = {"version": 1, "tenants": {"me": {"rules": [{"allow": "GET http://127.0.0.1:9/yes"}]}}}
+
+
+@pytest.fixture
+def run(sandbox):
+    return Run(sandbox)
+
+
+@pytest.fixture(params=["keyhole.yaml", ".keyhole/keyhole.yaml"])
+def project(sandbox, request):
+    """Its file, in the folder that becomes the workspace."""
+    return sandbox.file(os.path.join(sandbox.folder("project"), request.param), json.dumps(RULES))
+
+
+def top(project):
+    return project.removesuffix("/keyhole.yaml").removesuffix("/.keyhole")
+
+
+def keyhole(run, *args, check=0, **more):
+    command = run.command
+
+    def other(*words, use):
+        return [*command(use=None)[:-1], *words]
+
+    run.command = other
+    try:
+        return run(*args, check=check, **more)
+    finally:
+        run.command = command
+
+
+def ask(run, project, *options, check=None, **more):
+    script = f"{ASK} http://127.0.0.1:9/yes; {ASK} http://127.0.0.1:9/no; echo; echo '#' >> {project} || echo kept"
+    return run(*options, "--workspace", top(project), "--", "sh", "-c", script, use=None, check=check, **more)
+
+
+def test_it_is_not_used_until_it_is_trusted_and_the_words_that_are_shown_do_it(run, project):
+    done = ask(run, project)
+    assert done.stdout == "403 403 \nkept\n"
+    assert f"keyhole: run: {project} is not used: you have not trusted it (read it, then: keyhole trust {project})\n" in done.stderr
+    said = keyhole(run, "trust", project).stdout
+    assert said.startswith(f"{project} is trusted as it is now (SHA-256 ")
+    done = ask(run, project)
+    # The guard has a say behind the rule.
+    assert done.stdout == "403 403 \nkept\n" and f"keyhole: run: rules of {project}, which you trust\n" in done.stderr
+    refused = [line for line in done.stderr.splitlines() if line.startswith("keyhole: refused once")]
+    assert any("/yes (the address" in line for line in refused) and any(line.endswith("/no") for line in refused), refused
+    assert "is not used" not in done.stderr and "may reach nothing" not in done.stderr
+    assert "keyhole: " not in ask(run, project, "-q").stderr
+
+
+def test_the_current_folder_is_the_default(run, project):
+    assert keyhole(run, "trust", cwd=top(project)).stdout.startswith(project)
+    assert keyhole(run, "trust", "--list").stdout == f"{project}: trusted\n"
+    assert keyhole(run, "trust", "--remove", ".", cwd=top(project)).stdout == f"{project} is trusted no longer\n"
+    assert keyhole(run, "trust", "--list").stdout == ""
+    assert "was not trusted" in keyhole(run, "trust", "--remove", project, check=1).stderr
+    assert f"{project} is not used" in ask(run, project).stderr
+
+
+def test_a_changed_file_is_ignored_with_a_line_and_with_c_nothing_runs(run, project):
+    keyhole(run, "trust", project)
+    assert ask(run, project, "-c", project).stdout == "403 403 \nkept\n"
+    with open(project, "a", encoding="utf-8") as file:
+        file.write("\n")
+    assert keyhole(run, "trust", "--list").stdout == f"{project}: has changed: is not used\n"
+    done = ask(run, project)
+    assert f"{project} is not used: it has changed since you trusted it" in done.stderr
+    done = ask(run, project, "-c", project, check=125)
+    assert "lies in the workspace, where the agent may write, and it has changed since you trusted it" in done.stderr
+    assert done.stdout == ""
+    keyhole(run, "trust", project)
+    assert "which you trust" in ask(run, project).stderr
+
+
+def test_the_same_text_elsewhere_is_not_trusted(run, sandbox, project):
+    keyhole(run, "trust", project)
+    other = sandbox.file(os.path.join(sandbox.folder("other"), "keyhole.yaml"), json.dumps(RULES))
+    assert f"{other} is not used: you have not trusted it" in ask(run, other).stderr
+    os.unlink(other)
+    os.symlink(project, other)
+    done = ask(run, other)
+    assert f"{other}: is no regular file (it is not used)" in done.stderr and "which you trust" not in done.stderr
+    assert "no regular file" in keyhole(run, "trust", other, check=1).stderr
+    os.unlink(other)
+    os.symlink(top(project), os.path.join(os.path.dirname(other), ".keyhole"))
+    done = ask(run, other)
+    assert "which you trust" not in done.stderr
+
+
+def test_a_run_can_not_write_what_is_read_next_time(run, project):
+    keyhole(run, "trust", project)
+    with open(project, "rb") as file:
+        before = file.read()
+    script = ("echo x > keyhole.yaml; rm -rf keyhole.yaml; mv keyhole.yaml z; mkdir .keyhole; echo x > .keyhole/keyhole.yaml;"
+              "rm -rf .keyhole; mv .keyhole y; ln -f /etc/hostname keyhole.yaml; true")  # fmt: skip
+    run("--workspace", top(project), "--", "sh", "-c", script, use=None, check=0)
+    with open(project, "rb") as file:
+        assert file.read() == before
+    # What the agent made beside it comes first in no run: it is set aside.
+    done = run("--workspace", top(project), "--", "true", use=None, check=0)
+    assert f"rules of {project}, which you trust" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("what, option", [
+    ({"exec": ["/bin/sh", "tool"]}, "credentials.key"),
+    ({"exec": ["{top}/tool"]}, "credentials.key"),
+    ({"exec": ["/bin/sh", "{top}/tool"]}, "credentials.key"),
+    ({"file": "tool"}, "credentials.key"),
+])  # fmt: skip
+def test_it_may_not_name_what_the_agent_can_write(run, project, what, option):
+    tool = os.path.join(top(project), "tool")
+    run.sandbox.file(tool, f"#!/bin/sh\ntouch {run.sandbox.place}/ran; echo secretsecretsecret\n", 0o755)
+    value = json.loads(json.dumps(what).replace("{top}", top(project)))
+    if "file" in value:
+        value = {"file": tool}
+    config = {**RULES, "credentials": {"key": {"value": value, "hosts": ["127.0.0.1"], "bearer": True}}}
+    run.sandbox.file(project, json.dumps(config))
+    keyhole(run, "trust", project)
+    done = ask(run, project, check=125)
+    assert f"{project}: {option}: " in done.stderr and "lies in the workspace, where the agent may write" in done.stderr, done.stderr
+    assert not os.path.exists(os.path.join(run.sandbox.place, "ran"))
+
+
+def test_trust_refuses_what_check_refuses_and_what_is_not_there(run, sandbox, project):
+    sandbox.file(project, "version: 1\ntenant: {}\n")
+    assert 'unknown key "tenant"' in keyhole(run, "trust", project, check=1).stderr
+    assert keyhole(run, "trust", "--list").stdout == ""
+    empty = sandbox.folder("empty")
+    assert f"{empty}: has neither keyhole.yaml nor .keyhole/keyhole.yaml" in keyhole(run, "trust", empty, check=1).stderr
+    file = sandbox.file(os.path.join(top(project), "other.yaml"), "version: 1\n")
+    assert f"is not what `keyhole run` would use in its folder, which is {project}" in keyhole(run, "trust", file, check=1).stderr
+    assert "one FILE or DIR" in keyhole(run, "trust", "a", "b", check=2).stderr
+
+
+def test_a_note_of_others_or_a_damaged_one_trusts_nothing(run, project):
+    keyhole(run, "trust", project)
+    folder = os.path.join(run.state, "keyhole", "trusted")
+    (note,) = (os.path.join(folder, name) for name in os.listdir(folder))
+    assert os.stat(note).st_mode & 0o777 == 0o600 and os.stat(folder).st_mode & 0o777 == 0o700
+    os.chmod(note, 0o666)
+    assert "which you trust" not in ask(run, project).stderr
+    os.chmod(note, 0o600)
+    with open(note, encoding="utf-8") as file:
+        text = file.read()
+    for damaged in ("", "x", text[:-1], text.upper().replace("/", " "), text[:64] + " relative\n", "0" * 64 + "\n"):
+        with open(note, "w", encoding="utf-8") as file:
+            file.write(damaged)
+        done = ask(run, project)
+        assert "which you trust" not in done.stderr and f"{project} is not used" in done.stderr, damaged
