@@ -107,15 +107,20 @@ static bool is_due(const struct kh_credential_value *value)
 	return false;
 }
 
+/* It serves no more; the one that was asked for meanwhile is waited for. */
+static void end_now(struct kh_credential_value *value)
+{
+	bool asked = value->asked;
+	empty(value);
+	if (asked)
+		value->state = KH_SLOT_ASKED;
+}
+
 static void end_if_over(struct kh_credential_value *value)
 {
 	if (value->state == KH_SLOT_FULL && value->expires_ms &&
-	    kh_clock_wall_ms() >= value->expires_ms) {
-		bool asked = value->asked;
-		empty(value);
-		if (asked)
-			value->state = KH_SLOT_ASKED;
-	}
+	    kh_clock_wall_ms() >= value->expires_ms)
+		end_now(value);
 }
 
 /* A place behind the other in time, KH_LIMIT_SCOPE_QUESTIONS_BURST of them free at most. */
@@ -313,11 +318,8 @@ static bool drop_refused(struct kh_credential_value *value, const struct kh_secr
 	if (!value || value->state != KH_SLOT_FULL || value->secret != token ||
 	    (value->refused_ms && now - value->refused_ms < KH_LIMIT_REFUSED_AGAIN_MS))
 		return false;
-	bool asked = value->asked;
-	empty(value);
+	end_now(value);
 	value->refused_ms = now;
-	if (asked)
-		value->state = KH_SLOT_ASKED;
 	return true;
 }
 
@@ -357,10 +359,14 @@ bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *
 	pthread_mutex_lock(&g->lock);
 	/* Those that were asked for are answered with what is new. */
 	for (struct kh_credential_value **at = &slot->values; *at;) {
-		if (is_asked_for(*at) || (!whole && !kh_values_is_for(*at, &want, want.tenant)))
-			at = &(*at)->next;
-		else
+		bool is_meant = whole || kh_values_is_for(*at, &want, want.tenant);
+		if (is_meant && !is_asked_for(*at)) {
 			kh_values_remove_at(slot, at);
+			continue;
+		}
+		if (is_meant && (*at)->state == KH_SLOT_FULL)
+			end_now(*at);
+		at = &(*at)->next;
 	}
 	pthread_mutex_unlock(&g->lock);
 	tell_loops(worker, g, want.index);

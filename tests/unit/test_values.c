@@ -154,6 +154,22 @@ static void what_is_stale_is_asked_for_anew(void **state)
 	expect(want, KH_SLOT_FULL, 's');
 }
 
+static void what_is_stale_serves_no_more_though_the_next_is_asked_for(void **state)
+{
+	(void)state;
+	const struct kh_credential_ref want = begin_hour("first");
+	wall_ms += 3590 * 1000;
+	expect(want, KH_SLOT_FULL, 'f');
+	expect_question(&want);
+	say_stale(BY_TENANT);
+	expect(want, KH_SLOT_FULL, 'f');
+	say_stale(ONE);
+	expect(want, KH_SLOT_ASKED, 0);
+	expect_question(NULL);
+	answer(want, "second", wall_ms + 3600 * 1000);
+	expect(want, KH_SLOT_FULL, 's');
+}
+
 /* What the keeper is told, or (false) that it is told nothing. */
 static void refuse(struct kh_credential_ref want, const struct kh_secret *token, bool told)
 {
@@ -263,6 +279,7 @@ int main(void)
 		TEST(a_value_that_is_not_replaced_serves_until_its_end),
 		TEST(a_missing_one_is_asked_for_again_after_a_second),
 		TEST(what_is_stale_is_asked_for_anew),
+		TEST(what_is_stale_serves_no_more_though_the_next_is_asked_for),
 		TEST(a_token_that_was_refused_goes_once_and_not_often),
 		TEST(a_token_that_is_refused_while_the_next_is_asked_for_waits_for_that),
 		TEST(a_scope_that_is_none_is_not_asked_for),
