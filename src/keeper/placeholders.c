@@ -8,14 +8,33 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/credential/credential.h>
 
+/* Of values of several tenants only the shape that all have, and no length: no tenant learns more
+ * of another's. */
+static void see_of_tenants(const struct kh_vault_slot *slot, struct kh_placeholder *placeholder)
+{
+	for (size_t i = 0; i < slot->n_holdings; i++) {
+		struct kh_placeholder one = { .seen = KH_SHAPE_NONE };
+		kh_placeholder_see(&one, slot->holdings[i].raw.secret);
+		if (i == 0)
+			placeholder->seen = one.seen;
+		else if (placeholder->seen != one.seen)
+			placeholder->seen = KH_SHAPE_GENERIC;
+	}
+	placeholder->seen_len = 0;
+}
+
 /* A token that is made of the value looks like itself and not like the value. */
 void kh_vault_see(const struct kh_vault *vault)
 {
 	for (size_t i = 0; vault->slots && i < vault->config->n_credentials; i++) {
 		const struct kh_vault_slot *slot = &vault->slots[i];
-		bool as_it_is = !vault->config->credentials[i].mint && slot->n_holdings > 0;
-		kh_placeholder_see(&vault->config->credentials[i].placeholder,
-				   as_it_is ? slot->holdings[0].raw.secret : NULL);
+		struct kh_credential_config *credential = &vault->config->credentials[i];
+		if (credential->mint || slot->n_holdings == 0)
+			continue;
+		if (credential->by_tenant)
+			see_of_tenants(slot, &credential->placeholder);
+		else
+			kh_placeholder_see(&credential->placeholder, slot->holdings[0].raw.secret);
 	}
 }
 

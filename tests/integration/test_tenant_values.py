@@ -54,6 +54,21 @@ def test_each_tenant_gets_the_first_that_it_has(daemon, tmp_path):
     assert [why(of(one, t)) for t in TENANTS] == [(True, "own", True), (True, "main", True), (True, "main", True)]
 
 
+def test_a_placeholder_shows_no_tenant_the_length_or_the_shape_of_anothers_value(daemon, tmp_path):
+    """What a sandbox gets for a credential is the same, whatever the others' values are."""
+    key = "sk-ant-api03-" + "A" * 95
+    shown = []
+    for n, value in enumerate((key, key + "AAAA", OTHER)):
+        put(tmp_path / "mine", OTHER)
+        put(tmp_path / "globex", value)
+        config = {**by_tenant(tmp_path, ["own"], acme={"file": str(tmp_path / "mine")}), **admin()}
+        config["credentials"]["own"] = {**config["credentials"]["own"], "placeholder": {"env": "OWN_KEY"}}
+        one = daemon(config)
+        shown.append(len(add(one, f"s{n}")["env"]["OWN_KEY"]))
+        remove(one, f"s{n}")
+    assert len(set(shown)) == 1, shown
+
+
 def test_a_binding_is_asked_of_the_one_that_goes_in(daemon, tmp_path):
     """A path that names no repository is outside of such a token's binding, and inside of the other's."""
     config = by_tenant(tmp_path, ["hub", "other"])
