@@ -162,7 +162,7 @@ static char *of_node(const struct showing *s, const char *path)
 /* A virtual environment of Python. */
 static char *of_venv(const char *path)
 {
-	kh_auto_free char *up = strdup(path);
+	kh_auto_free char *up = kh_slice_dup(kh_slice_str(path));
 	for (int level = 0; up && level < VENV_LEVELS; level++) {
 		char *slash = strrchr(up, '/');
 		if (!slash || slash == up)
@@ -226,7 +226,7 @@ bool kh_run_add_variable(struct kh_run_options *o, const char *name, const char 
 	return more[0].name && more[0].value;
 }
 
-static bool show(struct showing *s, const char *name, const char *path, int depth);
+static bool show(struct showing *s, const char *name, const char *found, int depth);
 
 static bool show_by_name(struct showing *s, const char *name, int depth)
 {
@@ -276,7 +276,7 @@ static bool show_python_of(struct showing *s, const char *venv)
 static char *without_links(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	kh_auto_free char *above = slash == path ? strdup("/") : cut(path, (size_t)(slash - path));
+	kh_auto_free char *above = cut(path, slash == path ? 1 : (size_t)(slash - path));
 	kh_auto_free char *real = above ? realpath(above, NULL) : NULL;
 	return real ? kh_strf("%s/%s", strcmp(real, "/") == 0 ? "" : real, slash + 1) : NULL;
 }
@@ -306,7 +306,7 @@ static bool show(struct showing *s, const char *name, const char *found, int dep
 	if (folder &&
 	    (!show_python_of(s, folder) || (variable && !kh_run_add_variable(o, variable, folder))))
 		return false;
-	kh_auto_free char *alone = is_visible(o, real) ? NULL : strdup(real);
+	kh_auto_free char *alone = is_visible(o, real) ? NULL : cut(real, strlen(real));
 	if (alone && may_show(s, alone) && !add_word(&o->read_only, &o->n_read_only, alone))
 		return false;
 	kh_auto_free char *bin = cut(path, (size_t)(strrchr(path, '/') - path));

@@ -10,6 +10,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/slice.h>
 #include <keyhole/config/config.h>
 #include <keyhole/config/trusted_file.h>
 
@@ -50,7 +51,7 @@ static char *folder_of(const char *typed)
 	if (stat(typed, &st) == 0 && S_ISDIR(st.st_mode)) {
 		folder = realpath(typed, NULL);
 	} else {
-		kh_auto_free char *copy = strdup(typed);
+		kh_auto_free char *copy = kh_slice_dup(kh_slice_str(typed));
 		char *slash = copy ? strrchr(copy, '/') : NULL;
 		if (slash)
 			*slash = '\0';
