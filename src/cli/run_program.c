@@ -2,8 +2,8 @@
  * run_program.c - where the command's program lives
  *
  * The sandbox sees the host's /usr. What a package manager of the user's installs lies elsewhere:
- * npm's prefix, nvm, pyenv, rustup, ~/.local/share. So the folder of the installation is shown,
- * read-only, and its programs are on the PATH inside.
+ * npm's packages, nvm, pyenv, rustup. So the folder of the installation is shown, or those of its
+ * parts that hold programs, read-only, and its programs are on the PATH inside.
  *
  * What is shown is never for an agent to say, who may have written a script, a link or a virtual
  * environment in an earlier run: only programs count, found on the PATH or named by the caller;
@@ -11,6 +11,7 @@
  * the PATH, and no path; and a home, a folder above one, or anything in the workspace is never
  * shown.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -31,43 +32,51 @@ enum {
 	INTERPRETERS_MOST = 3, /* a script's interpreter may be a script */
 	FIRST_LINE_BYTES = 256,
 	VENV_LEVELS = 3,
+	LINKS_MOST = 256, /* in a folder of programs */
 };
 
-/* Folders of managers in a home: how many more parts of the path belong to one installation, and
- * the variable by which their programs find it. */
+/* Folders of managers in a home: how many more parts of the path belong to one installation, what
+ * is shown of it (NULL: all), and the variable by which their programs find it. Settings and keys
+ * lie beside programs, so nothing is shown that need not be: npm's `etc/npmrc`, uv's `credentials`.
+ */
 static const struct manager {
 	const char *folder;
 	int parts;
 	const char *variable;
+	const char *shown; /* words */
 } managers[] = {
-	{ ".nvm/versions/node", 1, NULL },
-	{ ".local/share/fnm/node-versions", 1, NULL },
-	{ ".local/share/mise", 0, "MISE_DATA_DIR" },
-	{ ".local/share", 1, NULL },
-	{ ".local/opt", 1, NULL },
-	{ ".local/pipx/venvs", 1, NULL },
-	{ ".npm-global", 0, NULL },
-	{ ".volta", 0, "VOLTA_HOME" },
-	{ ".pyenv", 0, "PYENV_ROOT" },
-	{ ".asdf", 0, "ASDF_DATA_DIR" },
-	{ ".rustup", 0, "RUSTUP_HOME" },
-	{ ".cargo/bin", 0, NULL },
-	{ ".bun", 0, "BUN_INSTALL" },
-	{ ".deno/bin", 0, NULL },
-	{ ".opencode/bin", 0, NULL },
-	{ "go/bin", 0, NULL },
-	{ ".sdkman/candidates", 2, NULL },
+	{ ".nvm/versions/node", 1, NULL, "bin lib include share" },
+	{ ".local/share/fnm/node-versions", 2, NULL, "bin lib include share" },
+	{ ".local/share/mise", 0, "MISE_DATA_DIR", "installs plugins shims" },
+	{ ".local/opt", 1, NULL, NULL },
+	{ ".volta", 0, "VOLTA_HOME", "bin tools layout.v3 layout.v4" },
+	{ ".pyenv", 0, "PYENV_ROOT", NULL },
+	{ ".asdf", 0, "ASDF_DATA_DIR", NULL },
+	{ ".rustup", 0, "RUSTUP_HOME", NULL },
+	{ ".cargo/bin", 0, NULL, NULL },
+	{ ".bun", 0, "BUN_INSTALL", "bin install/global" },
+	{ ".deno/bin", 0, NULL, NULL },
+	{ ".opencode/bin", 0, NULL, NULL },
+	{ "go/bin", 0, NULL, NULL },
+	{ ".sdkman/candidates", 2, NULL, NULL },
 };
 
 /* Of the whole host. */
 static const struct manager elsewhere[] = {
-	{ "/home/linuxbrew/.linuxbrew/Cellar", 0, NULL },
-	{ "/nix/store", 0, NULL },
-	{ "/opt", 1, NULL },
+	{ "/home/linuxbrew/.linuxbrew/Cellar", 0, NULL, NULL },
+	{ "/nix/store", 0, NULL, NULL },
+	{ "/opt", 1, NULL, NULL },
 };
 
 /* Where the python of a virtual environment may come from. */
-static const char *const pythons[] = { ".pyenv", ".local/share/uv", ".local/share/mise", ".asdf" };
+static const struct manager pythons[] = {
+	{ ".pyenv/versions", 1, NULL, NULL },
+	{ ".local/share/uv/python", 1, NULL, NULL },
+	{ ".local/share/mise/installs", 2, NULL, NULL },
+	{ ".asdf/installs", 2, NULL, NULL },
+};
+
+static const char venv_shown[] = "bin lib include share pyvenv.cfg";
 
 /* Always there. */
 static const char *const seen[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64" };
@@ -75,6 +84,15 @@ static const char *const seen[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "
 struct showing {
 	struct kh_run_options *options;
 	const char *home; /* NULL: none */
+	char **said;	  /* of what a line tells */
+	size_t n_said;
+};
+
+struct installation {
+	char *folder;	   /* NULL: none */
+	const char *shown; /* words; NULL: all of it */
+	const char *variable;
+	bool has_links; /* node's: its `bin` holds links to the packages */
 };
 
 static bool is_below(const char *path, const char *folder)
@@ -109,14 +127,14 @@ static bool may_show(const struct showing *s, const char *folder)
 	return kh_workspace_may_be(folder, &err);
 }
 
-/* ---- the folder of an installation; heap, or NULL ---- */
+/* ---- the folder of an installation ---- */
 
 static char *cut(const char *path, size_t len)
 {
 	return kh_slice_dup(kh_slice_of(path, len));
 }
 
-/* `parts` more parts of `path` behind its first `len` bytes. */
+/* `parts` more parts of `path` behind its first `len` bytes. Heap, or NULL. */
 static char *with_parts(const char *path, size_t len, int parts)
 {
 	for (; parts > 0; parts--) {
@@ -128,64 +146,80 @@ static char *with_parts(const char *path, size_t len, int parts)
 	return path[len] == '/' ? cut(path, len) : NULL;
 }
 
-static char *of_manager(const struct showing *s, const char *path, const char **variable)
+/* ~/.local/share/NAME/versions/VERSION. Elsewhere in NAME its data may lie. */
+static char *of_version(const struct showing *s, const char *path)
+{
+	kh_auto_free char *share = kh_strf("%s/.local/share", s->home);
+	if (!share || !is_below(path, share) || !path[strlen(share)])
+		return NULL;
+	size_t len = strlen(share) + 1;
+	len += strcspn(path + len, "/");
+	return strncmp(path + len, "/versions/", strlen("/versions/")) == 0
+		       ? with_parts(path, len + strlen("/versions"), 1)
+		       : NULL;
+}
+
+static struct installation of_manager(const struct showing *s, const char *path)
 {
 	for (size_t i = 0; s->home && i < sizeof(managers) / sizeof(managers[0]); i++) {
-		kh_auto_free char *folder = kh_strf("%s/%s", s->home, managers[i].folder);
-		if (!folder || !is_below(path, folder))
-			continue;
-		*variable = managers[i].variable;
-		return with_parts(path, strlen(folder), managers[i].parts);
+		const struct manager *m = &managers[i];
+		kh_auto_free char *folder = kh_strf("%s/%s", s->home, m->folder);
+		if (folder && is_below(path, folder))
+			return (struct installation){
+				.folder = with_parts(path, strlen(folder), m->parts),
+				.shown = m->shown,
+				.variable = m->variable,
+			};
 	}
 	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
 		if (is_below(path, elsewhere[i].folder))
-			return with_parts(path, strlen(elsewhere[i].folder), elsewhere[i].parts);
-	return NULL;
+			return (struct installation){
+				.folder = with_parts(path, strlen(elsewhere[i].folder),
+						     elsewhere[i].parts),
+			};
+	return (struct installation){ .folder = s->home ? of_version(s, path) : NULL };
 }
 
-/* npm's: the prefix, in which its node is as well; or else the packages. */
-static char *of_node(const struct showing *s, const char *path)
+/* npm's packages; of its prefix nothing else. */
+static struct installation of_node(const char *path)
 {
 	const char *modules = strstr(path, "/node_modules/");
 	if (!modules)
-		return NULL;
+		return (struct installation){ .folder = NULL };
 	const char *prefix_end = modules - strlen("/lib");
-	if (prefix_end > path && strncmp(prefix_end, "/lib", 4) == 0) {
-		kh_auto_free char *prefix = cut(path, (size_t)(prefix_end - path));
-		kh_auto_free char *node = prefix ? kh_strf("%s/bin/node", prefix) : NULL;
-		if (node && access(node, X_OK) == 0 && may_show(s, prefix))
-			return kh_steal_ptr(&prefix);
-	}
-	return cut(path, (size_t)(modules - path) + strlen("/node_modules"));
+	if (prefix_end > path && strncmp(prefix_end, "/lib", 4) == 0)
+		return (struct installation){ .folder = cut(path, (size_t)(prefix_end - path)),
+					      .shown = "lib/node_modules",
+					      .has_links = true };
+	return (struct installation){ .folder = cut(path, (size_t)(modules - path) +
+								  strlen("/node_modules")) };
 }
 
 /* A virtual environment of Python. */
-static char *of_venv(const char *path)
+static struct installation of_venv(const char *path)
 {
-	kh_auto_free char *up = kh_slice_dup(kh_slice_str(path));
+	kh_auto_free char *up = cut(path, strlen(path));
 	for (int level = 0; up && level < VENV_LEVELS; level++) {
 		char *slash = strrchr(up, '/');
 		if (!slash || slash == up)
-			return NULL;
+			break;
 		*slash = '\0';
 		kh_auto_free char *mark = kh_strf("%s/pyvenv.cfg", up);
 		if (mark && access(mark, F_OK) == 0)
-			return kh_steal_ptr(&up);
+			return (struct installation){ .folder = kh_steal_ptr(&up),
+						      .shown = venv_shown };
 	}
-	return NULL;
+	return (struct installation){ .folder = NULL };
 }
 
-static char *installation(const struct showing *s, const char *path, const char **variable)
+static struct installation installation_of(const struct showing *s, const char *path)
 {
-	char *folder = of_node(s, path);
-	if (!folder)
-		folder = of_venv(path);
-	if (!folder)
-		folder = of_manager(s, path, variable);
-	if (folder && may_show(s, folder))
-		return folder;
-	free(folder);
-	return NULL;
+	struct installation found = of_node(path);
+	if (!found.folder)
+		found = of_venv(path);
+	if (!found.folder)
+		found = of_manager(s, path);
+	return found;
 }
 
 /* ---- what is shown ---- */
@@ -205,6 +239,9 @@ static bool add_word(char ***list, size_t *n, const char *word)
 
 static bool add_link(struct kh_run_options *o, const char *name, const char *program)
 {
+	for (size_t i = 0; i < o->n_links; i++)
+		if (strcmp(o->links[i].name, name) == 0)
+			return true;
 	struct kh_program_link *more = reallocarray(o->links, o->n_links + 1, sizeof(*more));
 	if (!more)
 		return false;
@@ -224,6 +261,59 @@ bool kh_run_add_variable(struct kh_run_options *o, const char *name, const char 
 	more[0] = (struct kh_env_var){ strdup(name), strdup(value) };
 	o->n_env++;
 	return more[0].name && more[0].value;
+}
+
+/* A line tells of it, or of `folder` that it is a part of. */
+static bool add_shown(struct showing *s, const char *path, const char *folder)
+{
+	return add_word(&s->options->read_only, &s->options->n_read_only, path) &&
+	       add_word(&s->said, &s->n_said, folder);
+}
+
+/* Links in node's `bin` to packages that are shown. */
+static bool show_links_of(struct showing *s, const char *prefix)
+{
+	kh_auto_free char *bin = kh_strf("%s/bin", prefix);
+	kh_auto_free char *modules = kh_strf("%s/lib/node_modules", prefix);
+	DIR *dir = bin && modules ? opendir(bin) : NULL;
+	bool ok = true;
+	for (int n = 0; dir && ok && n < LINKS_MOST; n++) {
+		const struct dirent *entry = readdir(dir);
+		if (!entry)
+			break;
+		kh_auto_free char *path = kh_strf("%s/%s", bin, entry->d_name);
+		kh_auto_free char *real =
+			path && entry->d_name[0] != '.' ? realpath(path, NULL) : NULL;
+		if (real && is_below(real, modules))
+			ok = add_link(s->options, entry->d_name, real);
+	}
+	if (dir)
+		closedir(dir);
+	return ok;
+}
+
+/* *any: something is shown. A part that is a link leads to another one, or elsewhere. */
+static bool show_installation(struct showing *s, const struct installation *it, bool *any)
+{
+	*any = false;
+	if (!it->shown) {
+		*any = may_show(s, it->folder);
+		return !*any || add_shown(s, it->folder, it->folder);
+	}
+	for (const char *word = it->shown; *word;) {
+		size_t len = strcspn(word, " ");
+		kh_auto_free char *part = kh_strf("%s/%.*s", it->folder, (int)len, word);
+		struct stat st;
+		word += len + strspn(word + len, " ");
+		if (!part)
+			return false;
+		if (lstat(part, &st) != 0 || S_ISLNK(st.st_mode) || !may_show(s, part))
+			continue;
+		*any = true;
+		if (!add_shown(s, part, it->folder))
+			return false;
+	}
+	return !*any || !it->has_links || show_links_of(s, it->folder);
 }
 
 static bool show(struct showing *s, const char *name, const char *found, int depth);
@@ -265,9 +355,13 @@ static bool show_python_of(struct showing *s, const char *venv)
 	if (!mark || access(mark, F_OK) != 0 || !real || access(real, X_OK) != 0)
 		return true;
 	for (size_t i = 0; s->home && i < sizeof(pythons) / sizeof(pythons[0]); i++) {
-		kh_auto_free char *folder = kh_strf("%s/%s", s->home, pythons[i]);
-		if (folder && is_below(real, folder) && may_show(s, folder))
-			return add_word(&s->options->read_only, &s->options->n_read_only, folder);
+		kh_auto_free char *folder = kh_strf("%s/%s", s->home, pythons[i].folder);
+		kh_auto_free char *one =
+			folder && is_below(real, folder)
+				? with_parts(real, strlen(folder), pythons[i].parts)
+				: NULL;
+		if (one && may_show(s, one))
+			return add_shown(s, one, one);
 	}
 	return true;
 }
@@ -281,33 +375,48 @@ static char *without_links(const char *path)
 	return real ? kh_strf("%s/%s", strcmp(real, "/") == 0 ? "" : real, slash + 1) : NULL;
 }
 
+/* What the agent may write. */
+static bool is_written(const struct kh_run_options *o, const char *path)
+{
+	return (o->workspace && is_below(path, o->workspace)) ||
+	       (o->home && is_below(path, o->home));
+}
+
+/* The installation that a program belongs to. *any: there is one, which is shown. */
+static bool show_around(struct showing *s, const char *path, bool *any)
+{
+	struct installation it = installation_of(s, path);
+	*any = false;
+	bool ok = !it.folder ||
+		  (show_installation(s, &it, any) &&
+		   (!*any ||
+		    (show_python_of(s, it.folder) &&
+		     (!it.variable || kh_run_add_variable(s->options, it.variable, it.folder)))));
+	free(it.folder);
+	return ok;
+}
+
 /* `found` may be a link. `name`: on the PATH; NULL: it is called by its path. */
 static bool show(struct showing *s, const char *name, const char *found, int depth)
 {
 	struct kh_run_options *o = s->options;
 	kh_auto_free char *path = without_links(found);
 	kh_auto_free char *real = realpath(found, NULL);
-	const char *variable = NULL;
 	struct stat st;
-	/* Whoever executes it says what is wrong. What the agent may write says nothing here. */
+	bool any = false;
+	/* Whoever executes it says what is wrong. What the agent may write says nothing here: no
+	 * file, and no link. */
 	if (depth > INTERPRETERS_MOST || !path || !real || stat(real, &st) != 0 ||
-	    !S_ISREG(st.st_mode) || access(real, X_OK) != 0 ||
-	    (o->workspace && is_below(real, o->workspace)) || (o->home && is_below(real, o->home)))
+	    !S_ISREG(st.st_mode) || access(real, X_OK) != 0 || is_written(o, path) ||
+	    is_written(o, real))
 		return true;
 	if (is_visible(o, path) && is_visible(o, real))
 		return show_interpreter(s, real, depth + 1);
 	/* Where the link is says more than where it leads: a virtual environment's python is the
 	 * system's. */
-	kh_auto_free char *folder = installation(s, path, &variable);
-	if (!folder)
-		folder = installation(s, real, &variable);
-	if (folder && !add_word(&o->read_only, &o->n_read_only, folder))
+	if (!show_around(s, path, &any) || (!any && !show_around(s, real, &any)))
 		return false;
-	if (folder &&
-	    (!show_python_of(s, folder) || (variable && !kh_run_add_variable(o, variable, folder))))
-		return false;
-	kh_auto_free char *alone = is_visible(o, real) ? NULL : cut(real, strlen(real));
-	if (alone && may_show(s, alone) && !add_word(&o->read_only, &o->n_read_only, alone))
+	if (!is_visible(o, real) && may_show(s, real) && !add_shown(s, real, real))
 		return false;
 	kh_auto_free char *bin = cut(path, (size_t)(strrchr(path, '/') - path));
 	if (is_visible(o, path) ? bin && name && !add_word(&o->path, &o->n_path, bin)
@@ -316,11 +425,16 @@ static bool show(struct showing *s, const char *name, const char *found, int dep
 	return show_interpreter(s, real, depth + 1);
 }
 
-static void say(const struct kh_run_options *o, size_t from)
+/* One line for each installation. */
+static void say(struct showing *s)
 {
-	for (size_t i = from; i < o->n_read_only && !o->quiet; i++)
-		kh_cli_complain("run: the sandbox sees %s, read-only, for %s",
-				kh_esc_str(o->read_only[i]), kh_esc_str(o->command[0]));
+	for (size_t i = 0; i < s->n_said; i++) {
+		if (!s->options->quiet)
+			kh_cli_complain("run: the sandbox sees %s, read-only, for %s",
+					kh_esc_str(s->said[i]), kh_esc_str(s->options->command[0]));
+		free(s->said[i]);
+	}
+	free(s->said);
 }
 
 bool kh_run_program_show(struct kh_run_options *o, struct kh_err *err)
@@ -328,14 +442,12 @@ bool kh_run_program_show(struct kh_run_options *o, struct kh_err *err)
 	kh_auto_free char *home = getenv("HOME") ? realpath(getenv("HOME"), NULL) : NULL;
 	struct showing s = { .options = o, .home = home };
 	const char *word = o->command[0];
-	size_t before = o->n_read_only;
 	if (o->image || o->rootfs || !word)
 		return true;
 	/* Another path is a file of the sandbox's. */
-	if (!(word[0] == '/'	  ? show(&s, NULL, word, 0)
-	      : strchr(word, '/') ? true
-				  : show_by_name(&s, word, 0)))
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
-	say(o, before);
-	return true;
+	bool ok = word[0] == '/'      ? show(&s, NULL, word, 0)
+		  : strchr(word, '/') ? true
+				      : show_by_name(&s, word, 0);
+	say(&s);
+	return ok || kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
 }

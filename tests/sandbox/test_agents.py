@@ -219,7 +219,7 @@ def test_a_program_that_stands_alone_is_seen_alone(run, sandbox):
     assert done.stdout.startswith("one\n")
 
 
-def test_a_virtual_environment_is_seen_whole(run, sandbox):
+def test_a_virtual_environment_is_seen(run, sandbox):
     python = shutil.which("python3", path="/usr/bin")
     subprocess.run([python, "-m", "venv", "--without-pip", os.path.join(sandbox.place, "venv")], check=True, timeout=PATIENCE)
     program(sandbox, "venv/bin/tool", f"#!{sandbox.place}/venv/bin/python3\nimport sys; print(sys.prefix)\n")
@@ -296,6 +296,55 @@ def test_a_virtual_environment_of_a_managers_python_has_that_too(run, sandbox):
     give_all(sandbox)
     done = run("python3", PATH=os.path.join(sandbox.place, "venv/bin") + ":/usr/bin:/bin", check=0)
     assert done.stdout == "the library\n", done.stderr
+
+
+def test_of_an_installation_only_what_holds_programs_is_shown(run, sandbox):
+    """Managers keep keys and settings beside the programs."""
+    secrets = [".local/share/uv/credentials/credentials.toml", ".local/share/opencode/auth.json", ".local/share/mise/settings.toml",
+               ".nvm/versions/node/v1/etc/npmrc", ".local/etc/npmrc", ".local/share/app/key", ".local/share/uv/tools/aider/pip.conf",
+               ".local/share/fnm/node-versions/v2/installation/etc/npmrc", ".volta/hooks.json", ".bun/install/cache/token"]  # fmt: skip
+    for path in secrets:
+        sandbox.file(os.path.join(sandbox.place, path), "not for the sandbox\n", 0o644)
+    look = "#!/bin/sh\necho ran; cat " + " ".join(os.path.join(sandbox.place, path) for path in secrets) + " 2>/dev/null; true\n"
+    programs = [".local/share/opencode/bin/a", ".local/share/app/versions/1/b", ".local/share/mise/installs/tool/1/bin/c",
+                ".local/lib/node_modules/d/d.sh", ".nvm/versions/node/v1/bin/e", ".local/share/uv/tools/aider/bin/f",
+                ".local/share/fnm/node-versions/v2/installation/bin/g", ".volta/bin/h", ".bun/bin/i"]  # fmt: skip
+    for path in programs:
+        program(sandbox, path, look)
+    # As uv lays a tool: its python is uv's.
+    python = program(sandbox, ".local/share/uv/python/v3/bin/python3")
+    os.symlink(python, os.path.join(sandbox.place, ".local/share/uv/tools/aider/bin/python3"))
+    sandbox.file(os.path.join(sandbox.place, ".local/share/uv/tools/aider/pyvenv.cfg"), "home = x\n")
+    os.makedirs(os.path.join(sandbox.place, ".local/bin"))
+    os.symlink("../lib/node_modules/d/d.sh", os.path.join(sandbox.place, ".local/bin/d"))
+    os.symlink("../share/uv/tools/aider/bin/f", os.path.join(sandbox.place, ".local/bin/f"))
+    program(sandbox, ".local/bin/node")  # ~/.local is npm's prefix
+    give_all(sandbox)
+    for path in programs:
+        done = run(os.path.basename(path).removesuffix(".sh"), check=0,
+                   PATH=path_of(sandbox, ".local/bin", os.path.dirname(path)))  # fmt: skip
+        assert done.stdout == "ran\n", (path, done.stdout, done.stderr)
+
+
+def test_a_package_has_the_other_programs_of_its_prefix(run, sandbox):
+    program(sandbox, ".local/lib/node_modules/npm/npm-cli.sh", "#!/bin/sh\necho npm\n")
+    program(sandbox, ".local/lib/node_modules/tool/cli.sh", "#!/bin/sh\nnpm; command -v other || echo none\n")
+    program(sandbox, ".local/bin/other", "#!/bin/sh\n")
+    os.symlink("../lib/node_modules/npm/npm-cli.sh", os.path.join(sandbox.place, ".local/bin/npm"))
+    os.symlink("../lib/node_modules/tool/cli.sh", os.path.join(sandbox.place, ".local/bin/tool"))
+    give_all(sandbox)
+    assert run("tool", PATH=path_of(sandbox, ".local/bin"), check=0).stdout == "npm\nnone\n"
+
+
+@pytest.mark.parametrize("how", ["workspace", "home"])
+def test_a_link_of_an_agents_can_have_nothing_shown(run, sandbox, project, how):
+    """Called by its own path, too: it leads to whatever the agent wanted to see."""
+    tool = program(sandbox, ".local/share/app/versions/1/tool", "#!/bin/sh\ncat ${0%/*}/key\n")
+    sandbox.file(os.path.join(os.path.dirname(tool), "key"), "not for the sandbox\n")
+    os.symlink(tool, os.path.join(project, "run"))
+    give_all(sandbox)
+    done = run(f"--{how}", project, os.path.join(project, "run"), check=None)
+    assert "not for the sandbox" not in done.stdout and "the sandbox sees" not in done.stderr, done.stderr
 
 
 def test_a_home_is_never_shown_for_a_program_in_it(run, sandbox):
