@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
@@ -286,6 +287,10 @@ static void reap(void)
 			unreaped = false;
 			return;
 		}
+		/* Whoever asks to be traced by its parent is not: it would wait for ever. */
+		if (WIFSTOPPED(status) &&
+		    ptrace(PTRACE_DETACH, pid, NULL, (void *)(intptr_t)WSTOPSIG(status)) == 0)
+			continue;
 		if (pid != child)
 			continue;
 		if (WIFSTOPPED(status))

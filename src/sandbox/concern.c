@@ -56,6 +56,7 @@ enum {
 	IS_BZR_BRANCH = 1 << 22,
 	IS_VIM = 1 << 23,
 	IS_BUNDLE = 1 << 24,
+	IS_YARN = 1 << 25,
 	INHERITED = IN_GIT | IN_PACKAGES | IN_DOT_GIT,
 };
 
@@ -72,7 +73,7 @@ static const struct holder {
 	{ ".pijul", IS_PIJUL, false },	   { ".repo", IS_REPO, false },
 	{ ".gitlab", IS_GITLAB, false },   { ".pi", IS_PI, false },
 	{ ".bzr", IS_BZR, false },	   { ".vim", IS_VIM, false },
-	{ ".bundle", IS_BUNDLE, false },
+	{ ".bundle", IS_BUNDLE, false },   { ".yarn", IS_YARN, false },
 };
 
 /* And the names; shell patterns. */
@@ -102,6 +103,8 @@ static const struct held {
 	{ IS_PI, "mcp.json" },
 	{ IS_VIM, "coc-settings.json" },
 	{ IS_BUNDLE, "config" },
+	{ IS_YARN, "releases" },
+	{ IS_YARN, "plugins" },
 };
 
 struct looking {

@@ -324,6 +324,17 @@ def test_orphans_are_reaped(sandbox):
     assert seen == []
 
 
+def test_a_command_that_has_its_parent_trace_it_still_hears_signals(sandbox):
+    """PID 1 is the parent of the command and of each orphan. A tracer that lets nobody go on would stop them for ever."""
+    code = ("import ctypes, signal, time; signal.signal(signal.SIGUSR1, lambda *_: print('heard', flush=True));"
+            "ctypes.CDLL(None).ptrace(0, 0, 0, 0); signal.raise_signal(signal.SIGUSR1); time.sleep(100)")  # fmt: skip
+    process = sandbox.start("/usr/bin/python3", "-I", "-c", code)
+    assert process.stdout.readline() == b"heard\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
 @pytest.mark.parametrize("status", [0, 1, 3, 125, 126, 127, 137, 255])
 def test_the_exit_status_is_the_commands(sandbox, status):
     assert sandbox.run("sh", "-c", f"exit {status}").returncode == status

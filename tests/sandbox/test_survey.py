@@ -75,7 +75,8 @@ def test_each_protected_name_counts_in_every_folder(host):
     tried = "".join(f"(echo evil > mine/{name}) 2>/dev/null && echo {name}; echo evil > new/deep/{name.swapcase()}\n" for name in names)
     done = run(host, "mkdir -p new/deep\n" + tried + "true")
     assert done.stdout == b"" and [host.read(f"mine/{name}") for name in names] == ["mine\n"] * len(names)
-    assert len(said(done)) == len(names) and os.listdir(host.path("new/deep")) == []
+    assert len(host.keyhole("set-aside").splitlines()) >= len(names) and os.listdir(host.path("new/deep")) == []
+    assert len(said(done)) == min(len(names), 100), "the others are counted"
 
 
 # ---- shapes of repositories ----
@@ -196,7 +197,7 @@ def test_what_a_link_into_node_modules_showed_before_is_read_only(host):
     assert host.read("node_modules/app/.claude/settings.json") == "mine\n" and said(done) == []
 
 
-NAMES = [".bzr/branch/branch.conf", "sub/.bzr/branch/branch.conf", ".lintstagedrc", "sub/.lintstagedrc.mjs", "sub/.gitlint", ".czrc", "keyhole.yaml", ".keyhole/keyhole.yaml", "sub/keyhole.yaml", ".git/lazygit.yml", ".lazygit.yml", ".repo/repo/main.py", ".pijul/config", ".Renviron", ".irbrc", ".pryrc", ".exrc", ".nvimrc",
+NAMES = [".bzr/branch/branch.conf", "sub/.bzr/branch/branch.conf", ".lintstagedrc", "sub/.lintstagedrc.mjs", "sub/.gitlint", ".czrc", ".prototools", ".miserc.toml", ".bsp/x", ".ropeproject/x", ".grok/x", ".iflow/x", ".codebuddy/x", ".vibe/x", "gptme.toml", "codebuff.json", ".autoenv.zsh", ".rvmrc", ".lvimrc", ".dir-locals.el", ".overcommit.yml", ".yarn/releases/yarn.cjs", "sub/.yarn/plugins/x.cjs", "keyhole.yaml", ".keyhole/keyhole.yaml", "sub/keyhole.yaml", ".git/lazygit.yml", ".lazygit.yml", ".repo/repo/main.py", ".pijul/config", ".Renviron", ".irbrc", ".pryrc", ".exrc", ".nvimrc",
          ".nvim.lua", "prek.toml", ".pre-commit-config.yml", ".amazonq/x", ".kilocode/x", ".trae/x", ".junie/x", ".openhands/x", ".vs/x",
          *("sub/" + name for name in (".codex/x", ".gemini/x", ".opencode/x", ".windsurf/x", ".kiro/x", ".roo/x", ".continue/x", ".qwen/x",
                                       ".cargo/config.toml", "mise.toml", "mise.local.toml", ".mise.toml", ".irbrc", ".exrc")),
