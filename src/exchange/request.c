@@ -294,7 +294,9 @@ static bool is_denied_at(const struct kh_exchange *x, const struct kh_standing *
 	struct room room;
 	struct kh_host host;
 
-	if (x->authority.host.kind != KH_HOST_NAME || !kh_host_of_sockaddr(&host, addr))
+	if (x->authority.host.kind != KH_HOST_NAME ||
+	    !kh_policy_looks_at_addresses(at->gen->policy, at->tenant, at->narrowing) ||
+	    !kh_host_of_sockaddr(&host, addr))
 		return false;
 	struct kh_request_view view = view_of(x, &room);
 	if (x->tunnel)

@@ -157,6 +157,18 @@ static bool any_list_denies(const struct kh_policy *policy, uint16_t tenant,
 	return true;
 }
 
+bool kh_policy_looks_at_addresses(const struct kh_policy *policy, uint16_t tenant,
+				  const struct kh_narrowing *narrowing)
+{
+	const struct kh_config *config = kh_policy_config(policy);
+	const struct kh_index *index = kh_policy_index(policy);
+
+	return tenant >= config->n_tenants || /* which is denied */
+	       (config->site.count > 0 && kh_index_has_ranges(index, KH_SITE_LIST)) ||
+	       kh_index_has_ranges(index, kh_tenant_list(tenant)) ||
+	       (narrowing && kh_index_has_ranges(narrowing->index, narrowing->list));
+}
+
 bool kh_policy_denies_address(const struct kh_policy *policy, uint16_t tenant,
 			      const struct kh_narrowing *narrowing,
 			      const struct kh_request_view *request, bool unread,

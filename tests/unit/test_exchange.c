@@ -633,6 +633,33 @@ static void test_what_has_ended_cannot_end_again(void **state)
 	}
 }
 
+/* Its query is read again only for a rule that names addresses. */
+static void test_an_address_costs_nothing_where_no_rule_names_any(void **state)
+{
+	static const char by_address[] =
+		"version: 1\n"
+		"listen: [ { unix: /nowhere/s, tenant: t } ]\n"
+		"tenants: { t: { rules: [ { deny: \"https://[10.0.0.0/8]\" },"
+		" { allow: \"https://b.example\" } ] } }\n";
+	struct kh_sockaddr addr;
+
+	(void)state;
+	assert_true(kh_sockaddr_parse(&addr, KH_SLICE("192.0.2.1:443"), 443, NULL));
+	for (int i = 0; i < 2; i++) {
+		near_begin("b.example");
+		struct kh_generation *next = world_generation_of(2, i ? by_address : world_yaml);
+		world_reload(next);
+		struct kh_exchange *x = near_ask("GET", "/path?a&b&c&d");
+		assert_int_equal(x->state, KH_EXCHANGE_COMMIT);
+		uint64_t before = world.loop->decision_steps;
+		assert_true(kh_request_may_go_to(x, &addr, NULL));
+		assert_int_equal(world.loop->decision_steps > before, i);
+		kh_exchange_gone(x, KH_ERR_DOWN_CLOSED, "the test is over");
+		world_end(0);
+		kh_generation_unref(next);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -661,6 +688,7 @@ int main(void)
 		cmocka_unit_test(test_a_second_connection_fails_closed),
 		cmocka_unit_test(test_a_second_final_head_fails_closed),
 		cmocka_unit_test(test_what_has_ended_cannot_end_again),
+		cmocka_unit_test(test_an_address_costs_nothing_where_no_rule_names_any),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

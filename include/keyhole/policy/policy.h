@@ -197,6 +197,10 @@ void kh_policy_decide(const struct kh_policy *policy, uint16_t tenant,
 		      const struct kh_narrowing *narrowing, const struct kh_request_view *request,
 		      struct kh_decision *out);
 
+/* May kh_policy_denies_address deny or note anything? If not, the request need not be read again.
+ */
+bool kh_policy_looks_at_addresses(const struct kh_policy *policy, uint16_t tenant,
+				  const struct kh_narrowing *narrowing);
 /*
  * Decides again about a request that was allowed by host name, for an address that the name
  * resolves to. It is denied if a deny rule for addresses matches `addr` and comes before the rule
