@@ -7,8 +7,9 @@
  * turn all ready streams are served, and their output is written together.
  *
  * A turn does only so much work of one connection (KH_LIMIT_H2_TURN_BYTES), and of all connections
- * of its sandbox together (work_share.h). Input after it stays in the session's buffer until a
- * later turn of the loop, and nothing more is read meanwhile.
+ * of its sandbox together (work_share.h). That includes the decisions for the heads and ends that
+ * the codec gives. Input after it stays in the session's buffer until a later turn of the loop, and
+ * nothing more is read meanwhile.
  *
  * A stream that must wait is paused: the codec keeps what its window allows, and the peer waits. So
  * all streams together keep at most the sum of their windows, and no stream waits for another.
@@ -141,10 +142,8 @@ static void take_writable(struct kh_down_h2 *s)
 	kh_down_h2_ready(s);
 }
 
-static void on_event(const struct kh_h2_event *event, void *arg)
+static void take_event(struct kh_mux *mux, const struct kh_h2_event *event)
 {
-	struct kh_mux *mux = arg;
-
 	switch (event->kind) {
 	case KH_H2_HEAD:
 	case KH_H2_REFUSED:
@@ -171,6 +170,19 @@ static void on_event(const struct kh_h2_event *event, void *arg)
 	case KH_H2_PONG:
 		break;
 	}
+}
+
+/* What was decided is charged to the share already. It counts for the codec's turn as well, since
+ * the next head, or the next end of held content, may be in the same bytes. */
+static void on_event(const struct kh_h2_event *event, void *arg)
+{
+	struct kh_mux *mux = arg;
+	const struct kh_work_share *share = &mux->session->side.acceptor->work;
+	size_t before = share->done;
+
+	take_event(mux, event);
+	if (share->done > before)
+		kh_h2_spend(mux->h2, share->done - before);
 }
 
 /* ---- life ---- */

@@ -169,15 +169,39 @@ static void fail_for_fault(struct kh_h2 *h2)
 	kh_h2_fail(h2, NGHTTP2_INTERNAL_ERROR, KH_ERR_INTERNAL, "a fault in keyhole");
 }
 
-/* Bytes of `in` that nghttp2 may see: up to a frame that is out of order. */
+/* Bytes of `in` that nghttp2 may see at once: up to a frame that is out of order, or the end of a
+ * request. */
 static size_t walk(struct kh_h2 *h2, struct kh_slice in)
 {
 	if (h2->settings.role != KH_H2_SERVER)
 		return in.len;
-	if (h2->order_error == NGHTTP2_NO_ERROR)
-		h2->walked_bytes += kh_h2_order_walk(
-			&h2->order, kh_slice_sub(in, h2->walked_bytes, in.len), &h2->order_error);
+	if (h2->order_error == NGHTTP2_NO_ERROR && h2->walked_bytes == 0)
+		h2->walked_bytes = kh_h2_order_walk(&h2->order, in, &h2->order_error);
 	return h2->walked_bytes;
+}
+
+/* Return: what nghttp2 said last: below 0, that it can't go on. */
+static ssize_t receive(struct kh_h2 *h2, struct kh_slice in, size_t *taken)
+{
+	ssize_t rv;
+
+	*taken = 0;
+	do {
+		struct kh_slice rest = kh_slice_sub(in, *taken, in.len);
+		size_t len = walk(h2, rest);
+
+		rv = nghttp2_session_mem_recv(h2->session, (const uint8_t *)rest.ptr, len);
+		if (rv < 0)
+			break;
+		h2->walked_bytes = h2->behind ? len - (size_t)rv : 0;
+		*taken += len - h2->walked_bytes;
+		if (!h2->behind && *taken < in.len && h2->order_error == NGHTTP2_NO_ERROR)
+			h2->behind = kh_h2_turn_is_over(h2);
+	} while (!h2->behind && *taken < in.len && h2->order_error == NGHTTP2_NO_ERROR &&
+		 !kh_h2_is_failed(h2));
+	if (!h2->behind)
+		*taken = in.len;
+	return rv;
 }
 
 bool kh_h2_feed_turn(struct kh_h2 *h2, struct kh_slice in, size_t most, uint64_t now_ms,
@@ -192,13 +216,7 @@ bool kh_h2_feed_turn(struct kh_h2 *h2, struct kh_slice in, size_t most, uint64_t
 	h2->turn_bytes = 0;
 	h2->turn_most = most;
 	h2->behind = false;
-	size_t len = walk(h2, in);
-	ssize_t rv = nghttp2_session_mem_recv(h2->session, (const uint8_t *)in.ptr, len);
-	h2->walked_bytes = 0;
-	if (h2->behind && rv >= 0) {
-		*taken = (size_t)rv;
-		h2->walked_bytes = len - *taken;
-	}
+	ssize_t rv = receive(h2, in, taken);
 	if (h2->state == KH_H2_STATE_BROKEN)
 		fail_for_fault(h2);
 	else if (rv == NGHTTP2_ERR_NOMEM || rv == NGHTTP2_ERR_CALLBACK_FAILURE)
@@ -219,6 +237,11 @@ bool kh_h2_feed_turn(struct kh_h2 *h2, struct kh_slice in, size_t most, uint64_t
 		kh_h2_fail(h2, NGHTTP2_ENHANCE_YOUR_CALM, KH_ERR_LIMIT,
 			   "more to be said than is read");
 	return h2->state != KH_H2_STATE_FAILED;
+}
+
+void kh_h2_spend(struct kh_h2 *h2, size_t work)
+{
+	h2->turn_most -= work < h2->turn_most ? work : h2->turn_most;
 }
 
 size_t kh_h2_turn_bytes(const struct kh_h2 *h2)

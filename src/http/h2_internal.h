@@ -91,6 +91,8 @@ struct kh_h2_order {
 	uint32_t skip;	 /* bytes of the preface or of a payload until the next frame's head */
 	uint8_t head[9]; /* of a frame, as far as it has come */
 	uint8_t n_head;
+	bool in_last; /* the last DATA frame of a request, or the HEADERS frame of its trailers */
+	bool ends;    /* … ends with the payload that is skipped */
 };
 
 struct kh_h2 {
@@ -116,8 +118,8 @@ struct kh_h2 {
 	uint32_t order_error;	  /* it has found, behind the bytes that it has walked */
 	size_t walked_bytes;	  /* by it, and not taken yet */
 	size_t turn_bytes;	  /* of heads, or worth so many, since kh_h2_feed_turn began */
-	size_t turn_most;	  /* … and how many may be */
-	bool behind;		  /* nghttp2 was paused, and has a frame in hand */
+	size_t turn_most;	  /* … and how many may be, without what the caller has spent */
+	bool behind;		  /* nghttp2 was stopped, and may have a frame in hand */
 	unsigned continuations;
 	size_t sent_bytes; /* of content, that brought no idle frame yet */
 	uint64_t now_ms;
@@ -149,6 +151,12 @@ KH_H2_SETTER(flow)
 /* h2_state.c: as above, of a connection. */
 bool kh_h2_set_state(struct kh_h2 *h2, enum kh_h2_state to);
 bool kh_h2_set_peer(struct kh_h2 *h2, enum kh_h2_peer to);
+
+/* All that may be done in this turn was. */
+static inline bool kh_h2_turn_is_over(const struct kh_h2 *h2)
+{
+	return h2->turn_bytes >= h2->turn_most;
+}
 
 /* Nothing that comes is looked at any more, and nothing is put in line. */
 static inline bool kh_h2_is_failed(const struct kh_h2 *h2)
@@ -247,8 +255,8 @@ size_t kh_h2_head_bytes(const struct kh_h2_head *head); /* NULL is fine */
 void kh_h2_head_free(struct kh_h2_head *head);		/* likewise */
 
 /* h2_order.c: a client's frames, from the preface on. Return: the bytes up to and with the head of
- * the first frame that is a connection error (RFC 9113 §5.1), of which *error is the code; all of
- * them, and NGHTTP2_NO_ERROR, where there is none. */
+ * the first frame that is a connection error (RFC 9113 §5.1), of which *error is the code; or, with
+ * NGHTTP2_NO_ERROR, up to the end of the first request that does not end with its head; or all. */
 void kh_h2_order_init(struct kh_h2_order *order);
 size_t kh_h2_order_walk(struct kh_h2_order *order, struct kh_slice in, uint32_t *error);
 

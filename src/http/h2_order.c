@@ -7,6 +7,9 @@
  * their way when it reset a stream itself. To tell the two cases apart, frames are checked as they
  * begin: which streams the client opened and which of them it ended, for the newest
  * KH_H2_ORDER_STREAMS. Older ones are left to nghttp2.
+ *
+ * nghttp2 can't be stopped behind the end of a request that does not end with its head. So it is
+ * given the bytes up to such an end, and then it is asked whether the turn is over (h2.c).
  */
 #include "h2_internal.h"
 
@@ -76,10 +79,34 @@ static uint32_t take_frame(struct kh_h2_order *order, uint8_t type, uint8_t flag
 	return error;
 }
 
+/* As its head says; `known`: its stream was opened before. */
+static void look_for_end(struct kh_h2_order *order, uint8_t type, uint8_t flags, bool known)
+{
+	bool whole = type == NGHTTP2_DATA || (flags & NGHTTP2_FLAG_END_HEADERS);
+
+	if (type != NGHTTP2_CONTINUATION)
+		order->in_last = (flags & NGHTTP2_FLAG_END_STREAM) && known &&
+				 (type == NGHTTP2_DATA || type == NGHTTP2_HEADERS);
+	order->ends = order->in_last && whole;
+}
+
 void kh_h2_order_init(struct kh_h2_order *order)
 {
 	memset(order, 0, sizeof(*order));
 	order->skip = NGHTTP2_CLIENT_MAGIC_LEN;
+}
+
+/* A frame's head is whole. */
+static uint32_t take_head(struct kh_h2_order *order)
+{
+	const uint8_t *h = order->head;
+	uint32_t id =
+		((uint32_t)h[5] & 0x7f) << 24 | (uint32_t)h[6] << 16 | (uint32_t)h[7] << 8 | h[8];
+
+	order->n_head = 0;
+	order->skip = (uint32_t)h[0] << 16 | (uint32_t)h[1] << 8 | h[2];
+	look_for_end(order, h[3], h[4], id <= order->highest);
+	return take_frame(order, h[3], h[4], id);
 }
 
 size_t kh_h2_order_walk(struct kh_h2_order *order, struct kh_slice in, uint32_t *error)
@@ -87,24 +114,20 @@ size_t kh_h2_order_walk(struct kh_h2_order *order, struct kh_slice in, uint32_t 
 	size_t at = 0;
 
 	*error = NGHTTP2_NO_ERROR;
-	while (at < in.len) {
+	while (at < in.len && *error == NGHTTP2_NO_ERROR) {
 		if (order->skip > 0) {
 			size_t n = in.len - at < order->skip ? in.len - at : order->skip;
 			order->skip -= (uint32_t)n;
 			at += n;
-			continue;
+		} else {
+			order->head[order->n_head++] = (uint8_t)in.ptr[at++];
+			if (order->n_head == sizeof(order->head))
+				*error = take_head(order);
 		}
-		order->head[order->n_head++] = (uint8_t)in.ptr[at++];
-		if (order->n_head < sizeof(order->head))
-			continue;
-		const uint8_t *h = order->head;
-		order->n_head = 0;
-		order->skip = (uint32_t)h[0] << 16 | (uint32_t)h[1] << 8 | h[2];
-		uint32_t id = ((uint32_t)h[5] & 0x7f) << 24 | (uint32_t)h[6] << 16 |
-			      (uint32_t)h[7] << 8 | h[8];
-		*error = take_frame(order, h[3], h[4], id);
-		if (*error != NGHTTP2_NO_ERROR)
-			return at;
+		if (order->ends && order->skip == 0) {
+			order->ends = false;
+			break;
+		}
 	}
 	return at;
 }

@@ -25,7 +25,7 @@ static void idle(struct kh_h2 *h2)
 /* At the end of what a turn takes, nghttp2 stops behind what it has given. */
 static int pause_or_go_on(struct kh_h2 *h2)
 {
-	h2->behind = h2->turn_bytes > h2->turn_most;
+	h2->behind = kh_h2_turn_is_over(h2);
 	return h2->behind ? NGHTTP2_ERR_PAUSE : 0;
 }
 

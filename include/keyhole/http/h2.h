@@ -97,7 +97,10 @@ bool kh_h2_feed(struct kh_h2 *h2, struct kh_slice in, uint64_t now_ms);
  * loop with that rest first, even if it is empty. */
 bool kh_h2_feed_turn(struct kh_h2 *h2, struct kh_slice in, size_t most, uint64_t now_ms,
 		     size_t *taken);
-/* The work of the last call. */
+/* For the callback: the caller did work of its own for an event. The kh_h2_feed_turn that runs does
+ * so much less, and gives at most one more END. */
+void kh_h2_spend(struct kh_h2 *h2, size_t work);
+/* The work of the last call, without what was spent. */
 size_t kh_h2_turn_bytes(const struct kh_h2 *h2);
 bool kh_h2_is_behind(const struct kh_h2 *h2);
 /* The connection ended: gives RESET with `err` for each open stream. */
