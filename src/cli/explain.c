@@ -164,7 +164,7 @@ static json_t *answer(const struct explain *e, const struct kh_dry_run *q, bool 
 								  a.decision.would_list));
 	}
 	if (remedy)
-		kh_explain_remedy(e->config, q, &a, out);
+		kh_explain_remedy(e->config, e->tenant, q, &a, out);
 	if (a.fault)
 		kh_explain_fault(&a, out);
 	if (a.reason == KH_ERR_CLIENT_AUTH)

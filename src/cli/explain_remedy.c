@@ -8,6 +8,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/exchange/remedy.h>
+#include <keyhole/net/guard.h>
 
 #include "explain_rule.h"
 
@@ -44,12 +45,35 @@ static void add_rule(const struct kh_dry_run *q, json_t *remedy)
 		(void)json_object_set_new(remedy, "rule", json_string(kh_buf_cstr(&rule)));
 }
 
-void kh_explain_remedy(const struct kh_config *config, const struct kh_dry_run *question,
-		       const struct kh_outcome *outcome, json_t *out)
+/* Says so of an address that no rule opens. */
+static bool is_guarded(const struct kh_config *config, uint16_t tenant, const struct kh_dry_run *q,
+		       json_t *out)
+{
+	struct kh_sockaddr known;
+	size_t n;
+	const struct kh_cidr *allow = kh_config_allowed_addresses(config, tenant, &n);
+	const char *class_name =
+		!kh_config_pin(config, tenant, &q->authority.host) &&
+				kh_guard_known(&q->authority.host, q->authority.port, &known)
+			? kh_guard_refuses(&known, allow, n)
+			: NULL;
+	if (class_name)
+		(void)json_object_set_new(
+			out, "detail",
+			json_sprintf("no rule alone allows it: sandboxes may not connect to this "
+				     "address (%s), unless allow_addresses opens it",
+				     class_name));
+	return class_name != NULL;
+}
+
+void kh_explain_remedy(const struct kh_config *config, uint16_t tenant,
+		       const struct kh_dry_run *question, const struct kh_outcome *outcome,
+		       json_t *out)
 {
 	const struct kh_decision *decision = &outcome->decision;
 	bool denied = outcome->reason == KH_ERR_DENIED_BY_RULE;
-	if (outcome->allow || question->tunnel || (!denied && outcome->reason != KH_ERR_NO_RULE))
+	if (outcome->allow || question->tunnel || (!denied && outcome->reason != KH_ERR_NO_RULE) ||
+	    is_guarded(config, tenant, question, out))
 		return;
 	struct kh_remedies *remedies = kh_remedies_new(NULL);
 	const struct kh_remedy *preset = remedies ? kh_remedies_find(remedies, question) : NULL;

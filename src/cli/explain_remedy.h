@@ -11,8 +11,9 @@
  * parameter and variables or the text of a rule, and the rule above which it has to stand, if one
  * denies. Nothing where no rule can open it: what something else refuses, and tunnels.
  */
-void kh_explain_remedy(const struct kh_config *config, const struct kh_dry_run *question,
-		       const struct kh_outcome *outcome, json_t *out);
+void kh_explain_remedy(const struct kh_config *config, uint16_t tenant,
+		       const struct kh_dry_run *question, const struct kh_outcome *outcome,
+		       json_t *out);
 void kh_explain_print_remedy(const json_t *remedy);
 
 #endif

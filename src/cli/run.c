@@ -267,8 +267,7 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 		return false; /* it has said why */
 	if (!kh_run_env_check(&run->options, run->config, err))
 		return false;
-	run->summary.observes =
-		run->config->tenants[run->config->listeners[0].tenant].mode == KH_MODE_OBSERVE;
+	kh_run_summary_note(&run->summary, run->config);
 	if (!run->attach.socket) {
 		kh_run_summary_begin(&run->summary, run->config->audit_path);
 		if (!start_keeper(run, err))

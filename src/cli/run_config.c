@@ -241,16 +241,41 @@ static bool set_journal(struct kh_config *config, const struct kh_run_options *o
 	return config->audit_path != NULL;
 }
 
+/* The option that only a private daemon follows, besides --audit; NULL: none was given. */
+static const char *private_option(const struct kh_run_options *options)
+{
+	return options->n_presets > 0 ? "--use"
+	       : options->n_allow > 0 ? "--allow"
+	       : options->observe     ? "--observe"
+				      : NULL;
+}
+
+/* A private daemon can't write the journal of the one that runs. */
+static bool refuse_two_writers(const struct kh_config *config, const char *option)
+{
+	struct kh_err err = KH_ERR_INIT;
+	bool there = false;
+	if (!config->audit_path || !kh_ctl_find(config->admin.unix_path, &there, &err) || !there)
+		return true; /* the keeper says what is wrong with the journal */
+	kh_cli_complain("run: a daemon of this configuration is running and writes its journal %s. "
+			"%s needs a proxy of its own for this run, with a journal of its own: add "
+			"--audit FILE. Or write the rule into the configuration, and `keyhole ctl "
+			"reload`",
+			kh_esc_str(config->audit_path), option);
+	return false;
+}
+
 /* A journal, presets or rules of its own only a private daemon has. */
 static bool find_daemon(const struct kh_config *config, size_t tenant,
 			const struct kh_run_options *options, struct kh_run_attach *attach)
 {
-	const char *path = config->admin.unix_path;
+	const char *path = config->admin.unix_path, *option = private_option(options);
 	struct kh_err err = KH_ERR_INIT;
 	bool there = false;
-	if (!path || options->audit || options->n_presets > 0 || options->n_allow > 0 ||
-	    options->observe)
+	if (!path || options->audit)
 		return true;
+	if (option)
+		return refuse_two_writers(config, option);
 	if (!kh_ctl_find(path, &there, &err)) {
 		kh_cli_complain_err(&err);
 		return false;

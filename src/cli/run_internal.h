@@ -243,7 +243,12 @@ struct kh_run_summary {
 	bool observes; /* the rules were not enforced */
 	char **hidden; /* placeholders, which are not shown */
 	size_t n_hidden;
+	struct kh_cidr *allowed; /* addresses that the guard lets pass */
+	size_t n_allowed;
 };
+/* What it must know of the configuration, which may end then: whether the rules are enforced, and
+ * the addresses that are open. */
+void kh_run_summary_note(struct kh_run_summary *summary, const struct kh_config *config);
 void kh_run_summary_begin(struct kh_run_summary *summary, const char *journal);
 /* What may not be shown; `ready` may end then. */
 void kh_run_summary_hide(struct kh_run_summary *summary, const struct kh_ready *ready);
@@ -265,8 +270,8 @@ struct kh_run_refused {
 /* A record of the journal (deny or open) of a request that was, or would be, refused. */
 void kh_run_refused_add(struct kh_run_refused *refused, const json_t *record,
 			enum kh_err_code reason);
-/* Each place once, and the words that would allow it. `observes`: it would have been refused.
- * `journal` may be NULL. */
-void kh_run_refused_print(struct kh_run_refused *refused, bool observes, const char *journal);
+/* Each place once, and the words that would allow it. `observes`: it would have been refused. */
+void kh_run_refused_print(struct kh_run_refused *refused, bool observes,
+			  const struct kh_run_summary *summary);
 
 #endif

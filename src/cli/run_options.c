@@ -162,6 +162,22 @@ bool kh_run_add_preset(struct kh_run_options *options, const char *preset)
 	return kh_run_add_word(&options->presets, &options->n_presets, strdup(preset));
 }
 
+/* One more, in front of an earlier use of the same preset: so `--use github:push=true` opens what
+ * it says also after `--use github`, whose rules deny it. */
+static bool add_use(struct kh_run_options *out, struct kh_slice text)
+{
+	if (!kh_run_add_word(&out->presets, &out->n_presets, kh_slice_dup(text)))
+		return false;
+	size_t last = out->n_presets - 1, at = 0, len = kh_slice_find(text, ':', 0);
+	while (at < last && (strcspn(out->presets[at], ":") != len ||
+			     strncmp(out->presets[at], text.ptr, len) != 0))
+		at++;
+	char *one = out->presets[last];
+	memmove(&out->presets[at + 1], &out->presets[at], (last - at) * sizeof(one));
+	out->presets[at] = one;
+	return true;
+}
+
 static bool add_presets(struct kh_run_options *out, const char *text)
 {
 	struct kh_slice rest = kh_slice_trim(kh_slice_str(text));
@@ -175,7 +191,7 @@ static bool add_presets(struct kh_run_options *out, const char *text)
 			kh_cli_complain("--use %s: an empty name", kh_esc_str(text));
 			return false;
 		}
-		if (!kh_run_add_word(&out->presets, &out->n_presets, kh_slice_dup(name)))
+		if (!add_use(out, name))
 			return false;
 		at = end + 1;
 	}

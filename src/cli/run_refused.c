@@ -13,9 +13,11 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/exchange/remedy.h>
+#include <keyhole/net/guard.h>
 #include <keyhole/policy/telemetry.h>
 
 #include "record_text.h"
+#include "refusal_text.h"
 #include "run_internal.h"
 
 enum { SHOWN_MOST = 10, TEXT_BYTES = 2048 };
@@ -71,39 +73,83 @@ static bool put_place(struct kh_buf *out, const struct kh_refused_place *place)
 
 /* ---- the words ---- */
 
-/* As it was asked: the preset that would allow it; NULL: none. */
-static const struct kh_remedy *find_preset(struct kh_remedies *remedies,
-					   const struct kh_refused_place *place)
+/* What is said of a place, each in a line of its own: words to paste and what goes with them, or
+ * why there are none. */
+struct words {
+	const struct kh_run_summary *summary;
+	struct kh_remedies *remedies;
+	struct kh_buf paste, note, why;
+};
+
+/* The preset that would allow that request; NULL: none. */
+static const struct kh_remedy *ask(const struct words *words, const struct kh_refused_place *place,
+				   const char *method, const char *path)
 {
 	const struct kh_remedy *found = NULL;
 	struct kh_dry_run question;
 	bool six = strchr(place->host, ':') && place->host[0] != '[';
 	kh_auto_free char *url = kh_strf("%s://%s%s%s:%u%s", place->scheme, six ? "[" : "",
-					 place->host, six ? "]" : "", place->port, place->example);
-	struct kh_slice method = kh_slice_str(place->methods);
-	method = kh_slice_sub(method, 0, kh_slice_find(method, ',', 0));
+					 place->host, six ? "]" : "", place->port, path);
+	struct kh_slice first = kh_slice_str(method);
+	first = kh_slice_sub(first, 0, kh_slice_find(first, ',', 0));
 	kh_dry_run_init(&question);
-	if (url && remedies && place->path &&
-	    kh_dry_run_ask(&question, method, kh_slice_str(url), NULL))
-		found = kh_remedies_find(remedies, &question);
+	if (url && words->remedies && place->path &&
+	    kh_dry_run_ask(&question, first, kh_slice_str(url), NULL))
+		found = kh_remedies_find(words->remedies, &question);
 	kh_dry_run_fini(&question);
 	return found;
 }
 
-/* What is said of a place: either words to paste, or why there are none. */
-struct words {
-	struct kh_buf paste, why;
-};
+static const struct kh_remedy *find_preset(const struct words *words,
+					   const struct kh_refused_place *place)
+{
+	return ask(words, place, place->methods, place->example);
+}
+
+/* git asks for the same path before it fetches and before it pushes, and the query that tells them
+ * apart is in no journal. Return: the preset that would allow the push; NULL: it is another
+ * request, or none does. */
+static const struct kh_remedy *find_push(const struct words *words,
+					 const struct kh_refused_place *place)
+{
+	static const struct kh_slice refs = KH_SLICE_INIT("/info/refs");
+	struct kh_slice path = kh_slice_str(place->example);
+	if (!kh_slice_has_suffix(path, refs))
+		return NULL;
+	kh_auto_free char *push =
+		kh_strf("%.*s/git-receive-pack", (int)(path.len - refs.len), path.ptr);
+	return push ? ask(words, place, "POST", push) : NULL;
+}
+
+/* A rule or a preset for one run. With a daemon's journal in the file, it needs one of its own. */
+static void say_option(struct words *words, const char *option, const char *value)
+{
+	(void)kh_buf_printf(&words->paste, "%s %s%s", option, value,
+			    words->summary->sandbox ? " --audit run.jsonl" : "");
+	if (words->summary->sandbox)
+		(void)kh_buf_append_str(
+			&words->note, "for a run with a proxy and a journal of its own; or add it "
+				      "to the daemon's rules");
+}
 
 static void say_preset(struct words *words, const struct kh_remedy *remedy)
 {
-	(void)kh_buf_printf(&words->paste, "--use %s", remedy->use);
-	bool keyed = remedy->variables[0] != '\0', narrows = remedy->narrows[0] != '\0';
-	if (keyed || narrows)
-		(void)kh_buf_printf(&words->paste, " (%s%s%s%s%s)", keyed ? "its key is in " : "",
-				    keyed ? kh_esc_str(remedy->variables) : "",
-				    keyed && narrows ? "; " : "", narrows ? "less of it by " : "",
-				    narrows ? kh_esc_str(remedy->narrows) : "");
+	bool colon = strchr(remedy->use, ':') != NULL;
+	struct kh_slice all = kh_slice_str(remedy->variables);
+	size_t last = all.len;
+	while (last > 0 && all.ptr[last - 1] != ',')
+		last--;
+	say_option(words, "--use", remedy->use);
+	if (all.len > 0)
+		(void)kh_buf_printf(&words->note, "%sits key comes from %s%s%s",
+				    kh_buf_len(&words->note) ? "; " : "",
+				    last ? kh_esc(kh_slice_sub(all, 0, last - 1)) : "",
+				    last ? " or " : "",
+				    kh_esc(kh_slice_trim(kh_slice_sub(all, last, all.len))));
+	if (remedy->narrows[0])
+		(void)kh_buf_printf(&words->note, "%sto open less, add %s%s=…",
+				    kh_buf_len(&words->note) ? "; " : "", colon ? "," : ":",
+				    kh_esc_str(remedy->narrows));
 }
 
 /* A tunnel to a port that is not for the web, in which somebody speaks neither HTTP nor TLS. */
@@ -118,62 +164,133 @@ static void say_rule(struct words *words, const struct kh_refused_place *place)
 	kh_cleanup(kh_buf_fini) struct kh_buf rule;
 	const char *scheme = is_other_protocol(place) ? "tcp" : place->scheme;
 	kh_buf_init(&rule, TEXT_BYTES);
+	kh_auto_free char *quoted = NULL;
 	if (scheme[0] && (place->path || strcmp(scheme, "tcp") == 0) &&
 	    kh_remedy_rule(&rule, place->methods, scheme, place->host, place->port, place->path))
-		(void)kh_buf_printf(&words->paste, "--allow '%s'", kh_buf_cstr(&rule));
+		quoted = kh_strf("'%s'", kh_buf_cstr(&rule));
+	if (quoted)
+		say_option(words, "--allow", quoted);
 	else
-		(void)kh_buf_append_str(&words->why,
-					"no rule allows it, and none can name it as it is");
+		(void)kh_buf_append_str(&words->why, "no rule allows it, and no rule can name this "
+						     "method, host or path");
 }
 
-static bool is_of_preset(const struct kh_refused_place *place)
+/* Of a preset's rule it is "NAME:LINE". Return: the length of its name; 0: the rule is a file's. */
+static size_t preset_name_len(const struct kh_refused_place *place)
 {
-	const char *folder = kh_preset_dir();
-	size_t len = strlen(folder);
-	return strncmp(place->rule_at, folder, len) == 0 && place->rule_at[len] == '/';
+	size_t len = strspn(place->rule_at, "abcdefghijklmnopqrstuvwxyz0123456789-");
+	return place->rule_at[len] == ':' ? len : 0;
 }
 
-static void say_denial(struct words *words, struct kh_remedies *remedies,
-		       const struct kh_refused_place *place)
+static void say_denial(struct words *words, const struct kh_refused_place *place)
 {
+	size_t name = preset_name_len(place);
 	const struct kh_remedy *preset = NULL;
-	if (!place->rule_at[0] || is_of_preset(place))
-		preset = find_preset(remedies, place);
+	if (!place->rule_at[0] || name)
+		preset = find_push(words, place);
+	if (!preset && (!place->rule_at[0] || name))
+		preset = find_preset(words, place);
 	if (preset)
 		say_preset(words, preset);
+	else if (name)
+		(void)kh_buf_printf(&words->why,
+				    "the preset %.*s denies it (line %s of its file; "
+				    "`keyhole preset show %.*s` shows why)",
+				    (int)name, place->rule_at,
+				    kh_esc_str(place->rule_at + name + 1), (int)name,
+				    place->rule_at);
 	else if (place->rule_at[0])
-		(void)kh_buf_printf(&words->why, "%s denies it, and a rule above decides before",
+		(void)kh_buf_printf(&words->why,
+				    "the rule at %s denies it; only a rule above that line can "
+				    "allow it",
 				    kh_esc_str(place->rule_at));
 	else
 		(void)kh_buf_append_str(&words->why, "a rule denies it");
 }
 
-static void say(struct words *words, struct kh_remedies *remedies,
-		const struct kh_refused_place *place)
+/* ---- addresses that no rule opens ---- */
+
+/* The class of an address that the guard refuses whatever the rules are; NULL: none is known before
+ * the name is resolved, or it may be connected to. */
+static const char *guarded(const struct words *words, const struct kh_refused_place *place)
 {
-	/* What no rule opens. */
-	static const struct {
-		enum kh_err_code reason;
-		const char *says;
-	} others[] = {
-		{ KH_ERR_CLIENT_AUTH, "it brings a key of its own, which passes by a rule with "
-				      "client_auth: pass" },
-		{ KH_ERR_ADDRESS_PROHIBITED, "the address is none that sandboxes may reach; "
-					     "upstream.allow_addresses in a file opens it" },
-	};
-	const struct kh_remedy *preset;
-	const char *why = kh_err_reason(place->reason);
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		why = others[i].reason == place->reason ? others[i].says : why;
-	if (strcmp(place->denied_by, "site") == 0)
-		(void)kh_buf_append_str(&words->why, "the rules of the site don't allow it");
-	else if (place->reason == KH_ERR_DENIED_BY_RULE)
-		say_denial(words, remedies, place);
-	else if (place->reason != KH_ERR_NO_RULE && !is_other_protocol(place))
-		(void)kh_buf_append_str(&words->why, why);
-	else if ((preset = find_preset(remedies, place)))
-		say_preset(words, preset);
+	static const char *const metadata[] = { "metadata.google.internal", "metadata.goog",
+						"metadata.tencentyun.com",
+						"instance-data.ec2.internal" };
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_sockaddr known;
+	struct kh_host host;
+	for (size_t i = 0; i < sizeof(metadata) / sizeof(metadata[0]); i++)
+		if (strcmp(place->host, metadata[i]) == 0)
+			return "metadata";
+	return kh_host_parse(&host, kh_slice_str(place->host), &err) &&
+			       kh_guard_known(&host, place->port, &known)
+		       ? kh_guard_refuses(&known, words->summary->allowed,
+					  words->summary->n_allowed)
+		       : NULL;
+}
+
+static void say_guarded(struct words *words, const struct kh_refused_place *place,
+			const char *class_name)
+{
+	static const char opens[] =
+		"Only a configuration file can open it (-c FILE), with a rule and with";
+	bool six = strchr(place->host, ':') != NULL;
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_host host;
+	bool literal =
+		kh_host_parse(&host, kh_slice_str(place->host), &err) && host.kind != KH_HOST_NAME;
+	if (class_name && strcmp(class_name, "metadata") == 0)
+		(void)kh_buf_append_str(&words->why,
+					"it is the metadata service of a cloud, which gives out "
+					"keys of this machine. No option opens it, and no sandbox "
+					"should reach it");
+	else if (class_name && literal)
+		(void)kh_buf_printf(&words->why,
+				    "sandboxes may not connect to this address (%s). %s "
+				    "upstream.allow_addresses: [ \"%s/%s\" ]",
+				    class_name, opens, host.text, six ? "128" : "32");
 	else
+		(void)kh_buf_printf(&words->why,
+				    "the name leads to an address that sandboxes may not connect "
+				    "to, such as one of this host or its network. %s that address "
+				    "in upstream.allow_addresses",
+				    opens);
+}
+
+/* Why no option opens it, which is refused for another reason than its rules. */
+static void say_closed(struct words *words, const struct kh_refused_place *place)
+{
+	const char *text = kh_refusal_text(place->reason);
+	(void)kh_buf_printf(&words->why, "%s (%s)", text ? text : "keyhole could not let it pass",
+			    kh_err_reason(place->reason));
+}
+
+static void say(struct words *words, const struct kh_refused_place *place)
+{
+	const struct kh_remedy *preset, *push;
+	const char *class_name = guarded(words, place);
+	if (place->reason == KH_ERR_ADDRESS_PROHIBITED ||
+	    (class_name && place->reason == KH_ERR_NO_RULE))
+		say_guarded(words, place, class_name);
+	else if (strcmp(place->denied_by, "site") == 0)
+		(void)kh_buf_append_str(&words->why, "the rules of the whole site (site.rules in "
+						     "the file) don't allow it");
+	else if (place->reason == KH_ERR_DENIED_BY_RULE)
+		say_denial(words, place);
+	else if (place->reason == KH_ERR_CLIENT_AUTH)
+		(void)kh_buf_append_str(&words->why,
+					"it carried a key of its own, and not keyhole's. A rule "
+					"with `client_auth: pass` in a file lets it through");
+	else if (place->reason != KH_ERR_NO_RULE && !is_other_protocol(place))
+		say_closed(words, place);
+	else if ((preset = find_preset(words, place))) {
+		say_preset(words, preset);
+		push = preset->parameter ? NULL : find_push(words, place);
+		if (push)
+			(void)kh_buf_printf(&words->note, "%sif it is a git push: --use %s",
+					    kh_buf_len(&words->note) ? "; " : "", push->use);
+	} else
 		say_rule(words, place);
 }
 
@@ -188,25 +305,26 @@ static const char *times(uint64_t count, char room[32])
 }
 
 /* What is to be pasted has a line of its own, which is seldom wider than a terminal. */
-static void print_place(struct kh_remedies *remedies, const struct kh_refused_place *place,
-			const char *verb)
+static void print_place(struct words *words, const struct kh_refused_place *place, const char *verb)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf name;
-	struct words words;
 	char room[32];
 	kh_buf_init(&name, TEXT_BYTES);
-	kh_buf_init(&words.paste, TEXT_BYTES);
-	kh_buf_init(&words.why, TEXT_BYTES);
-	say(&words, remedies, place);
-	bool has_why = kh_buf_len(&words.why) > 0;
+	kh_buf_init(&words->paste, TEXT_BYTES);
+	kh_buf_init(&words->note, TEXT_BYTES);
+	kh_buf_init(&words->why, TEXT_BYTES);
+	say(words, place);
 	if (put_place(&name, place))
-		kh_cli_complain("%s %s: %s%s%s%s", verb, times(place->count, room),
-				kh_buf_cstr(&name), has_why ? " (" : "",
-				has_why ? kh_buf_cstr(&words.why) : "", has_why ? ")" : "");
-	if (kh_buf_len(&words.paste) > 0)
-		kh_cli_complain("  to allow it: %s", kh_buf_cstr(&words.paste));
-	kh_buf_fini(&words.paste);
-	kh_buf_fini(&words.why);
+		kh_cli_complain("%s %s: %s", verb, times(place->count, room), kh_buf_cstr(&name));
+	if (kh_buf_len(&words->paste) > 0)
+		kh_cli_complain("  to allow it: %s", kh_buf_cstr(&words->paste));
+	if (kh_buf_len(&words->note) > 0)
+		kh_cli_complain("    %s", kh_buf_cstr(&words->note));
+	if (kh_buf_len(&words->why) > 0)
+		kh_cli_complain("  why: %s", kh_buf_cstr(&words->why));
+	kh_buf_fini(&words->paste);
+	kh_buf_fini(&words->note);
+	kh_buf_fini(&words->why);
 }
 
 static void print_telemetry(const struct kh_run_refused *refused, const char *verb)
@@ -223,21 +341,25 @@ static void print_telemetry(const struct kh_run_refused *refused, const char *ve
 				times(sum, room), agents);
 }
 
-void kh_run_refused_print(struct kh_run_refused *refused, bool observes, const char *journal)
+void kh_run_refused_print(struct kh_run_refused *refused, bool observes,
+			  const struct kh_run_summary *summary)
 {
 	struct kh_refused_places *places = &refused->places;
 	const char *verb = observes ? "would be refused" : "refused";
-	struct kh_remedies *remedies = places->count > 0 ? kh_remedies_new(NULL) : NULL;
+	struct words words = { .summary = summary };
+	words.remedies = places->count > 0 ? kh_remedies_new(NULL) : NULL;
 	kh_refused_places_settle(places);
 	for (size_t i = 0; i < places->count && i < SHOWN_MOST; i++)
-		print_place(remedies, &places->list[i], verb);
-	kh_remedies_free(remedies);
+		print_place(&words, &places->list[i], verb);
+	kh_remedies_free(words.remedies);
 	size_t more = places->count > SHOWN_MOST ? places->count - SHOWN_MOST : 0;
 	const char *show = observes ? "keyhole audit show" : "keyhole audit show --denied";
 	if (more > 0)
-		kh_cli_complain("%s: and %zu more (%s %s)", verb, more, show,
-				journal ? kh_esc_str(journal) : "JOURNAL");
+		kh_cli_complain("%s: %zu more hosts or paths; to see them: %s %s", verb, more, show,
+				summary->path ? kh_esc_str(summary->path) : "JOURNAL");
 	if (places->others > 0)
-		kh_cli_complain("%s: %" PRIu64 " more were only counted", verb, places->others);
+		kh_cli_complain("%s: %" PRIu64 " more requests, of which the journal has only the "
+				"number",
+				verb, places->others);
 	print_telemetry(refused, verb);
 }

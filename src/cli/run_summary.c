@@ -35,6 +35,18 @@ void kh_run_summary_begin(struct kh_run_summary *summary, const char *journal)
 	summary->start = stat(journal, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
 }
 
+void kh_run_summary_note(struct kh_run_summary *summary, const struct kh_config *config)
+{
+	size_t tenant = config->listeners[0].tenant, n;
+	const struct kh_cidr *allowed = kh_config_allowed_addresses(config, tenant, &n);
+	summary->observes = config->tenants[tenant].mode == KH_MODE_OBSERVE;
+	summary->allowed = calloc(n + 1, sizeof(*allowed));
+	if (!summary->allowed)
+		return;
+	for (; summary->n_allowed < n; summary->n_allowed++)
+		summary->allowed[summary->n_allowed] = allowed[summary->n_allowed];
+}
+
 void kh_run_summary_hide(struct kh_run_summary *summary, const struct kh_ready *ready)
 {
 	summary->hidden = calloc(ready->n_placeholders + 1, sizeof(*summary->hidden));
@@ -49,6 +61,7 @@ void kh_run_summary_fini(struct kh_run_summary *summary)
 	for (size_t i = 0; i < summary->n_hidden; i++)
 		free(summary->hidden[i]);
 	free(summary->hidden);
+	free(summary->allowed);
 	free(summary->sandbox);
 	free(summary->path);
 	*summary = (struct kh_run_summary){ 0 };
@@ -104,26 +117,24 @@ static void take_end(struct tally *tally, const char *line, const json_t *record
 {
 	enum kh_err_code code = code_of(record, "reason"), would = code_of(record, "would_deny");
 	int status = (int)kh_record_number(record, "http.response.status_code");
-	if (kh_err_is_refusal(code, status) && tally->calls > 0) {
+	bool refused = kh_err_is_refusal(code, status) && tally->calls > 0;
+	if (refused) {
 		tally->calls--;
 		tally->denials++;
 		note_late(tally, line, code, false);
 	} else if (kh_err_status(code) >= 500) {
 		tally->failures++;
 	}
-	if (would != KH_ERR_NONE) {
+	if (would != KH_ERR_NONE && !refused) {
 		tally->would++;
 		note_late(tally, line, would, true);
 	}
 }
 
+/* Whether it was refused nevertheless is known at its end: it is looked at again. */
 static void take_open(struct tally *tally, const json_t *record)
 {
-	enum kh_err_code would = code_of(record, "would_deny");
-	if (would == KH_ERR_NONE || !is_ours(tally, record))
-		return;
-	tally->would++;
-	kh_run_refused_add(&tally->observed, record, would);
+	tally->would += code_of(record, "would_deny") != KH_ERR_NONE && is_ours(tally, record);
 }
 
 /* Most lines have nothing in them to be looked at. */
@@ -152,20 +163,38 @@ static void take(struct tally *tally, const char *line)
 	json_decref(record);
 }
 
-/* Whether it is the open record of a request that was refused late. */
+/* What became of it after its open record; NULL: nothing that was noted. */
+static const struct late *find_late(const struct tally *tally, uint64_t id)
+{
+	for (size_t i = 0; i < tally->n_late; i++)
+		if (tally->late[i].id == id)
+			return &tally->late[i];
+	return NULL;
+}
+
+/* The open record of a request that was refused late, or would have been refused. What was refused
+ * is not named as what would have been. */
 static void take_again(struct tally *tally, const char *line)
 {
 	uint64_t id;
 	if (!is_event(line, "open") || !kh_line_id(kh_slice_str(line), &id))
 		return;
-	for (size_t i = 0; i < tally->n_late; i++) {
-		const struct late *late = &tally->late[i];
-		json_t *record = late->id == id ? kh_json_load(kh_slice_str(line), 0, NULL) : NULL;
-		if (record && is_ours(tally, record))
-			kh_run_refused_add(late->observed ? &tally->observed : &tally->refused,
-					   record, late->reason);
-		json_decref(record);
+	const struct late *late = find_late(tally, id);
+	if (!late && !strstr(line, ",\"would_deny\":"))
+		return;
+	json_t *record = kh_json_load(kh_slice_str(line), 0, NULL);
+	enum kh_err_code would = record ? code_of(record, "would_deny") : KH_ERR_NONE;
+	bool refused = late && !late->observed;
+	if (record && is_ours(tally, record)) {
+		if (late)
+			kh_run_refused_add(refused ? &tally->refused : &tally->observed, record,
+					   late->reason);
+		else if (would != KH_ERR_NONE)
+			kh_run_refused_add(&tally->observed, record, would);
+		if (refused && would != KH_ERR_NONE && tally->would > 0)
+			tally->would--;
 	}
+	json_decref(record);
 }
 
 static bool read_lines(struct tally *tally, FILE *file,
@@ -188,7 +217,7 @@ static bool read_journal(struct tally *tally)
 	const char *path = tally->summary->path;
 	FILE *file = path ? fopen(path, "re") : NULL;
 	bool ok = file && read_lines(tally, file, take);
-	if (ok && tally->n_late > 0)
+	if (ok && (tally->n_late > 0 || tally->would > 0))
 		ok = read_lines(tally, file, take_again);
 	if (file)
 		fclose(file);
@@ -209,14 +238,13 @@ static void print_counts(const struct kh_run_summary *summary, const struct tall
 	if (summary->path)
 		kh_cli_complain("%s; journal %s", said ? said : "", kh_esc_str(summary->path));
 	else
-		kh_cli_complain("%s; the journal is the daemon's", said ? said : "");
+		kh_cli_complain("%s; the daemon writes the journal", said ? said : "");
 }
 
 static void print_observed(const struct tally *tally)
 {
-	kh_cli_complain("NO RULE WAS ENFORCED (observe): %" PRIu64
-			" of these requests would have been "
-			"refused",
+	kh_cli_complain("NO RULE WAS ENFORCED (observe): the rules would have refused %" PRIu64
+			" of the allowed requests",
 			tally->would);
 }
 
@@ -243,8 +271,8 @@ void kh_run_summary_print(const struct kh_run_summary *summary)
 		print_counts(summary, tally);
 		if (summary->observes)
 			print_observed(tally);
-		kh_run_refused_print(&tally->refused, false, summary->path);
-		kh_run_refused_print(&tally->observed, true, summary->path);
+		kh_run_refused_print(&tally->refused, false, summary);
+		kh_run_refused_print(&tally->observed, true, summary);
 	} else {
 		kh_cli_complain("the journal %s can't be read", kh_esc_str(summary->path));
 	}

@@ -22,6 +22,7 @@
 #include "journal_exchanges.h"
 #include "record_request.h"
 #include "record_text.h"
+#include "refusal_text.h"
 #include "suggest_internal.h"
 
 enum { TEXT_BYTES = 64 * 1024 * 1024, ROW_BYTES = 16 * 1024 };
@@ -36,104 +37,14 @@ static const char usage[] =
 	"JOURNAL - is standard input. Exit status: 0, or 2 if a journal can't be read, or wrong\n"
 	"usage. The manual: keyhole-suggest(1).\n";
 
-/* Why no rule is suggested for what was refused for that reason. NULL: a rule would let it pass, or
- * did, and something else failed. */
-static const char *why_closed(enum kh_err_code code)
-{
-	switch (code) {
-	case KH_ERR_NO_RULE:
-	case KH_ERR_NONE:
-		return NULL;
-	case KH_ERR_DENIED_BY_RULE:
-		return "a rule denies it: change that rule if you want it";
-	case KH_ERR_CLIENT_AUTH:
-		return "it carried authentication of the client's own: set a credential, or decide "
-		       "on client_auth: pass";
-	case KH_ERR_EXFILTRATION:
-		return "it held a real credential, which must not leave";
-	case KH_ERR_SANDBOX_HELD:
-		return "the sandbox had sent real credentials, and was held";
-	case KH_ERR_PLACEHOLDER_MISSING:
-		return "its credential wants the placeholder, which was not there";
-	case KH_ERR_TUNNEL_ONLY:
-		return "the rule there passes an unread tunnel on, and no request";
-	case KH_ERR_REQUEST_TOO_COMPLEX:
-		return "deciding on it would take too many steps";
-	case KH_ERR_MODEL_UNREADABLE:
-		return "its model can't be told";
-	case KH_ERR_ADDRESS_PROHIBITED:
-		return "the address guard keeps sandboxes from such addresses (see "
-		       "upstream.allow_addresses)";
-	case KH_ERR_GEO_PROHIBITED:
-		return "geo keeps sandboxes from that address";
-	case KH_ERR_CREDENTIAL_BINDING:
-		return "its credential is not bound to it";
-	case KH_ERR_CREDENTIAL_PLACE:
-		return "its credential can't be put in its place";
-	case KH_ERR_UPGRADE_UNSUPPORTED:
-		return "it asked for another protocol: a WebSocket may need websocket: true";
-	case KH_ERR_PROXY_AUTH:
-		return "the client did not log in to its listener";
-	case KH_ERR_REQUEST_MALFORMED:
-	case KH_ERR_REQUEST_URI_TOO_LONG:
-	case KH_ERR_REQUEST_HEAD_TOO_LARGE:
-	case KH_ERR_METHOD_UNSUPPORTED:
-	case KH_ERR_VERSION_UNSUPPORTED:
-	case KH_ERR_AUTHORITY_MISMATCH:
-	case KH_ERR_PROTOCOL_UNKNOWN:
-	case KH_ERR_EXPECTATION_FAILED:
-	case KH_ERR_NO_PAGE:
-		return "it was no request that keyhole forwards";
-	case KH_ERR_DECIDED_ANEW: /* it went on under another id */
-	case KH_ERR_INTERNAL:
-	case KH_ERR_NO_MEMORY:
-	case KH_ERR_SYSTEM:
-	case KH_ERR_CONFIG:
-	case KH_ERR_USAGE:
-	case KH_ERR_CONTENT_TOO_LARGE:
-	case KH_ERR_REQUEST_TIMEOUT:
-	case KH_ERR_LIMIT:
-	case KH_ERR_LIMIT_SPENT:
-	case KH_ERR_TUNNEL_LIFETIME:
-	case KH_ERR_NAME_NOT_FOUND:
-	case KH_ERR_DNS_ERROR:
-	case KH_ERR_DNS_TIMEOUT:
-	case KH_ERR_CONNECT_REFUSED:
-	case KH_ERR_CONNECT_TIMEOUT:
-	case KH_ERR_UNREACHABLE:
-	case KH_ERR_TLS_CERTIFICATE:
-	case KH_ERR_TLS_PROTOCOL:
-	case KH_ERR_TLS_TIMEOUT:
-	case KH_ERR_UP_PROXY:
-	case KH_ERR_UP_CLOSED:
-	case KH_ERR_RESPONSE_MALFORMED:
-	case KH_ERR_RESPONSE_HEAD_TOO_LARGE:
-	case KH_ERR_RESPONSE_INCOMPLETE:
-	case KH_ERR_WEBSOCKET_DOWN:
-	case KH_ERR_WEBSOCKET_UP:
-	case KH_ERR_IDLE:
-	case KH_ERR_RESPONSE_TIMEOUT:
-	case KH_ERR_CREDENTIAL_UNAVAILABLE:
-	case KH_ERR_AUDIT_UNAVAILABLE:
-	case KH_ERR_LEAF_UNAVAILABLE:
-	case KH_ERR_DRAINING:
-	case KH_ERR_DOWN_TLS:
-	case KH_ERR_DOWN_CLOSED:
-	case KH_ERR_ABORTED:
-	case KH_ERR_COUNT:
-		break;
-	}
-	return NULL;
-}
-
-/* The same of a record's field. */
+/* Why no rule is suggested for what was refused for the reason in this field. */
 static const char *why_closed_by(const json_t *record, const char *key)
 {
 	struct kh_slice reason = kh_record_text(record, key);
 	enum kh_err_code code = kh_err_of_reason(reason.ptr, reason.len);
 
 	return reason.len > 0 && code == KH_ERR_NONE ? "its reason is none that this keyhole knows"
-						     : why_closed(code);
+						     : kh_refusal_text(code);
 }
 
 static bool has(const json_t *record, const char *key, const char *wanted)
@@ -210,7 +121,7 @@ static const char *why_unwritten(const struct kh_recorded_question *question,
 	/* Of what was forwarded the guard has allowed the address. */
 	if (kh_journal_exchange_is_refused(exchange) &&
 	    kh_guard_known(&there->host, there->port, &known) && kh_guard_refuses(&known, NULL, 0))
-		return why_closed(KH_ERR_ADDRESS_PROHIBITED);
+		return kh_refusal_text(KH_ERR_ADDRESS_PROHIBITED);
 	if (question->unclear & KH_NEEDS_PATH)
 		return "its path was too long for the journal";
 	if (question->unclear)
@@ -293,8 +204,9 @@ static void take_request(struct kh_suggest *s, const struct kh_journal_exchange 
 	kh_record_request(exchange, &recorded);
 	if (!kh_recorded_ask(&question, &recorded, &err)) {
 		close_off(s, exchange,
-			  err.code == KH_ERR_EXFILTRATION ? why_closed(KH_ERR_EXFILTRATION)
-							  : why_closed(KH_ERR_REQUEST_MALFORMED));
+			  err.code == KH_ERR_EXFILTRATION
+				  ? kh_refusal_text(KH_ERR_EXFILTRATION)
+				  : kh_refusal_text(KH_ERR_REQUEST_MALFORMED));
 	} else {
 		kh_preset_match_ask(s->presets, &question, &matches);
 		if (matches.allow | matches.may)

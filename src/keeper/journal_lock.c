@@ -114,10 +114,11 @@ static bool lock_journal(int fd, int lock, const char *path, struct kh_err *err)
 	long keeper = keeper_of(fd);
 	if (keeper > 0)
 		(void)snprintf(holder, sizeof(holder), "process %ld", keeper);
-	return kh_err_set(
-		err, KH_ERR_CONFIG,
-		"journal %s: %s writes it already (stop that one, or choose another file)",
-		kh_esc_str(path), holder);
+	return kh_err_set(err, KH_ERR_CONFIG,
+			  "journal %s: %s writes it already (stop that one, or choose another "
+			  "file: audit.file, or "
+			  "--audit of `keyhole run`)",
+			  kh_esc_str(path), holder);
 }
 
 static bool make_folder_of(const char *path, struct kh_err *err)

@@ -249,6 +249,7 @@ tenants:
     (["https://no.test/x"], '- allow: "GET https://no.test/x" in the site\'s rules, above {}:3'),
     (["https://other.test/a%2Fb"], None), (["https://other.test/*"], None), (["CONNECT", "other.test:443"], None),
     (["-H", "authorization: Bearer x", "https://one.test/x"], None), (["https://two.test/"], None),
+    (["http://169.254.169.254/x"], None), (["http://localhost/x"], None), (["http://[::1]/x"], None),
 ])  # fmt: skip
 def test_what_would_allow_a_refused_request_is_said_before_the_rules(tmp_path, words, remedy):
     path = tmp_path / "k.yaml"
@@ -262,6 +263,13 @@ def test_what_would_allow_a_refused_request_is_said_before_the_rules(tmp_path, w
     assert decided == 1 and all(not line.startswith("  ") for line in lines[: decided + len(said) + 1])
     one = json.loads(explain(str(path), "--json", *words).stdout)
     assert ("remedy" in one) == (remedy is not None)
+
+
+def test_of_an_address_that_no_rule_opens_it_says_so(tmp_path):
+    path = tmp_path / "k.yaml"
+    path.write_text('{ version: 1, tenants: { a: { rules: [ { allow: "https://x.test" } ] } } }')
+    done = explain(str(path), "http://169.254.169.254/x")
+    assert "no rule alone allows it: sandboxes may not connect to this address (metadata)" in done.stdout, done.stdout
 
 
 def test_rules_for_other_hosts_are_counted_and_json_has_each(tmp_path):

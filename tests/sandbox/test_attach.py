@@ -126,7 +126,7 @@ def test_a_user_of_admin_allow_gets_the_tenants_that_it_names(running):
     one = running(allow=[{"user": USER, "tenants": ["acme"]}], as_root=True)
     done = one("--", "curl", "-sS", "http://keyhole.internal/", check=0)
     assert "tenant: acme" in done.stdout
-    assert "0 requests allowed, 0 refused; the journal is the daemon's" in done.stderr, "its own page is no request"
+    assert "0 requests allowed, 0 refused; the daemon writes the journal" in done.stderr, "its own page is no request"
     refused = one("--", "true", tenant="dev", check=125)
     assert "may not do this for that tenant" in refused.stderr
     assert one.left() == []

@@ -61,12 +61,53 @@ def test_each_place_is_named_once_with_how_often_and_with_words_that_allow_it(ru
 def test_a_preset_is_named_with_the_variable_of_its_key(run, places):
     done = run("-c", places, "--", "sh", "-c", CURL + "-d x https://api.openai.com/v1/responses", use=None, check=None)
     assert lines(done) == ["refused once: POST https://api.openai.com/v1/responses",
-                           "  to allow it: --use openai (its key is in OPENAI_API_KEY, CODEX_API_KEY)"]  # fmt: skip
+                           "  to allow it: --use openai", "    its key comes from OPENAI_API_KEY or CODEX_API_KEY"]  # fmt: skip
 
 
 def test_a_preset_that_opens_more_says_by_what_it_opens_less(run, places):
     done = run("-c", places, "--", "sh", "-c", CURL + "-d x https://github.com/org/app.git/git-receive-pack", use=None, check=None)
-    assert lines(done)[1] == "  to allow it: --use github:push=true (its key is in GH_TOKEN, GITHUB_TOKEN; less of it by repos)"
+    assert lines(done)[1:] == ["  to allow it: --use github:push=true",
+                               "    its key comes from GH_TOKEN or GITHUB_TOKEN; to open less, add ,repos=…"]  # fmt: skip
+
+
+PUSH = (f"{CURL} 'https://github.com/org/app.git/info/refs?service=git-receive-pack'; "
+        f"{CURL} -d x https://github.com/org/app.git/git-receive-pack")  # fmt: skip
+
+
+def test_a_push_that_a_preset_denies_is_told_the_parameter_that_opens_it_and_the_words_do(run):
+    done = run("--", "sh", "-c", PUSH, use="github", check=None)
+    assert done.stdout == "403 403 "
+    assert lines(done)[1::3] == ["  to allow it: --use github:push=true"] * 2
+    # At the end, as people paste it.
+    again = run("--use", "github:push=true", "--", "sh", "-c", PUSH, use="github", check=None,
+                GITHUB_TOKEN="ghp_0aB3x56789z12y4v67w9012u4567q90123pQ")  # fmt: skip
+    assert "403" not in again.stdout and lines(again) == [], again.stderr
+
+
+def test_git_asks_for_the_same_path_to_fetch_and_to_push_so_both_are_named(run):
+    done = run("--", "sh", "-c", PUSH.split(";", maxsplit=1)[0], check=None)
+    assert lines(done)[1:] == ["  to allow it: --use github", "    to open less, add :repos=…; if it is a git push: --use github:push=true"]
+
+
+@pytest.mark.parametrize("where, says", [
+    ("169.254.169.254", "it is the metadata service of a cloud, which gives out keys of this machine. No option opens it"),
+    ("[fd00:ec2::254]", "it is the metadata service of a cloud"),
+    ("metadata.google.internal", "it is the metadata service of a cloud"),
+    ("10.1.2.4", 'sandboxes may not connect to this address (private). Only a configuration file can open it (-c FILE), '
+                 'with a rule and with upstream.allow_addresses: [ "10.1.2.4/32" ]'),
+    ("[fd00::1]", 'upstream.allow_addresses: [ "fd00::1/128" ]'),
+    ("localhost", "the name leads to an address that sandboxes may not connect to"),
+])  # fmt: skip
+def test_what_the_address_guard_refuses_gets_no_option_that_can_not_help(run, where, says):
+    done = run("--", "sh", "-c", f"{CURL} http://{where}/x", check=None)
+    assert lines(done)[0] == f"refused once: GET http://{where}/x"
+    assert lines(done)[1].startswith("  why: ") and says in lines(done)[1], done.stderr
+    assert "--allow" not in done.stderr
+
+
+def test_an_address_that_the_file_opens_gets_its_option(run, places):
+    done = run("-c", places, "--", "sh", "-c", f"{CURL} http://127.0.0.1:9/x", use=None, check=None)
+    assert lines(done)[1] == "  to allow it: --allow 'GET http://127.0.0.1:9/x'"
 
 
 def test_known_telemetry_is_counted_apart_and_nobody_is_told_to_allow_it(run):
@@ -81,9 +122,10 @@ def test_what_a_rule_denies_is_named_with_the_rule_and_the_address_guards_counts
     done = run("-c", places, "--", "sh", "-c", script, use=None, check=None)
     assert done.stdout == "403 403 " and "0 requests allowed, 2 refused" in done.stderr
     said = lines(done)
-    assert len(said) == 2
-    assert said[0].startswith("refused once: GET http://10.1.2.3/ (the address is none that sandboxes may reach")
-    assert re.fullmatch(r"refused once: GET https://other.test/no/x \(.*/keyhole\.yaml:1 denies it, and a rule above decides before\)", said[1])
+    assert len(said) == 4
+    assert said[0] == "refused once: GET http://10.1.2.3/" and said[1].startswith("  why: sandboxes may not connect to this address (private)")
+    assert said[2] == "refused once: GET https://other.test/no/x"
+    assert re.fullmatch(r"  why: the rule at .*/keyhole\.yaml:1 denies it; only a rule above that line can allow it", said[3])
 
 
 def test_an_agent_can_neither_forge_a_line_nor_what_is_pasted(run, places):
@@ -104,9 +146,11 @@ for line in [b"GET http://other.test/';touch${IFS}x;'/y HTTP/1.1", b"G'T http://
         words = re.search(r"--allow '([^']*)'", line)
         assert not words or re.fullmatch(r"[A-Z,]+ http://other\.test/[A-Za-z0-9./*-]*", words[1]), line
     assert [line for line in said if "touch" in line] == []
-    assert "refused once: G'T http://other.test/x (no rule allows it, and none can name it as it is)" in said
-    assert all(line.startswith(("refused ", "  to allow it: --allow '")) for line in said), said
-    assert "refused 2 times: a request that names no host (malformed_request)" in said
+    at = said.index("refused once: G'T http://other.test/x")
+    assert said[at + 1] == "  why: no rule allows it, and no rule can name this method, host or path"
+    assert all(line.startswith(("refused ", "  to allow it: --allow '", "  why: ")) for line in said), said
+    at = said.index("refused 2 times: a request that names no host")
+    assert said[at + 1] == "  why: it was no request that keyhole forwards (malformed_request)"
 
 
 def test_what_is_neither_http_nor_tls_is_told_how_it_passes_unread(run, places):
@@ -121,7 +165,7 @@ for place in [b"other.test:22", b"other.test:443"]:
 """
     done = run("-c", places, "--", "python3", "-c", script, use=None, check=None)
     assert lines(done) == ["refused once: other.test:22", "  to allow it: --allow 'tcp://other.test:22'",
-                           "refused once: other.test:443 (protocol_unknown)"]  # fmt: skip
+                           "refused once: other.test:443", "  why: it was no request that keyhole forwards (protocol_unknown)"]  # fmt: skip
     done = run("-c", places, "--allow", "tcp://other.test:22", "--", "python3", "-c", script, use=None, check=None)
     assert "other.test:22" not in done.stderr, "it went out, to where nobody listens"
 
@@ -137,7 +181,7 @@ def test_there_is_an_end_to_the_places(run, places):
     said = lines(run("-c", places, "--", "sh", "-c", script, use=None, check=None))
     assert len(said) == 21
     assert said[:2] == ["refused 5 times: GET https://other.test/p/**", "  to allow it: --allow 'GET https://other.test/p/**'"]
-    assert re.fullmatch(r"refused: and 5 more \(keyhole audit show --denied .*/audit\.jsonl\)", said[20])
+    assert re.fullmatch(r"refused: 5 more hosts or paths; to see them: keyhole audit show --denied .*/audit\.jsonl", said[20])
 
 
 def test_what_was_only_counted_in_the_journal_is_counted(run):
@@ -146,7 +190,7 @@ def test_what_was_only_counted_in_the_journal_is_counted(run):
     path = run.sandbox.file(os.path.join(folder, "keyhole.yaml"), json.dumps(config))
     done = run("-c", path, "--", "sh", "-c", f"for i in $(seq 20); do {CURL} https://h.test/x; done", use=None, check=None)
     assert done.stdout == "403 " * 20 and "0 requests allowed, 20 refused" in done.stderr
-    assert re.search(r"refused: \d+ more were only counted", done.stderr), done.stderr
+    assert re.search(r"refused: \d+ more requests, of which the journal has only the number", done.stderr), done.stderr
 
 
 def test_quiet_prints_nothing_at_the_end(run, places):
@@ -163,9 +207,10 @@ def test_allow_opens_what_it_says_without_a_file_and_no_more(run):
     # The guard has a say behind the rule.
     assert done.stdout == "403 403 403 "
     said = lines(done)
-    assert any("GET http://127.0.0.1:9/x (the address" in line for line in said), said
-    assert "  to allow it: --allow 'POST http://127.0.0.1:9/x'" in said, said
     assert "refused once: GET http://127.0.0.1:9/y/z" in said, said
+    # Neither the rule nor one more opens the address.
+    assert sum(line.startswith("  why: sandboxes may not connect to this address (loopback)") for line in said) == len(said) / 2
+    assert "--allow" not in done.stderr
 
 
 def test_allow_neither_overrides_a_denial_nor_takes_a_credential_away(run, places):
@@ -206,11 +251,13 @@ def test_observe_enforces_no_rule_and_says_so_with_what_would_be_refused(run, pl
     assert done.stdout == "502 502 502 403 "
     assert "3 requests allowed (3 failed), 1 refused" in done.stderr
     said = lines(done, OPEN)
-    assert said[0] == "NO RULE WAS ENFORCED (observe): 3 of these requests would have been refused"
+    # The address guard refused the fourth one, which is named once.
+    assert said[0] == "NO RULE WAS ENFORCED (observe): the rules would have refused 2 of the allowed requests"
     at = said.index("would be refused once: GET https://other.test/new")
     assert said[at + 1] == "  to allow it: --allow 'GET https://other.test/new'"
-    assert any(line.startswith("would be refused once: GET https://other.test/no/x (") for line in said)
-    assert any(line.startswith("refused once: GET http://10.1.2.4/ (the address is none") for line in said)
+    assert "would be refused once: GET https://other.test/no/x" in said
+    assert [line for line in said if "10.1.2.4/" in line][0] == "refused once: GET http://10.1.2.4/"
+    assert sum("GET http://10.1.2.4/" in line for line in said) == 1, said
 
 
 def test_observe_needs_no_file_and_gives_no_key_to_what_no_rule_allows(run):
@@ -225,4 +272,20 @@ def test_a_sandbox_of_a_daemon_sees_its_own_places_alone(running):  # noqa: F811
     one = running()
     one("--", "sh", "-c", f"{CURL} https://mine.test/x", check=None)
     done = one("--", "sh", "-c", f"{CURL} https://yours.test/x", check=None)
-    assert lines(done) == ["refused once: GET https://yours.test/x", "  to allow it: --allow 'GET https://yours.test/x'"]
+    # The daemon's journal is the daemon's: the words name another one, and so they do.
+    assert lines(done) == [
+        "refused once: GET https://yours.test/x", "  to allow it: --allow 'GET https://yours.test/x' --audit run.jsonl",
+        "    for a run with a proxy and a journal of its own; or add it to the daemon's rules",
+    ]  # fmt: skip
+    own = os.path.join(one.sandbox.folder("own", 0o700), "run.jsonl")
+    words = shlex.split(lines(done)[1].removeprefix("  to allow it: ").replace("run.jsonl", own))
+    again = one(*words, "--", "sh", "-c", f"{CURL} https://yours.test/x", check=None)
+    assert again.stdout == "502 " and lines(again) == [], again.stderr
+
+
+@pytest.mark.parametrize("words", [("--allow", "https://yours.test/x"), ("--use", "npm"), ("--observe",)])
+def test_an_option_that_needs_a_journal_of_its_own_says_so_before_the_run(running, words):  # noqa: F811
+    one = running()
+    done = one(*words, "--", "true", check=125)
+    assert f"{words[0]} needs a proxy of its own for this run, with a journal of its own: add --audit FILE" in done.stderr
+    assert "audit.jsonl" in done.stderr and "keyhole ctl reload" in done.stderr
