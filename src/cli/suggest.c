@@ -15,8 +15,10 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 #include <keyhole/credential/credential.h>
 #include <keyhole/net/guard.h>
+#include <keyhole/policy/telemetry.h>
 
 #include "cli_internal.h"
 #include "journal_exchanges.h"
@@ -222,6 +224,21 @@ static bool is_asked_for(const struct kh_suggest *s, const json_t *record)
 	return has(record, "tenant", s->tenant) && has(record, "sandbox", s->sandbox);
 }
 
+/* Whoever wants it finds the parameter `telemetry` of the preset. Return: it was such a request. */
+static bool take_telemetry(struct kh_suggest *s, const struct kh_journal_exchange *exchange)
+{
+	const char *agent = kh_telemetry_of(kh_record_text(exchange->open, "server.address"),
+					    kh_record_text(exchange->open, "url.path"));
+	kh_auto_free char *why =
+		agent ? kh_strf("known telemetry of %s, which works without it", agent) : NULL;
+
+	if (!why)
+		return false;
+	s->telemetry++;
+	close_off(s, exchange, why);
+	return true;
+}
+
 static void take_exchange(void *context, const struct kh_journal_exchange *exchange)
 {
 	struct kh_suggest *s = context;
@@ -234,6 +251,8 @@ static void take_exchange(void *context, const struct kh_journal_exchange *excha
 		return;
 	s->requests++;
 	s->refused += kh_journal_exchange_is_refused(exchange);
+	if (take_telemetry(s, exchange))
+		return;
 	const char *why = why_closed_exchange(exchange);
 	kh_auto_free char *name = kh_value_check_id(tenant) ? NULL : kh_slice_dup(tenant);
 	if (!why && !name)

@@ -19,8 +19,9 @@ struct kh_suggest {
 	/* What no rule is suggested for: `kind` is why. */
 	struct kh_path_groups closed;
 	uint64_t requests, refused;
-	uint64_t counted; /* refusals that the journals only count */
-	uint64_t astray;  /* records that do not continue the chain of their journal: left out */
+	uint64_t telemetry; /* of the requests: an agent's, of which `closed` has all */
+	uint64_t counted;   /* refusals that the journals only count */
+	uint64_t astray;    /* records that do not continue the chain of their journal: left out */
 };
 
 /* suggest_text.c. A configuration in YAML, with comments. It marks groups of `rule` that a chosen

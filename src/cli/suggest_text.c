@@ -288,7 +288,12 @@ static bool put_all_closed(const struct kh_suggest *s, struct kh_buf *out)
 static bool put_left_out(const struct kh_suggest *s, struct kh_buf *out)
 {
 	uint64_t left_out = s->preset.left_out + s->rule.left_out + s->closed.left_out;
-	return (s->counted == 0 ||
+	return (s->telemetry == 0 ||
+		kh_buf_printf(out,
+			      "# %" PRIu64 " of them are known telemetry of agents, and have no "
+			      "rule.\n",
+			      s->telemetry)) &&
+	       (s->counted == 0 ||
 		kh_buf_printf(out,
 			      "# %" PRIu64
 			      " more refusals were only counted: nobody knows of which "

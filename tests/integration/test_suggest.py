@@ -300,6 +300,20 @@ def test_random_requests_come_back_allowed(tmp_path):
     assert not comments(text).count("No rule is suggested")
 
 
+def test_known_telemetry_is_counted_apart_and_has_no_rule(tmp_path):
+    """Refused, and let through by observing."""
+    journal = Journal().request(url="https://h.example/x", reason="no_rule")
+    journal.request("POST", "https://api.anthropic.com/api/event_logging/v2/batch", reason="no_rule")
+    journal.request("POST", "https://api.anthropic.com/api/event_logging/v2/batch", reason="no_rule")
+    journal.request("POST", "https://play.googleapis.com/log", would_deny="no_rule")
+    text, _ = of(tmp_path, journal)
+    check(tmp_path, text)
+    assert rules(text) == ["GET https://h.example/x"] and presets(text) == []
+    assert "# 4 requests were read, 3 of them refused.\n# 3 of them are known telemetry of agents, and have no rule.\n" in text
+    assert "#   2 x POST https://api.anthropic.com/api/event_logging/v2/batch\n#     known telemetry of Claude Code, which works without it" in text
+    assert "#   1 x POST https://play.googleapis.com/log\n#     known telemetry of Gemini CLI" in text
+
+
 # ---- journals that are not whole ----
 
 
