@@ -13,14 +13,6 @@
 
 #include "config_internal.h"
 
-/* HTTP (RFC 9110, RFC 5789, QUERY), and WebDAV with its extensions. */
-static const char *const methods[] = {
-	"GET",	   "HEAD",   "POST",   "PUT",	     "PATCH",	"DELETE",   "OPTIONS",	"TRACE",
-	"CONNECT", "QUERY",  "ACL",    "BIND",	     "CHECKIN", "CHECKOUT", "COPY",	"LABEL",
-	"LINK",	   "LOCK",   "MERGE",  "MKCALENDAR", "MKCOL",	"MOVE",	    "PROPFIND", "PROPPATCH",
-	"PURGE",   "REBIND", "REPORT", "SEARCH",     "UNBIND",	"UNLINK",   "UNLOCK",	"UPDATE",
-};
-
 /* Return: false, always; *at: where in the text. */
 static bool wrong(size_t *at, size_t place, struct kh_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -37,30 +29,18 @@ static bool wrong(size_t *at, size_t place, struct kh_err *err, const char *fmt,
 	return kh_err_set(err, KH_ERR_CONFIG, "%s", text);
 }
 
-static bool is_known(struct kh_slice method)
-{
-	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-		if (kh_slice_eq(method, kh_slice_str(methods[i])))
-			return true;
-	return false;
-}
-
 static bool check_method(struct kh_slice method, size_t place, size_t *at, struct kh_err *err)
 {
 	char hint[KH_NEAREST_BYTES];
-	struct kh_nearest nearest;
 	if (method.len == 0)
 		return wrong(at, place, err,
 			     "a method is missing (GET,POST: one comma between two, and no blank)");
-	if (is_known(method))
+	if (kh_method_is_known(method))
 		return true;
-	kh_nearest_init(&nearest, method);
-	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-		kh_nearest_offer(&nearest, methods[i]);
 	return wrong(at, place, err,
 		     "\"%s\" is no method of HTTP%s: methods are written in capitals, as in GET or "
 		     "GET,POST",
-		     kh_esc(method), kh_nearest_hint(&nearest, hint));
+		     kh_esc(method), kh_method_hint(method, hint));
 }
 
 static bool check_methods(struct kh_slice list, size_t *at, struct kh_err *err)
@@ -156,7 +136,7 @@ bool kh_allow_text_parse(struct kh_rule *out, struct kh_slice text, size_t *at, 
 		return wrong(at, 0, err,
 			     "expected METHODS SCHEME://HOST/PATH, as in 'GET "
 			     "https://api.example.com/v1/*'");
-	if (is_known(first) && blank + 1 >= text.len)
+	if (kh_method_is_known(first) && blank + 1 >= text.len)
 		return wrong(at, text.len, err, "what the method is for is missing: '%s %s'",
 			     kh_esc(first), "https://api.example.com/v1/*");
 	if (has_methods && !check_methods(first, at, err))

@@ -156,13 +156,18 @@ static void add_method(struct kh_reader *reader, const struct kh_option *option,
 {
 	if (!kh_reader_scalar(reader, option, node))
 		return;
+	char hint[KH_NEAREST_BYTES];
 	const char *why = kh_binding_method_fault(node->text);
 	if (!why && credential->n_methods == MOST_METHODS)
 		why = "more than 16 methods";
-	if (why)
+	if (why) {
 		kh_reader_error(reader, node, "%s: %s", option->path, why);
-	else
-		keep(reader, node->text, &credential->methods, &credential->n_methods);
+		return;
+	}
+	if (!kh_method_is_known(node->text) && !reader->preset)
+		kh_reader_warn(reader, node, "%s: \"%s\" is no method that keyhole knows%s",
+			       option->path, kh_esc(node->text), kh_method_hint(node->text, hint));
+	keep(reader, node->text, &credential->methods, &credential->n_methods);
 }
 
 void kh_config_read_binding_methods(struct kh_reader *reader, const struct kh_option *option,
@@ -395,6 +400,9 @@ void kh_config_check_rules(struct kh_reader *reader, const struct kh_rules *rule
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct kh_rule *rule = &rules->list[i];
 		const char *one, *other;
+		/* Its text could not be read. */
+		if (rule->host.match == KH_MATCH_NOTHING)
+			continue;
 		for (size_t j = 0; j < rule->n_credentials; j++)
 			check_binding(reader, rule,
 				      &reader->config->credentials[rule->credentials[j]]);

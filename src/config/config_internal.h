@@ -80,6 +80,15 @@ const char *kh_node_what(const struct kh_yaml_node *node);
 /* A scalar that holds nothing: `key:` and `key: ~`. */
 bool kh_node_is_empty(const struct kh_yaml_node *node);
 
+/* method.c */
+bool kh_method_is_known(struct kh_slice method);
+/* " (did you mean \"GET\"?)", or "" where none is near. */
+const char *kh_method_hint(struct kh_slice method, char out[KH_NEAREST_BYTES]);
+
+/* rule.c. Each fault of the text of a rule, where kh_rule_parse gives the first. */
+typedef void kh_rule_fault(void *arg, const struct kh_err *err);
+void kh_rule_faults(struct kh_slice text, kh_rule_fault *each, void *arg);
+
 /* diag.c */
 /* The names of the files stand in the diagnostics too: they outlive a failed configuration. */
 void kh_diagnostics_take_files(struct kh_diagnostics *d, const struct kh_config *config);

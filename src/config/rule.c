@@ -59,13 +59,37 @@ static bool add_method(struct kh_rule *rule, struct kh_slice method, struct kh_e
 	return true;
 }
 
-static bool parse_methods(struct kh_rule *rule, struct kh_slice text, struct kh_err *err)
+/* The first fault, or each of them. */
+struct faults {
+	struct kh_err *first; /* or NULL */
+	kh_rule_fault *each;  /* NULL: only the first is wanted */
+	void *arg;
+	bool any;
+};
+
+/* Return: true: go on. */
+static bool take(struct faults *faults, bool ok, struct kh_err *err)
 {
+	if (ok)
+		return true;
+	if (!faults->any && faults->first)
+		*faults->first = *err;
+	if (faults->each)
+		faults->each(faults->arg, err);
+	faults->any = true;
+	*err = (struct kh_err)KH_ERR_INIT;
+	return faults->each != NULL;
+}
+
+static bool parse_methods(struct kh_rule *rule, struct kh_slice text, struct faults *faults)
+{
+	struct kh_err err = KH_ERR_INIT;
 	if (kh_slice_eq(text, KH_SLICE("*")))
 		return true;
 	for (size_t at = 0; at <= text.len;) {
 		size_t comma = kh_slice_find(text, ',', at);
-		if (!add_method(rule, kh_slice_sub(text, at, comma), err))
+		bool ok = add_method(rule, kh_slice_sub(text, at, comma), &err);
+		if (!take(faults, ok, &err))
 			return false;
 		at = comma + 1;
 	}
@@ -183,45 +207,84 @@ static bool parse_scheme(struct kh_rule *rule, struct kh_slice *rest, struct kh_
 			  "\"GET,HEAD https://api.example.com/v1/**\", or tcp://HOST:PORT");
 }
 
-static bool parse(struct kh_rule *rule, struct kh_slice text, struct kh_err *err)
+/* HOST[:PORT][/PATH] */
+static void parse_place(struct kh_rule *rule, struct kh_slice rest, bool whole,
+			struct faults *faults)
 {
-	size_t blank = kh_slice_find(text, ' ', 0);
-	struct kh_slice rest = text;
-	/* A blank behind the host is no end of methods. */
-	if (blank < text.len && kh_slice_find(text, ':', 0) > blank) {
-		if (!parse_methods(rule, kh_slice_sub(text, 0, blank), err))
-			return false;
-		rest = kh_slice_sub(text, blank + 1, text.len);
-	}
-	if (!parse_scheme(rule, &rest, err))
-		return false;
+	struct kh_err err = KH_ERR_INIT;
 	/* The first '/' behind the host; one inside of brackets belongs to a range. */
 	size_t from = rest.len > 0 && rest.ptr[0] == '[' ? kh_slice_find(rest, ']', 0) : 0;
 	size_t slash = kh_slice_find(rest, '/', from);
 	struct kh_slice host = kh_slice_sub(rest, 0, slash);
 	struct kh_slice path = kh_slice_sub(rest, slash, rest.len);
-	if (path.len > 1 && looks_like_range(host, path))
-		return kh_err_set(err, KH_ERR_CONFIG,
-				  "a range stands in brackets: \"[%s%s]\" (and for the path write "
-				  "\"[%s]%s\")",
-				  kh_esc(host), kh_esc(path), kh_esc(host), kh_esc(path));
-	if (rule->scheme == KH_SCHEME_TCP && (path.len > 0 || rest.ptr != text.ptr + 6))
-		return kh_err_set(err, KH_ERR_CONFIG,
-				  "a rule over tcp has neither methods nor a path: nobody reads "
-				  "what passes");
-	return parse_authority(rule, host, err) && (path.len == 0 || parse_path(rule, path, err));
+	if (path.len > 1 && looks_like_range(host, path)) {
+		kh_err_set(&err, KH_ERR_CONFIG,
+			   "a range stands in brackets: \"[%s%s]\" (and for the path write "
+			   "\"[%s]%s\")",
+			   kh_esc(host), kh_esc(path), kh_esc(host), kh_esc(path));
+		(void)take(faults, false, &err);
+		return;
+	}
+	if (rule->scheme == KH_SCHEME_TCP && (path.len > 0 || !whole)) {
+		kh_err_set(&err, KH_ERR_CONFIG,
+			   "a rule over tcp has neither methods nor a path: nobody reads "
+			   "what passes");
+		(void)take(faults, false, &err);
+		return;
+	}
+	if (!take(faults, parse_authority(rule, host, &err), &err) || path.len == 0)
+		return;
+	(void)take(faults, parse_path(rule, path, &err), &err);
+}
+
+static void parse(struct kh_rule *rule, struct kh_slice text, struct faults *faults)
+{
+	struct kh_err err = KH_ERR_INIT;
+	size_t blank = kh_slice_find(text, ' ', 0);
+	struct kh_slice rest = text;
+	/* A blank behind the host is no end of methods. */
+	if (blank < text.len && kh_slice_find(text, ':', 0) > blank) {
+		if (!parse_methods(rule, kh_slice_sub(text, 0, blank), faults))
+			return;
+		rest = kh_slice_sub(text, blank + 1, text.len);
+	}
+	bool whole = rest.ptr == text.ptr;
+	/* What follows is not read without a scheme. */
+	if (!parse_scheme(rule, &rest, &err))
+		(void)take(faults, false, &err);
+	else
+		parse_place(rule, rest, whole, faults);
 }
 
 bool kh_rule_parse(struct kh_rule *out, struct kh_slice text, struct kh_err *err)
 {
+	struct faults faults = { .first = err };
 	*out = (struct kh_rule){ 0 };
 	out->text = kh_slice_dup(text);
 	if (!out->text)
 		return kh_err_set(err, KH_ERR_CONFIG, "rule \"%s\": holds a NUL", kh_esc(text));
-	if (parse(out, text, err))
+	parse(out, text, &faults);
+	if (!faults.any)
 		return true;
 	kh_rule_fini(out);
 	return false;
+}
+
+void kh_rule_faults(struct kh_slice text, kh_rule_fault *each, void *arg)
+{
+	struct faults faults = { .each = each, .arg = arg };
+	struct kh_rule rule = { 0 };
+	struct kh_err err = KH_ERR_INIT;
+	if (kh_rule_parse(&rule, text, &err)) {
+		kh_rule_fini(&rule);
+		return;
+	}
+	rule = (struct kh_rule){ 0 };
+	parse(&rule, text, &faults);
+	kh_rule_fini(&rule);
+	/* Text that can't be read at all. */
+	if (!faults.any)
+		each(arg, &err);
 }
 
 bool kh_rule_asks_more(const struct kh_rule *rule)

@@ -311,6 +311,42 @@ static void complain_of_kind(struct kh_reader *reader, const struct kh_rule_draf
 		kh_reader_error(reader, node, "rules[]: expected one of allow, deny, use");
 }
 
+/* The text of a rule, while it is read. */
+struct told {
+	struct kh_reader *reader;
+	const struct kh_yaml_node *text;
+};
+
+static void tell(void *arg, const struct kh_err *err)
+{
+	const struct told *told = arg;
+	kh_reader_error(told->reader, told->text, "rule \"%s\": %s", kh_esc(told->text->text),
+			err->text);
+}
+
+/* One whose text is wrong goes nowhere, and the rest of it is read, so that its other errors are
+ * shown as well. */
+static bool parse_text(struct kh_reader *reader, const struct kh_yaml_node *text,
+		       struct kh_rule *out)
+{
+	struct told told = { reader, text };
+	char hint[KH_NEAREST_BYTES];
+	if (!kh_rule_parse(out, text->text, NULL)) {
+		kh_rule_faults(text->text, tell, &told);
+		*out = (struct kh_rule){ .text = kh_slice_dup(text->text),
+					 .scheme = KH_SCHEME_HTTPS };
+		return out->text != NULL;
+	}
+	for (size_t i = 0; i < out->n_methods && !reader->preset; i++)
+		if (!kh_method_is_known(kh_slice_str(out->methods[i])))
+			kh_reader_warn(reader, text,
+				       "rule \"%s\": \"%s\" is no method that keyhole knows%s: the "
+				       "rule is only for servers that have one of this name",
+				       kh_esc(text->text), kh_esc_str(out->methods[i]),
+				       kh_method_hint(kh_slice_str(out->methods[i]), hint));
+	return true;
+}
+
 void kh_rule_done(struct kh_reader *reader, void *parent, void *item,
 		  const struct kh_yaml_node *node)
 {
@@ -330,12 +366,9 @@ void kh_rule_done(struct kh_reader *reader, void *parent, void *item,
 				draft.allow ? "allow" : "deny", kh_node_what(text));
 		return;
 	}
-	struct kh_err err = KH_ERR_INIT;
 	struct kh_rule rule;
-	if (!kh_rule_parse(&rule, text->text, &err)) {
-		kh_reader_error(reader, text, "rule \"%s\": %s", kh_esc(text->text), err.text);
+	if (!parse_text(reader, text, &rule))
 		return;
-	}
 	rule.allow = draft.allow;
 	rule.where = kh_reader_where(reader, text);
 	if (reader->preset)

@@ -513,6 +513,31 @@ def test_every_mistake_is_shown_where_it_stands(tmp_path, text, expected):
     assert out == ""
 
 
+def test_every_mistake_of_one_rule_is_shown_at_once(tmp_path):
+    """What is wrong in its text hides neither the rest of the text nor the other keys."""
+    rule = '{ allow: "get,POST https://a..example/x?y", credential: nope, websockets: true }'
+    status, _, errors = check(tmp_path, with_rule(rule))
+    assert status == 1
+    for says in ('method "get": methods are written in capitals', "a rule looks at the path only", 'no credential is called "nope"',
+                 'unknown key "websockets"', '"a..example"'):  # fmt: skip
+        assert errors.count(says) == 1, (says, errors)
+    assert errors.count(": error: ") == 5, errors
+
+
+def test_a_mistyped_method_is_warned_of_and_one_of_a_servers_own_too(tmp_path):
+    status, _, errors = check(tmp_path, with_rule('{ allow: "GTE,POST https://a.example/x" }'))
+    assert status == 0
+    assert re.search(r'^k\.yaml:\d+:\d+: warning: rule "GTE,POST https://a\.example/x": "GTE" is no method that keyhole knows '
+                     r'\(did you mean "GET"\?\)', errors, re.M), errors  # fmt: skip
+    assert "POST\" is no method" not in errors
+    assert '"FROBNICATE" is no method that keyhole knows: the rule' in check(tmp_path, with_rule('{ deny: "FROBNICATE https://a.example" }'))[2]
+    for known in ("GET,HEAD,POST,PUT,PATCH,DELETE,OPTIONS", "PROPFIND,M-SEARCH,REPORT,LIST", "*"):
+        assert "is no method" not in check(tmp_path, with_rule(f'{{ allow: "{known} https://a.example/x" }}'))[2]
+    own = CREDENTIAL.replace("hosts:", "methods: [ PSOT ], hosts:")
+    status, _, errors = check(tmp_path, with_credential(own))
+    assert '"PSOT" is no method that keyhole knows (did you mean "POST"?)' in errors, errors
+
+
 def test_upstream_mistakes_each_have_their_place(tmp_path):
     text = next(case[1] for case in BAD if case[0] == "upstream")
     _, _, errors = check(tmp_path, text)
