@@ -25,10 +25,11 @@ static int help(FILE *out)
 {
 	fputs("usage: keyhole audit verify [--json] FILE…\n"
 	      "       keyhole audit show [--denied] [--tenant NAME] [--sandbox ID] [--json] "
-	      "FILE…\n\n"
+	      "[FILE…]\n\n"
 	      "  verify    check every line of a journal and the chain of hashes\n"
 	      "            (also in the earlier segments, which handovers left as FILE.N)\n"
-	      "  show      one line per exchange, for people\n\n"
+	      "  show      one line per exchange, for people; without FILE, of the newest journal\n"
+	      "            that `keyhole run` has left\n\n"
 	      "      --json          print one JSON object per line\n"
 	      "      --denied        show: only refused requests\n"
 	      "      --tenant NAME   show: only this tenant's requests\n"
@@ -312,6 +313,53 @@ static int take_options(int argc, char **argv, bool verify, struct kh_audit_show
 	return -1;
 }
 
+/* Of --tenant or --sandbox that no record is of. */
+static void complain_of_none(const struct kh_audit_show_options *options)
+{
+	const char *names[64], *name;
+	json_t *value;
+	size_t n = 0;
+	char known[256] = "";
+
+	json_object_foreach(options->tenants, name, value)
+	{
+		size_t used = strlen(known);
+		if (n < sizeof(names) / sizeof(names[0]))
+			names[n++] = name;
+		(void)snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "",
+			       kh_esc_str(name));
+	}
+	if (options->tenant && !json_object_get(options->tenants, options->tenant)) {
+		const char *near = kh_cli_nearest(options->tenant, names, n);
+		kh_cli_complain("audit show: no record has the tenant %s%s%s%s (tenants of the "
+				"records: %s)",
+				kh_esc_str(options->tenant), near ? "; did you mean " : "",
+				near ? kh_esc_str(near) : "", near ? "?" : "",
+				known[0] ? known : "none");
+	} else if (options->sandbox) {
+		kh_cli_complain("audit show: no record has the sandbox %s%s%s",
+				kh_esc_str(options->sandbox),
+				options->tenant ? " and the tenant " : "",
+				options->tenant ? kh_esc_str(options->tenant) : "");
+	}
+}
+
+static int show_all(char **files, struct kh_audit_show_options *options)
+{
+	kh_auto_free char *newest = *files ? NULL : kh_cli_newest_journal("audit show");
+	int worst = *files || newest ? 0 : KH_EXIT_USAGE, status;
+
+	if (newest)
+		worst = kh_cli_audit_show(newest, options);
+	for (; *files; files++) {
+		status = kh_cli_audit_show(*files, options);
+		worst = status > worst ? status : worst;
+	}
+	if (worst == 0 && options->found == 0 && (options->tenant || options->sandbox))
+		complain_of_none(options);
+	return worst;
+}
+
 int kh_cli_audit(int argc, char **argv)
 {
 	struct kh_audit_show_options options = { .json = false };
@@ -335,13 +383,16 @@ int kh_cli_audit(int argc, char **argv)
 		return status;
 	char **files = argv + 1 + optind;
 
-	if (!*files) {
-		kh_cli_complain("audit %s: which journal? (the configuration's audit.file)", verb);
+	if (!verify) {
+		options.tenants = json_object();
+		worst = show_all(files, &options);
+		json_decref(options.tenants);
+	} else if (!*files) {
+		kh_cli_complain("audit verify: which journal? (the configuration's audit.file)");
 		return KH_EXIT_USAGE;
 	}
-	for (; *files; files++) {
-		status = verify ? verify_chain(*files, options.json)
-				: kh_cli_audit_show(*files, &options);
+	for (; verify && *files; files++) {
+		status = verify_chain(*files, options.json);
 		worst = status > worst ? status : worst;
 	}
 	return fflush(stdout) == 0 ? worst : EXIT_UNREADABLE;

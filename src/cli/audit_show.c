@@ -21,10 +21,10 @@
 #include "journal_exchanges.h"
 #include "record_text.h"
 
-enum { ROW_BYTES = 16 * 1024 };
+enum { ROW_BYTES = 16 * 1024, TENANTS_MOST = 64 };
 
 struct show {
-	const struct kh_audit_show_options *options;
+	struct kh_audit_show_options *options;
 	bool colour;
 	struct kh_buf row;
 };
@@ -95,11 +95,22 @@ static bool has(const json_t *record, const char *key, const char *wanted)
 	return !wanted || kh_slice_eq(kh_record_text(record, key), kh_slice_str(wanted));
 }
 
-/* What names no tenant and sandbox is of none. */
-static bool is_asked_for(const struct show *s, const json_t *record)
+/* For who asked for a tenant that there is not. */
+static void note_tenant(struct kh_audit_show_options *options, const json_t *record)
 {
-	return has(record, "tenant", s->options->tenant) &&
-	       has(record, "sandbox", s->options->sandbox);
+	kh_auto_free char *name = kh_slice_dup(kh_record_text(record, "tenant"));
+	if (name && *name && options->tenants && json_object_size(options->tenants) < TENANTS_MOST)
+		(void)json_object_set_new_nocheck(options->tenants, name, json_true());
+}
+
+/* What names no tenant and sandbox is of none. */
+static bool is_asked_for(struct show *s, const json_t *record)
+{
+	bool asked = has(record, "tenant", s->options->tenant) &&
+		     has(record, "sandbox", s->options->sandbox);
+	note_tenant(s->options, record);
+	s->options->found += asked;
+	return asked;
 }
 
 static void put_sandbox(struct show *s, const json_t *record)
@@ -203,7 +214,7 @@ static void show_exchange(void *context, const struct kh_journal_exchange *excha
 /* What the writer says of itself. */
 static void show_writer(struct show *s, const json_t *record)
 {
-	if (s->options->denied || !is_asked_for(s, record))
+	if (!is_asked_for(s, record) || s->options->denied)
 		return;
 	if (s->options->json) {
 		show_json(record, NULL);
@@ -261,7 +272,7 @@ static void show_record(void *context, const json_t *record, bool astray)
 		show_writer(s, record);
 }
 
-static int show_stream(int fd, const char *name, const struct kh_audit_show_options *options)
+static int show_stream(int fd, const char *name, struct kh_audit_show_options *options)
 {
 	struct show s = { .options = options, .colour = kh_record_wants_colour() };
 	const struct kh_journal_reader reader = { show_exchange, show_record, &s };
@@ -271,18 +282,18 @@ static int show_stream(int fd, const char *name, const struct kh_audit_show_opti
 	kh_buf_init(&s.row, ROW_BYTES);
 	bool ok = kh_journal_exchanges(fd, &reader, &flaws, &err);
 	if (!ok)
-		kh_cli_complain("audit: %s: %s", kh_esc_str(name), err.text);
-	kh_journal_complain("audit", name, &flaws, "shown though");
+		kh_cli_complain("audit show: %s: %s", kh_esc_str(name), err.text);
+	ok = kh_journal_complain("audit show", name, &flaws, "shown though") && ok;
 	kh_buf_fini(&s.row);
 	return ok ? 0 : 2;
 }
 
-int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *options)
+int kh_cli_audit_show(const char *name, struct kh_audit_show_options *options)
 {
 	kh_auto_close int opened = -1;
 
 	if (strcmp(name, "-") == 0)
 		return show_stream(STDIN_FILENO, name, options);
-	opened = kh_cli_open_journal("audit", name);
+	opened = kh_cli_open_journal("audit show", name);
 	return opened < 0 ? 2 : show_stream(opened, name, options);
 }

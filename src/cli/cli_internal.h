@@ -4,6 +4,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
 
 #include <keyhole/base/err.h>
 
@@ -35,6 +38,10 @@ struct kh_audit_show_options {
 	bool denied; /* refusals only */
 	/* Only records of this tenant and sandbox; NULL: any. */
 	const char *tenant, *sandbox;
+	/* What was found in all journals: records of that tenant and sandbox; and the tenants of
+	 * records (a JSON object with their names as keys), of which some may be left out. */
+	uint64_t found;
+	json_t *tenants;
 };
 struct kh_config;
 struct kh_policy;
@@ -44,8 +51,11 @@ bool kh_cli_load_policy(const char *path, struct kh_config **config, struct kh_p
 /* audit.c. Opens a regular file, or a stream that the caller passed as /dev/fd/N. Return: a
  * descriptor; -1: an error was printed in the name of `command`. */
 int kh_cli_open_journal(const char *command, const char *name);
+/* newest_journal.c. The newest journal that `keyhole run` has left in the user's state folder, and
+ * says so in the name of `command`. Heap. Return: NULL: an error was printed. */
+char *kh_cli_newest_journal(const char *command);
 /* audit_show.c. Return: exit status. */
-int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *options);
+int kh_cli_audit_show(const char *name, struct kh_audit_show_options *options);
 int kh_cli_version(int argc, char **argv);
 
 /* "keyhole: what: why (what to do)", one write to standard error. */

@@ -169,6 +169,7 @@ static void follow_apart(struct reading *r)
 	while (take_apart_line(&rest, &line)) {
 		json_t *record = record_of(line);
 		r->flaws->astray += record != NULL;
+		r->flaws->records += record != NULL;
 		r->flaws->foreign += record == NULL;
 		if (record)
 			follow(r, line, record);
@@ -201,6 +202,7 @@ static void take_piece(void *context, const struct kh_journal_piece *piece)
 	if (piece->place == KH_JOURNAL_RECOVERED)
 		drop_apart(r);
 	record = record_of(piece->bytes);
+	r->flaws->records += record != NULL;
 	r->flaws->foreign += record == NULL;
 	if (record)
 		follow(r, piece->bytes, record);
@@ -229,11 +231,17 @@ bool kh_journal_exchanges(int fd, const struct kh_journal_reader *reader,
 	return ok;
 }
 
-void kh_journal_complain(const char *command, const char *journal,
+bool kh_journal_complain(const char *command, const char *journal,
 			 const struct kh_journal_flaws *flaws, const char *what)
 {
 	const char *name = kh_esc_str(journal);
 
+	if (flaws->foreign > 0 && flaws->records == 0) {
+		kh_cli_complain("%s: %s: this is no journal of keyhole: none of its %" PRIu64
+				" lines is a record",
+				command, name, flaws->foreign);
+		return false;
+	}
 	if (flaws->foreign > 0)
 		kh_cli_complain("%s: %s: %" PRIu64 " lines are no records (see `keyhole audit "
 				"verify`)",
@@ -246,4 +254,5 @@ void kh_journal_complain(const char *command, const char *journal,
 		kh_cli_complain("%s: %s: %" PRIu64 " records are left out: the journal declares "
 				"them torn",
 				command, name, flaws->torn);
+	return true;
 }

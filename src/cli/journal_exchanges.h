@@ -34,6 +34,7 @@ struct kh_journal_reader {
 
 /* What is not as it was written. */
 struct kh_journal_flaws {
+	uint64_t records; /* what is as it was written, with what continues no chain */
 	uint64_t foreign; /* lines that are no records */
 	uint64_t torn;	  /* records that the journal declares torn: they are left out */
 	uint64_t astray, astray_line; /* records that do not continue the chain, from that line */
@@ -49,8 +50,9 @@ bool kh_journal_exchanges(int fd, const struct kh_journal_reader *reader,
 			  struct kh_journal_flaws *flaws, struct kh_err *err);
 
 /* Says on standard error what is not as it was written. `what` of the records that do not continue
- * the chain: "shown though", "left out:". */
-void kh_journal_complain(const char *command, const char *journal,
+ * the chain: "shown though", "left out:". Return: false: it is no journal, no line of it is a
+ * record. */
+bool kh_journal_complain(const char *command, const char *journal,
 			 const struct kh_journal_flaws *flaws, const char *what);
 
 /* A refusal by policy, also one that came after the open record (an address, for instance). */

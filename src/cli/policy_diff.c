@@ -177,8 +177,7 @@ static bool read_journal(struct diff *d, const char *name)
 	bool ok = kh_journal_exchanges(fd, &reader, &flaws, &err);
 	if (!ok)
 		kh_cli_complain("policy diff: %s: %s", kh_esc_str(name), err.text);
-	kh_journal_complain("policy diff", name, &flaws, "compared though");
-	return ok;
+	return kh_journal_complain("policy diff", name, &flaws, "compared though") && ok;
 }
 
 /* ---- what is printed ---- */

@@ -30,14 +30,15 @@
 enum { TEXT_BYTES = 64 * 1024 * 1024, ROW_BYTES = 16 * 1024 };
 
 static const char usage[] =
-	"usage: keyhole suggest [--tenant NAME] [--sandbox ID] JOURNAL…\n"
+	"usage: keyhole suggest [--tenant NAME] [--sandbox ID] [JOURNAL…]\n"
 	"Prints the presets and rules that would allow the requests of a journal, as YAML.\n"
 	"Read each rule before you use it: it allows an action, not a host.\n\n"
 	"      --tenant NAME   only this tenant's requests\n"
 	"      --sandbox ID    only this sandbox's requests\n"
 	"  -h, --help          show this\n\n"
-	"JOURNAL - is standard input. Exit status: 0, or 2 if a journal can't be read, or wrong\n"
-	"usage. The manual: keyhole-suggest(1).\n";
+	"JOURNAL - is standard input. Without JOURNAL it is the newest one that `keyhole run` has\n"
+	"left. Exit status: 0, or 2 if a journal can't be read, or wrong usage.\n"
+	"The manual: keyhole-suggest(1).\n";
 
 /* Why no rule is suggested for what was refused for the reason in this field. */
 static const char *why_closed_by(const json_t *record, const char *key)
@@ -286,8 +287,7 @@ static bool read_journal(struct kh_suggest *s, const char *name)
 	bool ok = kh_journal_exchanges(fd, &reader, &flaws, &err);
 	if (!ok)
 		kh_cli_complain("suggest: %s: %s", kh_esc_str(name), err.text);
-	kh_journal_complain("suggest", name, &flaws, "left out:");
-	return ok;
+	return kh_journal_complain("suggest", name, &flaws, "left out:") && ok;
 }
 
 static int print(struct kh_suggest *s)
@@ -310,7 +310,7 @@ static int print(struct kh_suggest *s)
 	return ok ? 0 : KH_EXIT_USAGE;
 }
 
-static int suggest(struct kh_suggest *s, char **journals)
+static int suggest(struct kh_suggest *s, char *const *journals)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_preset_match *presets = kh_preset_match_new(NULL, &err);
@@ -324,6 +324,11 @@ static int suggest(struct kh_suggest *s, char **journals)
 				kh_preset_match_left_out(presets), KH_PRESET_MATCH_MOST);
 	for (; ok && *journals; journals++)
 		ok = read_journal(s, *journals);
+	if (ok && s->requests + s->astray == 0 && (s->tenant || s->sandbox))
+		kh_cli_complain("suggest: no request has the %s %s (`keyhole audit show` shows "
+				"what there is)",
+				s->tenant ? "tenant" : "sandbox",
+				kh_esc_str(s->tenant ? s->tenant : s->sandbox));
 	int status = ok ? print(s) : KH_EXIT_USAGE;
 	kh_path_groups_fini(&s->preset);
 	kh_path_groups_fini(&s->rule);
@@ -357,9 +362,9 @@ int kh_cli_suggest(int argc, char **argv)
 			return KH_EXIT_USAGE; /* it was said why */
 		}
 	}
-	if (optind == argc) {
-		kh_cli_complain("suggest: which journal? (the configuration's audit.file)");
+	kh_auto_free char *newest = optind == argc ? kh_cli_newest_journal("suggest") : NULL;
+	char *const one[] = { newest, NULL };
+	if (optind == argc && !newest)
 		return KH_EXIT_USAGE;
-	}
-	return suggest(&s, argv + optind);
+	return suggest(&s, newest ? one : argv + optind);
 }

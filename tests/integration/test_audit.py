@@ -391,6 +391,46 @@ def chained(records, torn=b""):
     return out
 
 
+def test_show_says_that_no_record_has_a_tenant_or_sandbox(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    records = [{"event": "deny", "tenant": tenant, "sandbox": "s1", "reason": "no_rule"} for tenant in ("acme", "dev")]
+    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    for words, says in (
+        (["--tenant", "acne"], "no record has the tenant acne; did you mean acme? (tenants of the records: acme, dev)"),
+        (["--tenant", "acme", "--sandbox", "s2"], "no record has the sandbox s2 and the tenant acme"),
+        (["--sandbox", "s2"], "no record has the sandbox s2"),
+    ):
+        done = keyhole("show", *words, path)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr.splitlines()[-1] == "keyhole: audit show: " + says
+    assert "no record has" not in keyhole("show", "--tenant", "acme", path).stderr
+    assert "no record has" not in keyhole("show", "--denied", "--sandbox", "s1", path).stderr
+
+
+def test_show_without_a_file_is_of_the_newest_journal_of_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    done = keyhole("show")
+    assert done.returncode == 2 and "which journal?" in done.stderr and str(tmp_path) in done.stderr
+    folder = tmp_path / "keyhole" / "audit"
+    folder.mkdir(parents=True)
+    for i, name in enumerate(("b.jsonl", "a.jsonl")):
+        (folder / name).write_text(json.dumps({"event": "start", "version": name}) + "\n")
+        os.utime(folder / name, (i, i))
+    done = keyhole("show")
+    assert done.returncode == 0 and "keyhole a.jsonl" in done.stdout and "b.jsonl" not in done.stdout
+    assert f"the newest journal of `keyhole run`: {folder}/a.jsonl" in done.stderr
+    # What is verified is named.
+    assert keyhole("verify").returncode == 2
+
+
+def test_show_says_what_is_no_journal(tmp_path):
+    path = tmp_path / "keyhole.yaml"
+    path.write_text("version: 1\ntenants: {}\n")
+    done = keyhole("show", path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"keyhole: audit show: {path}: this is no journal of keyhole: none of its 2 lines is a record\n"
+
+
 def test_show_leaves_out_what_the_journal_declares_torn(tmp_path, journal):
     """A cut write can leave whole lines: they are no record of anything."""
     time_ = "2026-11-23T00:00:00.000Z"

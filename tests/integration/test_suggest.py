@@ -351,12 +351,33 @@ def test_what_is_no_journal_says_so_and_an_unreadable_one_prints_nothing(tmp_pat
     path = tmp_path / "audit.jsonl"
     path.write_bytes(b"\x00\xff" * 5000 + b"\n{}\n[]\n")
     done = suggest(path)
-    assert (done.returncode, rules(done.stdout)) == (0, []) and "are no records" in done.stderr
-    check(tmp_path, done.stdout)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"keyhole: suggest: {path}: this is no journal of keyhole: none of its 3 lines is a record\n"
     good = Journal().request().write(tmp_path / "good")
-    for words in [[good, tmp_path / "none"], [tmp_path], ["/dev/null"], []]:
+    for words in [[good, path], [good, tmp_path / "none"], [tmp_path], ["/dev/null"]]:
         done = suggest(*words)
         assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("keyhole: suggest: ")
+
+
+def test_without_a_journal_it_is_the_newest_one_of_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    done = suggest()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"`keyhole run` has left none in {tmp_path}/keyhole/audit" in done.stderr
+    folder = tmp_path / "keyhole" / "audit"
+    folder.mkdir(parents=True)
+    for name, at in (("b.jsonl", 2000), ("a.jsonl", 3000), ("c.jsonl", 1000), ("d.jsonl.lock", 4000)):
+        Journal().request(url=f"https://{name[0]}.example/x", reason="no_rule").write(folder / name)
+        os.utime(folder / name, (at, at))
+    (folder / "e.jsonl").symlink_to("/dev/null")
+    done = suggest()
+    assert (done.returncode, rules(done.stdout)) == (0, ["GET https://a.example/x"])
+    assert done.stderr == f"keyhole: suggest: the newest journal of `keyhole run`: {folder}/a.jsonl\n"
+
+
+def test_a_tenant_that_no_request_has_is_said(tmp_path):
+    done = suggest("--tenant", "nobody", Journal().request().write(tmp_path / "audit.jsonl"))
+    assert done.returncode == 0 and "no request has the tenant nobody" in done.stderr
 
 
 def test_refusals_that_were_only_counted_are_said(tmp_path):
