@@ -388,7 +388,7 @@ int kh_cli_complete_of(const struct kh_cli_subcommand *commands, size_t n_comman
 	for (size_t i = 0; i < n_commands; i++) {
 		if (!commands[i].summary)
 			continue;
-		if (argc <= 2) {
+		if (argc <= 2 || (argc == 3 && strcmp(argv[1], "help") == 0)) {
 			offer(&typed, kh_slice_str(commands[i].name),
 			      kh_slice_str(commands[i].summary));
 		} else if (strcmp(argv[1], commands[i].name) == 0) {

@@ -67,7 +67,8 @@ static int help(FILE *out)
 	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
 		if (subcommands[i].summary)
 			fprintf(out, "  %-11s%s\n", subcommands[i].name, subcommands[i].summary);
-	fputs("\n`keyhole COMMAND --help` shows a command's options. The manual: keyhole(1).\n"
+	fputs("\n`keyhole COMMAND --help`, or `keyhole help COMMAND`, shows a command's options.\n"
+	      "The manual: keyhole(1).\n"
 	      "To begin, in your project: keyhole run claude\n",
 	      out);
 	return ferror(out) ? KH_EXIT_FAILED : 0;
@@ -86,6 +87,16 @@ static int unknown(const char *typed)
 	else
 		kh_cli_complain("%s: no such command (`keyhole --help` lists them)", typed);
 	return KH_EXIT_USAGE;
+}
+
+/* `keyhole help run` is `keyhole run --help`. */
+static int help_on(char *name)
+{
+	char option[] = "--help", *args[] = { name, option, NULL };
+	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
+		if (subcommands[i].summary && strcmp(name, subcommands[i].name) == 0)
+			return subcommands[i].run(2, args);
+	return strcmp(name, "help") == 0 ? help(stdout) : unknown(name);
 }
 
 /* A descriptor 0, 1 or 2 that the caller shut would be given to the next file that is opened, and
@@ -115,6 +126,8 @@ int main(int argc, char **argv)
 		return KH_EXIT_USAGE;
 	}
 	const char *name = argv[1];
+	if (strcmp(name, "help") == 0 && argc > 2)
+		return help_on(argv[2]);
 	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
 		return help(stdout);
 	if (strcmp(name, "--version") == 0)

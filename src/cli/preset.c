@@ -11,6 +11,7 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/config/agent_profile.h>
 #include <keyhole/config/config.h>
 
 #include "cli_internal.h"
@@ -21,7 +22,7 @@ static const char usage[] =
 	"by name. They are in the folder $KEYHOLE_PRESETS, or in keyhole's own.\n\n"
 	"  ls           list the presets: what each allows, its parameters with their defaults,\n"
 	"               and the variables that give its keys\n"
-	"  show         print the file of a preset\n\n"
+	"  show         print the file of a preset, or of an agent's profile\n\n"
 	"      --json   ls: print JSON\n"
 	"  -h, --help   show this\n\n"
 	"Exit status: 0 success, 1 failure, 2 wrong usage. The manual: keyhole-preset(1).\n";
@@ -115,20 +116,56 @@ static int list(bool as_json)
 
 /* ---- show ---- */
 
-static bool show_one(const char *name)
+static bool print_file(const char *path)
 {
-	struct kh_preset_about about;
 	struct kh_err err = KH_ERR_INIT;
 	kh_cleanup(kh_buf_fini) struct kh_buf text;
 	kh_buf_init(&text, KH_LIMIT_CONFIG_BYTES);
-	if (!read_about(name, &about))
-		return false;
-	bool ok = kh_file_read(about.path, &text, &err);
+	bool ok = kh_file_read(path, &text, &err);
 	struct kh_slice all = kh_buf_view(&text);
 	if (!ok)
 		kh_cli_complain_err(&err);
 	else
 		ok = fwrite(all.ptr, 1, all.len, stdout) == all.len;
+	return ok;
+}
+
+static bool has_name(char **names, size_t n, const char *name)
+{
+	bool found = false;
+	for (size_t i = 0; i < n; i++) {
+		found = found || strcmp(names[i], name) == 0;
+		free(names[i]);
+	}
+	free(names);
+	return found;
+}
+
+/* The profile of an agent, where no preset has that name. Return: the path of its file, or NULL. */
+static char *find_profile(const char *name)
+{
+	size_t n = 0, n_presets = 0;
+	char **names = kh_agent_profile_names(&n);
+	bool is_profile = has_name(names, n, name);
+	char **presets = is_profile ? kh_preset_names(NULL, &n_presets) : NULL;
+	return is_profile && !has_name(presets, n_presets, name)
+		       ? kh_strf("%s/agents/%s.yaml", kh_preset_dir(), name)
+		       : NULL;
+}
+
+static bool show_one(const char *name)
+{
+	struct kh_preset_about about;
+	kh_auto_free char *profile = find_profile(name);
+	if (profile) {
+		kh_cli_complain("preset show: %s is the profile of an agent and no preset: %s. "
+				"`keyhole run %s` uses it; it names the presets that it takes",
+				name, kh_esc_str(profile), name);
+		return print_file(profile);
+	}
+	if (!read_about(name, &about))
+		return false;
+	bool ok = print_file(about.path);
 	kh_preset_about_fini(&about);
 	return ok;
 }

@@ -37,6 +37,10 @@ def test_every_command_of_help_is_there():
     assert complete("") == COMMANDS
 
 
+def test_help_takes_a_command():
+    assert complete("help", "") == COMMANDS and complete("help", "au") == ["audit"] and complete("help", "run", "") == []
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_and_word_of_a_help_is_there_and_nothing_else(command):
     text = help_of(command)

@@ -38,7 +38,15 @@ def test_the_first_page_leads_to_the_page_of_each_command():
 def test_each_help_ends_with_its_page_and_takes_the_short_option(command):
     text = help_of(command)
     assert re.search(rf"The manual: keyhole-{command}\(1\)\.\n\Z", text)
-    assert subprocess.run([KEYHOLE, command, "-h"], capture_output=True, text=True, timeout=20, check=True).stdout == text
+    for words in ([command, "-h"], ["help", command]):
+        assert subprocess.run([KEYHOLE, *words], capture_output=True, text=True, timeout=20, check=True).stdout == text
+
+
+def test_help_of_no_command_is_an_error_that_names_the_nearest():
+    done = subprocess.run([KEYHOLE, "help", "rnu"], capture_output=True, text=True, timeout=20, check=False)
+    assert (done.returncode, done.stdout) == (2, "") and "did you mean `keyhole run`?" in done.stderr
+    for words in (["help"], ["help", "help"]):
+        assert subprocess.run([KEYHOLE, *words], capture_output=True, text=True, timeout=20, check=True).stdout == help_of()
 
 
 @pytest.mark.parametrize("command", COMMANDS)

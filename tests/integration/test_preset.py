@@ -51,6 +51,17 @@ def test_the_list_shows_name_description_parameters_and_variables():
     assert "  push=false: git may push to them" in text and "  resources=VALUE (must be set): " in text
 
 
+def test_show_of_a_profile_says_that_it_is_none_of_the_presets_and_prints_it():
+    done = preset("show", "claude")
+    path = os.path.join(FOLDER, "agents", "claude.yaml")
+    with open(path, encoding="utf-8") as file:
+        assert (done.returncode, done.stdout) == (0, file.read())
+    assert done.stderr == (f"keyhole: preset show: claude is the profile of an agent and no preset: {path}. `keyhole run claude` "
+                           "uses it; it names the presets that it takes\n")  # fmt: skip
+    # A preset may have the name of a profile too.
+    assert preset("show", "codex").stderr == ""
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_show_prints_the_file(name):
     done = preset("show", name)
