@@ -30,7 +30,7 @@ static const char usage[] =
 	"  -c, --config FILE      the configuration\n"
 	"  -t, --tenant NAME      the tenant whose rules apply; required if there are several\n"
 	"  -s, --sandbox NAME     a listener's sandbox, to include its own rules\n"
-	"  -H, --header 'N: V'    a field of the request (repeat it for more)\n"
+	"  -H, --header FIELD     a field of the request, 'NAME: VALUE' (repeat it for more)\n"
 	"      --body-bytes N     the size of the request's content\n"
 	"      --model NAME       the model that the content names\n"
 	"      --resolve          resolve the name, and check its addresses\n"

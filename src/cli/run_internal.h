@@ -58,6 +58,8 @@ struct kh_run_options {
 	size_t n_publish;
 	char *const *command;
 };
+/* run_usage.c */
+extern const char kh_run_usage[];
 enum kh_run_parsed { KH_RUN_GO, KH_RUN_HELPED, KH_RUN_WRONG };
 /* What was wrong has been said. */
 enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, char **argv);

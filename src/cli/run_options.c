@@ -17,59 +17,6 @@
 
 #include "run_internal.h"
 
-static const char usage[] =
-	"usage: keyhole run [OPTION…] [--] COMMAND [ARGUMENT…]\n"
-	"Runs a command in a sandbox without a network. The only way out is the proxy, which\n"
-	"holds the keys. The command gets placeholders.\n\n"
-	"  -c, --config FILE        the file with rules and credentials (keyhole.yaml)\n"
-	"      --tenant NAME        the tenant whose rules apply, if FILE has several\n"
-	"      --use PRESET[,…]     adds presets, or uses them without FILE; keys come from your\n"
-	"                           environment (`--use anthropic` takes ANTHROPIC_API_KEY);\n"
-	"                           parameters as in github:repos=org/app,push=true\n"
-	"      --allow RULE         allows what no other rule decides, without a credential:\n"
-	"                           'GET,POST https://api.example.com/v1/*'\n"
-	"      --observe            enforces no rule: all is let through, without a credential\n"
-	"                           where the rules would refuse it, and is listed at the end\n"
-	"      --workspace DIR[:ro|:review] the folder to work in, with its own path; with :ro\n"
-	"                           nothing is changed; with :review nothing is changed until you\n"
-	"                           apply it (`keyhole workspace`); :review=new begins another\n"
-	"                           review, :review=ID continues that one\n"
-	"      --no-workspace       has none, also where a profile would take the current folder\n"
-	"      --agent NAME         the agent's profile (policies/agents: claude, codex, gemini,\n"
-	"                           opencode, openclaw, pi …); the default is the one for\n"
-	"                           COMMAND, if there is one; none: without a profile\n"
-	"      --mask-env           .env files in the workspace appear empty\n"
-	"      --home DIR           keeps the agent's home between runs; the default is a new one\n"
-	"      --ro PATH            shows one more folder or file of the host, read-only\n"
-	"      --rootfs DIR[:O]     uses the root in DIR instead of the host's /usr; with :O\n"
-	"                           changes go to a layer that is deleted at the end\n"
-	"      --image IMAGE        uses the root of an image: oci:DIR[:TAG],\n"
-	"                           oci-archive:FILE[:TAG], docker-archive:FILE, podman:NAME, or\n"
-	"                           debian[:SUITE]; with the engines podman and docker a name in\n"
-	"                           their store; without a COMMAND, the image's own runs\n"
-	"      --entrypoint WORD    replaces the image's entry point; an empty WORD means none\n"
-	"      --env NAME[=VALUE]   sets a variable, or passes yours\n"
-	"      --engine NAME        what makes the sandbox: process (bubblewrap, the default),\n"
-	"                           container (crun or runc), podman, docker, gvisor (runsc),\n"
-	"                           or auto for the stronger of process and container that works\n"
-	"      --ports PORT[,…]     relays connections to these ports too, besides 80 and 443,\n"
-	"                           for programs without proxy support\n"
-	"      --publish PORT[:PORT] forwards 127.0.0.1:PORT of the host to a server inside,\n"
-	"                           on the second PORT\n"
-	"      --memory SIZE        limits the memory of all processes together; above it the\n"
-	"                           command ends (137)\n"
-	"      --cpus N             limits the CPU time: 2, or 0.5\n"
-	"      --pids N             limits the number of processes and threads\n"
-	"      --disk SIZE          limits /tmp, and a home without --home, each\n"
-	"      --timeout DURATION   ends the command after this time (124): 90s, 30m, 2h\n"
-	"      --best-effort        runs without the limits that this host can't enforce\n"
-	"      --audit FILE         the journal; the default is FILE's, without FILE a new one\n"
-	"                           in $XDG_STATE_HOME/keyhole/audit\n"
-	"  -q, --quiet              prints nothing at the end\n"
-	"  -h, --help               shows this\n\n"
-	"Exit status: the command's own; 124 time limit reached, 125 keyhole failed, 126 it can't\n"
-	"be executed, 127 it was not found. The manual: keyhole-run(1).\n";
-
 enum {
 	OPT_TENANT = 256,
 	OPT_USE,
@@ -460,7 +407,7 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 	/* "+": what comes behind the command is the command's. */
 	for (int option; (option = kh_cli_option(argc, argv, "+c:qh", longs)) != -1;) {
 		if (option == 'h') {
-			fputs(usage, stdout);
+			fputs(kh_run_usage, stdout);
 			return ferror(stdout) ? KH_RUN_WRONG : KH_RUN_HELPED;
 		}
 		if (!take(out, option, optarg))

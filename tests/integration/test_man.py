@@ -55,6 +55,46 @@ def test_each_option_of_help_has_an_entry_in_the_page_and_no_other_has(command):
     assert described == options_of_help(command)
 
 
+def plain(argument):
+    """The argument of an option, in the spelling of both pages: "NAME[=VALUE]"."""
+    return re.sub(r"\s", "", argument.replace("…", "...").upper())
+
+
+def argument_of(entry):
+    """What the heading of an entry has after its long option, without the macros."""
+    rest = re.sub(r"\b(?:Ar|Ns|Op|No)\b", "", re.sub(r"^\s*\.(?:BI?|RB|BR|IR)\b", "", entry).split("--", 1)[1])
+    return plain(re.sub(r"^[a-z][a-z-]*", "", rest).removesuffix(","))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_option_takes_in_its_entry_what_it_takes_in_help(command):
+    helped = {option: plain(argument) for option, argument in
+              re.findall(rf"^ +(?:-\w, )?(--[a-z][a-z-]*)((?: [A-Z]\S*)?)(?= |$)", help_of(command), re.M)}  # fmt: skip
+    entries = {re.search(r"--([a-z][a-z-]*)", entry)[0]: argument_of(entry)
+               for entry in entries_of(page_of(f"keyhole-{command}.1")) if re.search(r"(?<!\w)--[a-z]", entry) and "Cm" not in entry}  # fmt: skip
+    assert entries == {option: helped[option] for option in entries}
+
+
+def values_of(page, option):
+    """The headings of the list below an option."""
+    text = page.split(f".BI --{option} ", 1)[1].split(".RE\n", 1)[0].replace('"', "")
+    return [word for entry in entries_of(text) for word in re.sub(r"\.(?:BI?|BR|I)\b|\s", "", entry).split(",")]
+
+
+@pytest.mark.parametrize("option, end", [("engine", "ports"), ("image", "entrypoint")])
+def test_the_values_of_an_option_of_run_are_those_of_its_help(option, end):
+    page, text = page_of("keyhole-run.1"), " ".join(help_of("run").split())
+    shown = text[text.index(f"--{option} ") : text.index(f"--{end} ")]
+    values = values_of(page, option)
+    assert len(values) == 6, values
+    for value in values:
+        assert re.search(rf"(?<![\w-]){re.escape(value)}(?![\w\[])", shown), (value, shown)
+    if option == "engine":
+        page = " ".join(re.sub(r"^\.\w+ ?", "", page, flags=re.M).split())
+        assert "auto: container, or process if container does not work" in shown
+        assert re.search("auto container , or process if container does not work", page)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_word_of_help_has_an_entry_in_the_page(command):
     entries = entries_of(page_of(f"keyhole-{command}.1"))
