@@ -2,8 +2,11 @@
 #include <string.h>
 
 #include <keyhole/base/account.h>
-#include <keyhole/config/config.h>
+#include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/config/config.h>
+#include <keyhole/credential/credential.h>
 
 #include "check_notes.h"
 
@@ -58,6 +61,26 @@ static bool put_descriptors(const struct notes *notes, const struct kh_config *c
 	       put(notes, NULL, err.text);
 }
 
+/* A client that finds no key in its environment often does not even ask. */
+static bool put_unseen(const struct notes *notes, const struct kh_config *config)
+{
+	bool ok = true;
+
+	for (size_t i = 0; ok && i < config->n_credentials; i++) {
+		const struct kh_credential_config *c = &config->credentials[i];
+		if (c->env_name || c->preset || !c->placement ||
+		    !kh_placement_shows_placeholder(c->placement))
+			continue;
+		kh_auto_free char *text = kh_strf(
+			"credential %s: sandboxes have no placeholder for it in a variable. If a "
+			"client in there wants a key to begin with, name its variable: "
+			"placeholder: { env: NAME }",
+			kh_esc_str(c->name));
+		ok = text && put(notes, NULL, text);
+	}
+	return ok;
+}
+
 /* What `keyhole proxy` would not start without; `keyhole run` brings both itself. */
 static bool put_missing(const struct notes *notes, const struct kh_config *config)
 {
@@ -91,5 +114,6 @@ bool kh_check_notes_put(struct kh_buf *out, const struct kh_config *config,
 				ok = put(&notes, rule, refused);
 		}
 	}
-	return ok && put_missing(&notes, config) && put_descriptors(&notes, config);
+	return ok && put_unseen(&notes, config) && put_missing(&notes, config) &&
+	       put_descriptors(&notes, config);
 }

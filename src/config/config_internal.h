@@ -102,6 +102,10 @@ void kh_reader_say(struct kh_reader *reader, bool warning, const struct kh_yaml_
 /* Memory is gone: said once. Return: NULL. */
 void *kh_reader_no_memory(struct kh_reader *reader);
 
+/* value.c. Is it a path as it is, without a variable or a ~ of a shell? Where not, it was said. */
+bool kh_reader_path_is_plain(struct kh_reader *reader, const struct kh_option *option,
+			     const struct kh_yaml_node *node);
+
 /* due.c */
 /* Is it a map or a list (`kind`) with something in it? Where not, what the option expects is said.
  */

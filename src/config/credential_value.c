@@ -98,6 +98,8 @@ void kh_config_read_source_file(struct kh_reader *reader, const struct kh_option
 		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
 		return;
 	}
+	if (!kh_reader_path_is_plain(reader, option, node))
+		return;
 	set_source(reader, option, node, base, KH_SOURCE_FILE,
 		   kh_path_join(reader->folder, node->text.ptr));
 }
@@ -171,7 +173,8 @@ void kh_config_read_source_exec(struct kh_reader *reader, const struct kh_option
 				const struct kh_yaml_node *node, void *base)
 {
 	struct kh_exec *exec = exec_of(reader, base);
-	if (!exec || !read_texts(reader, option, node, &exec->argv, &exec->n_argv))
+	if (!exec || !read_texts(reader, option, node, &exec->argv, &exec->n_argv) ||
+	    !kh_reader_path_is_plain(reader, option, node->first))
 		return;
 	/* A relative path would be another file wherever the daemon is started. */
 	if (strchr(exec->argv[0], '/') && exec->argv[0][0] != '/') {

@@ -164,6 +164,8 @@ void kh_config_read_mint_client_secret(struct kh_reader *reader, const struct kh
 	bool good = one && node->count == 1 && one->kind == KH_NODE_SCALAR &&
 		    !kh_node_is_empty(one) && !memchr(one->text.ptr, '\0', one->text.len);
 	if (good && kh_slice_eq(one->key->text, KH_SLICE("file"))) {
+		if (!kh_reader_path_is_plain(reader, option, one))
+			return;
 		mint->client_secret.kind = KH_SOURCE_FILE;
 		mint->client_secret.name = kh_path_join(reader->folder, one->text.ptr);
 	} else if (good && kh_slice_eq(one->key->text, KH_SLICE("env")) &&
@@ -181,7 +183,8 @@ void kh_config_read_mint_state(struct kh_reader *reader, const struct kh_option 
 			       const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mint *mint = mint_of(reader, option, node, base);
-	if (!mint || !kh_reader_scalar(reader, option, node))
+	if (!mint || !kh_reader_scalar(reader, option, node) ||
+	    !kh_reader_path_is_plain(reader, option, node))
 		return;
 	free(mint->state_path);
 	mint->state_path = memchr(node->text.ptr, '\0', node->text.len)

@@ -356,18 +356,40 @@ static bool is_said(const char *text, const char *of)
 	return text && strcmp(text, of) == 0;
 }
 
-/* A rule for any method begins with a `*`, which YAML reads as an alias. */
+/* What people write where libyaml says that. A rule for any method begins with a `*`, which YAML
+ * reads as an alias. */
 static const char *hint(const yaml_parser_t *parser)
 {
-	if (is_said(parser->context, "while scanning an alias"))
-		return "; a text that begins with * needs quotes, as in deny: \"* https://…\"";
-	if (is_said(parser->context, "while parsing a block mapping") ||
-	    is_said(parser->context, "while parsing a block collection") ||
-	    is_said(parser->problem, "block sequence entries are not allowed in this context") ||
-	    is_said(parser->problem, "did not find expected <document start>"))
-		return " (check the indentation)";
-	if (is_said(parser->problem, "mapping values are not allowed in this context"))
-		return " (check the indentation; a text with \": \" in it needs quotes)";
+	static const struct {
+		const char *problem, *context; /* NULL: any */
+		const char *hint;
+	} hints[] = {
+		{ NULL, "while scanning an alias",
+		  "; a text that begins with * needs quotes, as in deny: \"* https://…\"" },
+		{ "found unexpected end of stream", "while scanning a quoted scalar",
+		  "; the quote that begins in that line is not closed" },
+		{ "did not find expected ',' or '}'", NULL,
+		  "; the { in that line is not closed, or a comma is missing" },
+		{ "did not find expected ',' or ']'", NULL,
+		  "; the [ in that line is not closed, or a comma is missing" },
+		{ "found character that cannot start any token", NULL,
+		  "; a text that begins with @, ` or % needs quotes" },
+		{ "found unknown escape character", NULL,
+		  "; a \\ in double quotes begins an escape: write \\\\, or take single quotes" },
+		{ NULL, "while parsing a block mapping", " (check the indentation)" },
+		{ NULL, "while parsing a block collection", " (check the indentation)" },
+		{ "block sequence entries are not allowed in this context", NULL,
+		  " (check the indentation)" },
+		{ "did not find expected <document start>", NULL, " (check the indentation)" },
+		{ "mapping values are not allowed in this context", NULL,
+		  " (check the indentation; a text with \": \" in it needs quotes)" },
+		{ "could not find expected ':'", NULL,
+		  "; a key is missing its \":\" and a blank after it, or a quote is not closed" },
+	};
+	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
+		if ((!hints[i].problem || is_said(parser->problem, hints[i].problem)) &&
+		    (!hints[i].context || is_said(parser->context, hints[i].context)))
+			return hints[i].hint;
 	return "";
 }
 

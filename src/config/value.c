@@ -113,6 +113,26 @@ static void set_choice(struct kh_reader *reader, const struct kh_option *option,
 			kh_esc(node->text), kh_nearest_hint(&nearest, hint));
 }
 
+/* It may be a value in the wrong place, and is not shown. */
+bool kh_reader_path_is_plain(struct kh_reader *reader, const struct kh_option *option,
+			     const struct kh_yaml_node *node)
+{
+	struct kh_slice text = node->text;
+	bool home = kh_slice_eq(text, KH_SLICE("~")) || kh_slice_has_prefix(text, KH_SLICE("~/"));
+	bool variable = false;
+	for (size_t i = 0; i + 1 < text.len && !variable; i++)
+		variable =
+			text.ptr[i] == '$' && (text.ptr[i + 1] == '{' || text.ptr[i + 1] == '_' ||
+					       kh_is_alpha(text.ptr[i + 1]));
+	if (home || variable)
+		kh_reader_error(reader, node,
+				"%s: keyhole is no shell and puts %s into a path: write the path "
+				"out (one that is relative begins at the folder of this file)",
+				option->path,
+				home ? "no home folder for ~" : "no value for a $VARIABLE");
+	return !home && !variable;
+}
+
 static void set_text(struct kh_reader *reader, const struct kh_option *option,
 		     const struct kh_yaml_node *node, char **slot)
 {
@@ -128,6 +148,8 @@ static void set_text(struct kh_reader *reader, const struct kh_option *option,
 				why);
 		return;
 	}
+	if (option->type == KH_OPTION_PATH && !kh_reader_path_is_plain(reader, option, node))
+		return;
 	char *copy = kh_slice_dup(node->text);
 	if (copy && option->type == KH_OPTION_PATH && reader->folder) {
 		char *joined = kh_path_join(reader->folder, copy);

@@ -140,7 +140,7 @@ BAD = [
         "not closed",
         "version: 1\nlog: { level: info\n",
         [
-            "3:1: error: YAML: did not find expected ',' or '}', while parsing a flow mapping (from line 2)"
+            "3:1: error: YAML: did not find expected ',' or '}', while parsing a flow mapping (from line 2); the { in that line is not closed, or a comma is missing"
         ],
     ),
     (
@@ -536,6 +536,42 @@ def test_a_mistyped_method_is_warned_of_and_one_of_a_servers_own_too(tmp_path):
     own = CREDENTIAL.replace("hosts:", "methods: [ PSOT ], hosts:")
     status, _, errors = check(tmp_path, with_credential(own))
     assert '"PSOT" is no method that keyhole knows (did you mean "POST"?)' in errors, errors
+
+
+@pytest.mark.parametrize("path", ["${HOME}/x", "$HOME/x", "~/x", "/a/${B}"])
+def test_a_path_with_what_only_a_shell_reads_is_an_error(tmp_path, path):
+    """It would be a folder of that name."""
+    for section in ("audit: { file: %s }", "authority: { certificate: a.pem, key: %s }", "admin: { unix: %s }", "listen: [ { unix: %s } ]"):
+        status, _, errors = check(tmp_path, f"version: 1\n{section % json.dumps(path)}\n{TENANT}")
+        assert status == 1 and "keyhole is no shell and puts no " in errors and "write the path out" in errors, errors
+    for source in ("file: %s", "exec: [ %s ]"):
+        value = CREDENTIAL.replace("env: C", source % json.dumps(path))
+        status, _, errors = check(tmp_path, with_credential(value))
+        assert status == 1 and "keyhole is no shell" in errors and path not in errors, errors
+    assert check(tmp_path, f"version: 1\naudit: {{ file: 'a$.jsonl' }}\n{TENANT}")[0] == 0
+
+
+@pytest.mark.parametrize("text, says", [
+    ("tenants: { t: 1\n", "; the { in that line is not closed, or a comma is missing"),
+    ("tenants: [ a, b\n", "; the [ in that line is not closed, or a comma is missing"),
+    ("tenants: @x\n", "; a text that begins with @, ` or % needs quotes"),
+    ("tenants: \"abc\n", "; the quote that begins in that line is not closed"),
+    ("tenants: \"a\\d\"\n", "; a \\ in double quotes begins an escape"),
+    ("tenants:\n  a: 1\n b: 2\n", " (check the indentation)"),
+])  # fmt: skip
+def test_what_yaml_says_is_explained(tmp_path, text, says):
+    status, _, errors = check(tmp_path, "version: 1\n" + text)
+    assert status == 1 and ": error: YAML: " in errors and errors.rstrip().endswith(says) or says in errors, errors
+
+
+def test_a_credential_without_a_variable_for_its_placeholder_is_noted(tmp_path):
+    (tmp_path / "v").write_text(KEY)
+    (tmp_path / "v").chmod(0o600)
+    value = CREDENTIAL.replace("env: C", "file: v")
+    note = "note: credential c: sandboxes have no placeholder for it in a variable."
+    assert note in check(tmp_path, with_credential(value))[1]
+    assert note not in check(tmp_path, with_credential(value.replace("{ value", "{ placeholder: { env: C }, value")))[1]
+    assert note not in check(tmp_path, with_credential(CREDENTIAL))[1]
 
 
 def test_upstream_mistakes_each_have_their_place(tmp_path):
