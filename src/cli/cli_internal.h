@@ -30,6 +30,7 @@ int kh_cli_doctor(int argc, char **argv);
 int kh_cli_ca(int argc, char **argv);
 int kh_cli_ctl(int argc, char **argv);
 int kh_cli_image(int argc, char **argv);
+int kh_cli_init(int argc, char **argv);
 int kh_cli_preset(int argc, char **argv);
 int kh_cli_workspace(int argc, char **argv);
 int kh_cli_trust(int argc, char **argv);
