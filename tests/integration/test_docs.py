@@ -1,5 +1,6 @@
 """What README and the pages name is there: files, tests, commands and options."""
 
+import errno
 import glob
 import os
 import re
@@ -204,3 +205,68 @@ def test_every_make_target_that_the_readme_shows_is_there():
                           check=True).stdout  # fmt: skip
     for target in set(re.findall(r"make ([a-z]+)", read("README.md"))):
         assert f"make {target} " in text, target
+
+
+# --- messages that a page quotes -------------------------------------------------------------------
+
+LITERAL = r'"(?:[^"\\\n]|\\.)*"'
+# A comment, a character, or a literal that may be in several parts.
+TOKEN = re.compile(rf"/\*.*?\*/|//[^\n]*|'(?:[^'\\\n]|\\.)+'|({LITERAL}(?:\s*{LITERAL})*)", re.S)
+FIXED_LEAST = 12  # bytes of a literal that stand in it as they are: fewer say nothing
+
+
+def patterns_of(text):
+    """What the literals of a C file print: each a pattern in which %s is any text."""
+    for found in TOKEN.finditer(re.sub(r'%"\s*PRI\w+\s*"', "%u", text.replace("\\\n", " "))):
+        literal = "".join(part[1:-1] for part in re.findall(LITERAL, found[1] or ""))
+        parts = re.split(r"%%|%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|z|j)?[a-zA-Z]", literal.replace('\\"', '"'))
+        if sum(len(part) for part in parts) >= FIXED_LEAST:
+            yield "(.*)".join(re.escape(part) for part in parts)
+
+
+def all_patterns():
+    found = {re.escape(os.strerror(number)) for number in errno.errorcode}
+    for path in glob.glob(ROOT + "/src/**/*.[ch]", recursive=True) + glob.glob(ROOT + "/include/**/*.h", recursive=True):
+        with open(path, encoding="utf-8") as file:
+            found |= set(patterns_of(file.read()))
+    return [re.compile(pattern, re.S) for pattern in sorted(found, key=len, reverse=True)]
+
+
+def not_said(text, patterns):
+    """The parts of `text` of four words or more that no literal prints."""
+    if len(re.findall(r"[A-Za-z']{2,}", re.sub(r"\S*[/@]\S*", "", text))) < 4:
+        return []
+    for pattern in patterns:
+        found = pattern.search(text)
+        if found:
+            rest = [text[: found.start()], *found.groups(), text[found.end() :]]
+            return [part for one in rest for part in not_said(one, patterns)]
+    return [text]
+
+
+def quoted_messages(page):
+    """Of the blocks of text: a message begins with keyhole:, and may go on in further lines."""
+    for block in re.findall(r"^```text\n(.*?)^```", read(page), re.M | re.S):
+        for message in re.split(r"^(?=keyhole:)", block, flags=re.M):
+            if message.strip():
+                yield " ".join(message.split())
+
+
+def test_every_message_of_a_block_of_text_is_one_that_keyhole_prints():
+    patterns = all_patterns()
+    messages = [(page, message) for page in PAGES for message in quoted_messages(page)]
+    assert len([page for page, _ in messages if page == "docs/troubleshooting.md"]) > 30
+    for page, message in messages:
+        assert message.startswith("keyhole: "), (page, message)
+        assert not_said(message.removeprefix("keyhole: "), patterns) == [], (page, message)
+
+
+def test_a_message_that_keyhole_does_not_print_is_found():
+    patterns = all_patterns()
+    right = "mytool: is not in the sandbox (on the host it is /x/mytool: show the folder that it is installed in with --ro, and call it by that path)"
+    assert not_said(right, patterns) == []
+    wrong = right.replace("show the folder that it is installed in", "show the place where it was installed")
+    assert not_said(wrong, patterns) != []
+    assert not_said("keyhole can't find the network of this host", patterns) != []
+    # What stands in the place of a %s is looked up as well.
+    assert not_said("run: keyhole.yaml is not used: nobody has ever looked at it (read it, then: keyhole trust x)", patterns) != []
