@@ -270,3 +270,40 @@ def test_a_message_that_keyhole_does_not_print_is_found():
     assert not_said("keyhole can't find the network of this host", patterns) != []
     # What stands in the place of a %s is looked up as well.
     assert not_said("run: keyhole.yaml is not used: nobody has ever looked at it (read it, then: keyhole trust x)", patterns) != []
+
+
+# --- the comparison with other tools ---------------------------------------------------------------
+
+TOOLS = ["sandbox-runtime", "Docker Sandboxes", "OpenShell", "iron-proxy", "nono", "mitmproxy"]
+
+
+def comparison():
+    """The tables by tool, and the table of marks."""
+    text = read("docs/comparison.md")
+    tables, sources = text.split("## How each cell was checked")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in tables.splitlines() if line.startswith("| ")]
+    marks = re.findall(r"^\| ([A-Z]\d+) \| (.+) \| ([0-9a-f]{12}) \|$", sources, re.M)
+    return rows, {mark: source for mark, source, _ in marks}
+
+
+def test_every_cell_about_another_tool_names_its_source_or_says_that_there_is_none():
+    rows, marks = comparison()
+    kept = ("not checked", "none found", "it has no files")
+    used = set()
+    for tool in TOOLS:
+        cells = [cell for row in rows if row[0] == tool for cell in row[1:]]
+        assert len(cells) >= 14, tool
+        for cell in cells:
+            named = re.findall(r"`([A-Z]\d+)`", cell)
+            assert (named and cell.endswith("`")) or cell in kept or cell.startswith("none found: ") or "it is no sandbox" in cell, (tool, cell)
+            for mark in named:
+                assert mark[0] == {"sandbox-runtime": "S", "Docker Sandboxes": "D"}.get(tool, tool[0].upper()), (tool, cell)
+            used |= set(named)
+    assert used == set(marks), "a mark without a source, or a source that nothing needs"
+
+
+def test_the_comparison_says_when_it_was_checked_and_where_others_are_better():
+    text = read("docs/comparison.md")
+    assert re.search(r"^Checked on \d{4}-\d\d-\d\d\.", text, re.M)
+    assert text.count("**Where others are better.**") >= 4
+    assert "(docs/comparison.md)" in read("README.md")
