@@ -292,13 +292,15 @@ cov: ## line coverage of the unit tests, a line a file, the least covered first
 		END { if (all) printf "%7.1f%% of %5d  in all\n", 100 * hit / all, all }' | sort -n
 
 # --- for users
-.PHONY: deps demo install uninstall help clean
+.PHONY: deps demo recording install uninstall help clean
 deps: ## install every package that building and testing needs
 	$(Q)deploy/install-deps.sh build run demo test
 demo: ## install what is missing, build, and show what keyhole does
 	$(Q)deploy/install-deps.sh build run demo
 	+$(Q)$(MAKE) --no-print-directory all
 	$(Q)deploy/demo/run.sh
+recording: all ## docs/images/recording.svg: the README's session, recorded anew
+	$(Q)/usr/bin/python3 deploy/demo/recording.py docs/images/recording.svg
 
 MAN := $(sort $(wildcard docs/man/*.[1-8]))
 INSTALLED = $(BINDIR)/keyhole $(LIBEXECDIR)/keyhole-init $(LIBEXECDIR)/with-keyhole $(UNITDIR)/keyhole.service $(SYSUSERSDIR)/keyhole.conf \
