@@ -304,6 +304,46 @@ def test_every_cell_about_another_tool_names_its_source_or_says_that_there_is_no
 
 def test_the_comparison_says_when_it_was_checked_and_where_others_are_better():
     text = read("docs/comparison.md")
-    assert re.search(r"^Checked on \d{4}-\d\d-\d\d\.", text, re.M)
+    assert re.search(r"^Checked on \d{4}-\d\d-\d\d\b", text, re.M)
     assert text.count("**Where others are better.**") >= 4
     assert "(docs/comparison.md)" in read("README.md")
+
+
+# --- quickstarts and questions ---------------------------------------------------------------------
+
+
+def sections(page):
+    return re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", read(page), re.M | re.S)
+
+
+def test_each_agent_with_a_profile_has_a_quickstart_with_its_keys():
+    told = dict(sections("docs/quickstart-agents.md"))
+    for path in glob.glob(ROOT + "/policies/agents/*.yaml"):
+        with open(path, encoding="utf-8") as file:
+            profile = file.read()
+        section = told[re.search(r'^description: "(.+)"$', profile, re.M)[1]]
+        name = re.search(r"^commands: \[ ([\w-]+)", profile, re.M)[1]
+        assert f"~/.agents/{name} {name}" in section and f"`keyhole run {name} " in section, name
+        keys = {key for keys in re.findall(r"keys: \[ (.+) \]", profile) for key in keys.split(", ")}
+        named = set(re.findall(r"\b[A-Z_]+_(?:KEY|TOKEN|BEDROCK)\b", section)) - {"CLAUDE_CODE_USE_BEDROCK"}
+        assert named <= keys and len(named) >= min(2, len(keys)), (name, named)
+
+
+@pytest.mark.parametrize("page", ["docs/quickstart-agents.md", "docs/quickstart-frameworks.md", "docs/troubleshooting.md"])
+def test_every_command_of_these_pages_has_its_options(page):
+    text = re.sub(r"^```text\n.*?^```", "", read(page), flags=re.M | re.S)
+    inline = [" ".join(words.split()) for words in re.findall(r"`(keyhole [^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))]
+    typed = "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S))
+    help_of = {}
+    for command, words in re.findall(r"keyhole ([a-z]+)((?: [^`\n]*)?)", "\n".join(inline + re.findall(r"^keyhole .*$", typed, re.M))):
+        if command not in help_of:
+            done = subprocess.run([KEYHOLE, command, "--help"], capture_output=True, text=True, timeout=20, check=True)
+            help_of[command] = done.stdout
+        for option in re.findall(r"(?<=\s)--[a-z-]{2,}", re.split(r" (?:agent|tui|exec) ", words)[0]):
+            assert option in help_of[command], (command, option)
+    assert help_of or page == "docs/quickstart-frameworks.md"
+
+
+def test_every_symptom_has_something_to_do():
+    for symptom, text in sections("docs/troubleshooting.md"):
+        assert re.search(r"`[^`]+`|\]\(", text) and re.sub(r"^```.*?^```", "", text, flags=re.M | re.S).strip(), symptom
