@@ -329,7 +329,7 @@ def test_each_agent_with_a_profile_has_a_quickstart_with_its_keys():
         assert named <= keys and len(named) >= min(2, len(keys)), (name, named)
 
 
-@pytest.mark.parametrize("page", ["docs/quickstart-agents.md", "docs/quickstart-frameworks.md", "docs/troubleshooting.md"])
+@pytest.mark.parametrize("page", ["docs/quickstart-agents.md", "docs/quickstart-frameworks.md", "docs/troubleshooting.md", "docs/faq.md"])
 def test_every_command_of_these_pages_has_its_options(page):
     text = re.sub(r"^```text\n.*?^```", "", read(page), flags=re.M | re.S)
     inline = [" ".join(words.split()) for words in re.findall(r"`(keyhole [^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))]
@@ -342,6 +342,13 @@ def test_every_command_of_these_pages_has_its_options(page):
         for option in re.findall(r"(?<=\s)--[a-z-]{2,}", re.split(r" (?:agent|tui|exec) ", words)[0]):
             assert option in help_of[command], (command, option)
     assert help_of or page == "docs/quickstart-frameworks.md"
+
+
+def test_every_question_is_answered_and_leads_to_a_page_or_a_command():
+    for question, answer in sections("docs/faq.md"):
+        assert question.endswith("?")
+        assert len(answer.split()) < 60, question
+        assert re.search(r"\]\([\w./#-]+\)|`[^`]+`", answer) or answer.strip().startswith("No, it has no telemetry."), question
 
 
 def test_every_symptom_has_something_to_do():
