@@ -2,9 +2,7 @@
  * init.c - `keyhole init`: writes a first configuration for the folder that one works in
  *
  * It looks at names of files, at which variables are set (never at their values), and at the
- * addresses of git's remotes. What it writes are presets, and everything else stays denied. A
- * sandbox must not see its configuration, so it goes to a folder of the user's and not into the
- * project, unless FILE says so.
+ * addresses of git's remotes. What it writes are presets, and everything else stays denied.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +29,7 @@ static const char usage[] =
 	"Writes a first configuration for the current folder: presets for the keys in your\n"
 	"environment and for the project's files (package.json, Cargo.toml, pyproject.toml …).\n"
 	"Everything else stays denied. A file that is there already is not overwritten.\n\n"
-	"  -c, --config FILE  the file to write; the default is named after the folder, in\n"
-	"                     $XDG_CONFIG_HOME/keyhole, since a sandbox must not see it\n"
+	"  -c, --config FILE  the file to write; the default is keyhole.yaml\n"
 	"      --print        prints the configuration, and writes no file\n"
 	"  -h, --help         show this\n\n"
 	"Exit status: 0 success, 1 failure, 2 wrong usage. The manual: keyhole-init(1).\n";
@@ -130,7 +127,7 @@ static const char head[] =
 	"# Written by `keyhole init`. The manual: keyhole.yaml(5).\n"
 	"# See what a line does:   keyhole preset show NAME, keyhole explain -c FILE URL\n"
 	"# After a change:         keyhole check -c FILE\n"
-	"# Keep this file out of the folders that a sandbox gets.\n"
+	"# `keyhole run` uses it in its folder once you have said: keyhole trust\n"
 	"version: 1\n\n"
 	"# The journal of each request. Without this, each `keyhole run` writes a new one in\n"
 	"# $XDG_STATE_HOME/keyhole/audit.\n"
@@ -228,24 +225,6 @@ static bool put_nothing(struct init *init)
 
 /* ---- where it goes ---- */
 
-/* $XDG_CONFIG_HOME/keyhole/FOLDER.yaml. Heap. Return: NULL: an error was printed. */
-static char *default_path(void)
-{
-	kh_auto_free char *here = getcwd(NULL, 0);
-	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-	const char *slash = here ? strrchr(here, '/') : NULL;
-	kh_auto_free char *name = strdup(slash && slash[1] ? slash + 1 : "keyhole");
-	for (char *c = name; c && *c; c++)
-		if (!kh_is_alpha(*c) && !kh_is_digit(*c) && !(strchr("-_.", *c) && c != name))
-			*c = '_';
-	if (name && config && config[0] == '/')
-		return kh_strf("%s/keyhole/%s.yaml", config, name);
-	if (name && home && home[0] == '/')
-		return kh_strf("%s/.config/keyhole/%s.yaml", home, name);
-	kh_cli_complain("init: where to? HOME is not set: name a file (-c FILE)");
-	return NULL;
-}
-
 static bool make_folder_of(const char *path, struct kh_err *err)
 {
 	const char *slash = strrchr(path, '/');
@@ -279,6 +258,13 @@ static bool write_new(const char *path, struct kh_slice text)
 	return true;
 }
 
+/* In a project a run uses one of this name, and no other. */
+static bool is_project_file(const char *path)
+{
+	return strcmp(path, "keyhole.yaml") == 0 || strcmp(path, "./keyhole.yaml") == 0 ||
+	       strcmp(path, ".keyhole/keyhole.yaml") == 0;
+}
+
 /* Would a sandbox that gets this folder see it? */
 static bool is_here(const char *path)
 {
@@ -292,13 +278,18 @@ static void say(struct init *init, const char *path)
 {
 	const char *name = kh_esc_str(path);
 	const char *found = kh_buf_len(&init->found) ? kh_buf_cstr(&init->found) : "nothing known";
-	printf("wrote %s\nfound: %s\n\nnext: keyhole check -c %s\n      keyhole run -c %s "
-	       "COMMAND\n",
-	       name, found, name, name);
+	printf("wrote %s\nfound: %s\n\n", name, found);
+	if (is_project_file(path)) {
+		printf("next: read it, then: keyhole trust\n"
+		       "      keyhole run claude (or keyhole run --workspace . -- COMMAND)\n");
+		return;
+	}
+	printf("next: keyhole check -c %s\n      keyhole run -c %s COMMAND\n", name, name);
 	if (is_here(path))
-		kh_cli_complain("init: `keyhole run` does not give a sandbox the folder that its "
-				"configuration is in: move the file before you use this folder as "
-				"a workspace");
+		kh_cli_complain(
+			"init: `keyhole run` gives a sandbox no folder with a configuration "
+			"of another name than keyhole.yaml: move the file before you use "
+			"this folder as a workspace");
 }
 
 static int init_to(struct init *init, const char *path, bool prints)
@@ -310,11 +301,10 @@ static int init_to(struct init *init, const char *path, bool prints)
 		return KH_EXIT_FAILED;
 	}
 	struct kh_slice text = kh_buf_view(&init->text);
-	kh_auto_free char *chosen = path || prints ? NULL : default_path();
-	path = path ? path : chosen;
+	path = path ? path : "keyhole.yaml";
 	if (prints)
 		(void)fwrite(text.ptr, 1, text.len, stdout);
-	else if (!path || !write_new(path, text))
+	else if (!write_new(path, text))
 		return KH_EXIT_FAILED;
 	else
 		say(init, path);

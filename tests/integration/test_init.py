@@ -19,7 +19,7 @@ def an_init(tmp_path):
                               env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KEYHOLE_PRESETS": os.path.join(ROOT, "policies"),
                                    **keys})  # fmt: skip
 
-    run.folder, run.file = folder, tmp_path / ".config" / "keyhole" / "my_project.yaml"
+    run.folder, run.file = folder, folder / "keyhole.yaml"
     return run
 
 
@@ -39,13 +39,13 @@ def test_it_uses_the_presets_of_the_keys_and_of_the_projects_files(init):
     (init.folder / "pyproject.toml").write_text("")
     done = init(ANTHROPIC_API_KEY=KEY, GITHUB_TOKEN="ghp_" + "x" * 36, OPENAI_API_KEY="")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"wrote {init.file}\nfound: anthropic (ANTHROPIC_API_KEY), github (GITHUB_TOKEN), "
+    assert done.stdout.startswith(f"wrote keyhole.yaml\nfound: anthropic (ANTHROPIC_API_KEY), github (GITHUB_TOKEN), "
                                   "npm (package.json), pypi (pyproject.toml)\n")  # fmt: skip
     text = init.file.read_text()
     assert uses(text) == ["anthropic", "github", "npm", "pypi"]
     assert KEY not in text + done.stdout and "ghp_" not in text
     assert passes(init, init.file)
-    assert os.stat(init.file.parent).st_mode & 0o777 == 0o700
+    assert "keyhole trust" in done.stdout and init("-c", ".keyhole/keyhole.yaml").stderr == ""
 
 
 def test_what_is_there_already_stays(init):
@@ -86,7 +86,14 @@ def test_a_remote_at_github_opens_that_repository_alone(init, url, repo):
     assert passes(init, init.file)
 
 
-def test_a_file_in_the_folder_is_warned_of(init):
-    done = init("-c", "keyhole.yaml")
+def test_a_file_of_another_name_in_the_folder_is_warned_of(init):
+    done = init("-c", "rules.yaml")
     assert done.returncode == 0 and "move the file before you use this folder as a workspace" in done.stderr
     assert init("extra").returncode == 2
+
+
+def test_what_it_writes_can_be_trusted(init, tmp_path):
+    (init.folder / "package.json").write_text("{}")
+    assert init().stderr == ""
+    done = init(command="trust", XDG_STATE_HOME=str(tmp_path / "state"))
+    assert done.returncode == 0 and done.stdout.startswith(f"{init.file} is trusted as it is now"), done.stderr
