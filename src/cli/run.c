@@ -132,8 +132,8 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		placeholders[i] = (struct kh_env_var){ run->ready.placeholders[i].env_name,
 						       run->ready.placeholders[i].value };
 	size_t n_files;
-	struct kh_home_file *files = kh_run_agent_files(o, &run->ready, &n_files, err);
-	if (err->code != KH_ERR_NONE) {
+	struct kh_home_file *files;
+	if (!kh_run_home_files(o, run->config, &run->ready, &files, &n_files, err)) {
 		free(placeholders);
 		return false;
 	}
@@ -189,7 +189,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.holds_log = true,
 	};
 	bool ok = kh_sandbox_run(&spec, status, err);
-	kh_run_agent_files_free(files, n_files);
+	kh_run_home_free(files, n_files);
 	free(placeholders);
 	return ok;
 }

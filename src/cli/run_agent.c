@@ -17,23 +17,6 @@
 
 #include "run_internal.h"
 
-static const char guide[] =
-	"# This sandbox\n"
-	"\n"
-	"You run in a sandbox without a network. The only way out is a proxy with a list of "
-	"allowed "
-	"requests.\n"
-	"`curl -s http://keyhole.internal/` shows that list.\n"
-	"\n"
-	"- A 403 whose text begins with \"keyhole:\" comes from the proxy. It says what is "
-	"allowed. "
-	"Trying again or another spelling does not help: say what you need, and go on without it.\n"
-	"- Keys in the environment are placeholders. The proxy puts the real ones in. They work "
-	"only where they belong, so do not copy them anywhere else.\n"
-	"- A file that can't be written to is protected on purpose, because a tool on the host "
-	"would "
-	"run it.\n";
-
 /* ---- which one ---- */
 
 static const char *base_of(const char *command)
@@ -226,60 +209,4 @@ void kh_run_agent_say(const struct kh_run_options *o)
 			presets, *presets && o->config_path ? ", " : "",
 			o->config_path ? kh_esc_str(o->config_path) : "",
 			kh_esc_str(o->profile->path));
-}
-
-/* ---- files ---- */
-
-static const char *placeholder_of(const char *variable, void *arg)
-{
-	const struct kh_ready *ready = arg;
-	for (size_t i = 0; i < ready->n_placeholders; i++)
-		if (strcmp(ready->placeholders[i].env_name, variable) == 0)
-			return ready->placeholders[i].value;
-	return NULL;
-}
-
-void kh_run_agent_files_free(struct kh_home_file *files, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		free(files[i].path);
-		free(files[i].content);
-	}
-	free(files);
-}
-
-struct kh_home_file *kh_run_agent_files(const struct kh_run_options *o,
-					const struct kh_ready *ready, size_t *n, struct kh_err *err)
-{
-	const struct kh_agent_profile *profile = o->profile;
-	*n = 0;
-	if (!profile || profile->n_files + (profile->guide != NULL) == 0)
-		return NULL;
-	struct kh_home_file *files = calloc(profile->n_files + 1, sizeof(*files));
-	bool ok = files != NULL;
-	for (size_t i = 0; ok && i < profile->n_files; i++) {
-		const struct kh_agent_file *file = &profile->files[i];
-		if (file->needs && !placeholder_of(file->needs, (void *)(uintptr_t)ready))
-			continue;
-		struct kh_home_file *out = &files[(*n)++];
-		out->path = strdup(file->path);
-		out->content =
-			kh_agent_fill(file->content, o->workspace ? o->workspace : KH_SANDBOX_HOME,
-				      placeholder_of, (void *)(uintptr_t)ready);
-		ok = out->path && out->content;
-	}
-	if (ok && profile->guide) {
-		struct kh_home_file *out = &files[(*n)++];
-		out->path = strdup(profile->guide);
-		out->content = strdup(guide);
-		ok = out->path && out->content;
-	}
-	if (ok)
-		return files;
-	if (files)
-		kh_run_agent_files_free(files, *n);
-	kh_err_set(err, KH_ERR_CONFIG, "%s: a place in a file has no end, or there is no memory",
-		   kh_esc_str(profile->path));
-	*n = 0;
-	return NULL;
 }

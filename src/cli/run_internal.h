@@ -94,12 +94,14 @@ bool kh_run_program_show(struct kh_run_options *options, struct kh_err *err);
 bool kh_run_agent_choose(struct kh_run_options *options);
 /* One line: what the profile has chosen. */
 void kh_run_agent_say(const struct kh_run_options *options);
-/* The files of the profile for the home, their places filled. Heap; *n of them. Return: NULL where
- * there are none (*n is 0), or without memory. */
-struct kh_home_file *kh_run_agent_files(const struct kh_run_options *options,
-					const struct kh_ready *ready, size_t *n,
-					struct kh_err *err);
-void kh_run_agent_files_free(struct kh_home_file *files, size_t n);
+/* ---- run_home.c: what the command finds in its home ---- */
+
+/* The files of the agent's profile and of the tenant's presets, their places filled; *n of them,
+ * for kh_run_home_free. Return: false with `err`. */
+bool kh_run_home_files(const struct kh_run_options *options, const struct kh_config *config,
+		       const struct kh_ready *ready, struct kh_home_file **files, size_t *n,
+		       struct kh_err *err);
+void kh_run_home_free(struct kh_home_file *files, size_t n);
 
 /* ---- run_trust.c: the workspace's own configuration ---- */
 

@@ -1,4 +1,4 @@
-/* agent_profile.c - policies/agents/NAME.yaml: how a profile is read, and its places filled */
+/* agent_profile.c - policies/agents/NAME.yaml: how a profile is read */
 #include <keyhole/config/agent_profile.h>
 
 #include <dirent.h>
@@ -8,42 +8,17 @@
 
 #include <keyhole/base/buf.h>
 #include <keyhole/base/cleanup.h>
-#include <keyhole/base/encode.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 
 #include "config_internal.h"
+#include "options_home.h"
 
-enum { PROFILE_BYTES = 64 * 1024, WORDS_MOST = 64, FILLED_BYTES = 256 * 1024 };
+enum { PROFILE_BYTES = 64 * 1024, WORDS_MOST = 64 };
 
 #define IN(type, member) .offset = offsetof(struct type, member)
 
 /* ---- checks ---- */
-
-static const char *check_variable(struct kh_slice text)
-{
-	return kh_value_check_env(text);
-}
-
-/* Below the home, and nowhere else. */
-static const char *check_path(struct kh_slice text)
-{
-	static const char why[] = "must be a path below the home, such as .config/agent.json";
-	if (text.len == 0 || text.len > 255 || text.ptr[0] == '/')
-		return why;
-	for (size_t at = 0; at <= text.len;) {
-		size_t end = kh_slice_find(text, '/', at);
-		struct kh_slice part = kh_slice_sub(text, at, end);
-		if (part.len == 0 || kh_slice_eq(part, KH_SLICE(".")) ||
-		    kh_slice_eq(part, KH_SLICE("..")))
-			return why;
-		at = end + 1;
-	}
-	for (size_t i = 0; i < text.len; i++)
-		if (text.ptr[i] < 0x21 || text.ptr[i] > 0x7e)
-			return "must be visible ASCII";
-	return NULL;
-}
 
 /* The last part of a command's path. */
 static const char *check_command(struct kh_slice text)
@@ -116,14 +91,6 @@ static void *add_preset(struct kh_reader *reader, void *parent, const struct kh_
 	return one ? one : kh_reader_no_memory(reader);
 }
 
-static void *add_file(struct kh_reader *reader, void *parent, const struct kh_yaml_node *node)
-{
-	struct kh_agent_profile *profile = parent;
-	struct kh_agent_file *one = kh_list_add(&profile->files, &profile->n_files, sizeof(*one));
-	(void)node;
-	return one ? one : kh_reader_no_memory(reader);
-}
-
 static const struct kh_option rows[] = {
 	{ .path = "description",
 	  .type = KH_OPTION_TEXT,
@@ -156,7 +123,7 @@ static const struct kh_option rows[] = {
 	  .type = KH_OPTION_CUSTOM,
 	  .flags = KH_IN_FILE,
 	  .expects = "a list of variables",
-	  .check = check_variable,
+	  .check = kh_value_check_env,
 	  IN(kh_agent_preset, keys),
 	  .read = read_words,
 	  .doc = "one of these variables must be set" },
@@ -164,7 +131,7 @@ static const struct kh_option rows[] = {
 	  .type = KH_OPTION_CUSTOM,
 	  .flags = KH_IN_FILE,
 	  .expects = "a list of variables",
-	  .check = check_variable,
+	  .check = kh_value_check_env,
 	  IN(kh_agent_profile, pass),
 	  .read = read_words,
 	  .doc = "variables of the caller that it gets, if they are set" },
@@ -174,38 +141,13 @@ static const struct kh_option rows[] = {
 	  .expects = "a map of variables",
 	  .read = read_variables,
 	  .doc = "variables; --env replaces them" },
-	{ .path = "files",
-	  .type = KH_OPTION_LIST,
-	  .flags = KH_IN_FILE,
-	  .expects = "a list of files",
-	  .items = "files[]",
-	  .add = add_file,
-	  .doc = "what the agent finds in a home without it" },
-	{ .path = "files[].path",
-	  .type = KH_OPTION_TEXT,
-	  .flags = KH_IN_FILE | KH_IS_REQUIRED,
-	  .expects = "a path below the home",
-	  .check = check_path,
-	  IN(kh_agent_file, path),
-	  .doc = "its path below the home" },
-	{ .path = "files[].content",
-	  .type = KH_OPTION_TEXT,
-	  .flags = KH_IN_FILE | KH_IS_REQUIRED,
-	  .expects = "a text",
-	  IN(kh_agent_file, content),
-	  .doc = "its content" },
-	{ .path = "files[].needs",
-	  .type = KH_OPTION_TEXT,
-	  .flags = KH_IN_FILE,
-	  .expects = "a variable",
-	  .check = check_variable,
-	  IN(kh_agent_file, needs),
-	  .doc = "only where this variable has a placeholder" },
+	KH_HOME_TEMPLATE_ROWS(KH_IN_FILE, 0, kh_agent_profile, files,
+			      "what the agent finds in a home without it"),
 	{ .path = "guide",
 	  .type = KH_OPTION_TEXT,
 	  .flags = KH_IN_FILE,
 	  .expects = "a path below the home",
-	  .check = check_path,
+	  .check = kh_home_template_check_path,
 	  IN(kh_agent_profile, guide),
 	  .doc = "a file that the agent reads at its start: gets a text on the sandbox" },
 };
@@ -234,14 +176,9 @@ void kh_agent_profile_free(struct kh_agent_profile *profile)
 		free(profile->variables[i].name);
 		free(profile->variables[i].value);
 	}
-	for (size_t i = 0; i < profile->n_files; i++) {
-		free(profile->files[i].path);
-		free(profile->files[i].content);
-		free(profile->files[i].needs);
-	}
+	kh_home_templates_fini(&profile->files);
 	free(profile->presets);
 	free(profile->variables);
-	free(profile->files);
 	free(profile->guide);
 	free(profile->description);
 	free(profile->path);
@@ -307,66 +244,4 @@ struct kh_agent_profile *kh_agent_profile_load(const char *name, struct kh_diagn
 		return profile;
 	kh_agent_profile_free(profile);
 	return NULL;
-}
-
-/* ---- places ---- */
-
-/* The inside of a JSON string. */
-static bool put_inside(struct kh_buf *out, struct kh_slice text)
-{
-	size_t before = kh_buf_len(out);
-	if (!kh_json_string(out, text))
-		return false;
-	size_t len = kh_buf_len(out) - before;
-	char *begin = out->data + out->head + before;
-	memmove(begin, begin + 1, len - 2);
-	kh_buf_truncate(out, before + len - 2);
-	return true;
-}
-
-/* What a place stands for: "workspace", "NAME" or "NAME:-N". */
-static struct kh_slice value_of(struct kh_slice place, const char *workspace,
-				kh_agent_placeholder *placeholder, void *arg)
-{
-	if (kh_slice_eq(place, KH_SLICE("workspace")))
-		return kh_slice_str(workspace);
-	size_t colon = kh_slice_find(place, ':', 0);
-	uint64_t last = UINT64_MAX;
-	if (colon < place.len) {
-		struct kh_slice number = kh_slice_sub(place, colon + 1, SIZE_MAX);
-		if (!kh_slice_has_prefix(number, KH_SLICE("-")) ||
-		    !kh_slice_to_u64(kh_slice_sub(number, 1, SIZE_MAX), &last))
-			return (struct kh_slice){ 0 };
-	}
-	kh_auto_free char *name = kh_slice_dup(kh_slice_sub(place, 0, colon));
-	struct kh_slice value = kh_slice_str(name ? placeholder(name, arg) : NULL);
-	return last < value.len ? kh_slice_sub(value, value.len - (size_t)last, SIZE_MAX) : value;
-}
-
-char *kh_agent_fill(const char *content, const char *workspace, kh_agent_placeholder *placeholder,
-		    void *arg)
-{
-	struct kh_buf out kh_cleanup(kh_buf_fini);
-	struct kh_slice rest = kh_slice_str(content);
-	kh_buf_init(&out, FILLED_BYTES);
-	for (size_t at = 0; at < rest.len;) {
-		struct kh_slice from = kh_slice_sub(rest, at, SIZE_MAX);
-		if (kh_slice_has_prefix(from, KH_SLICE("$${"))) {
-			if (!kh_buf_append_str(&out, "${"))
-				return NULL;
-			at += 3;
-		} else if (kh_slice_has_prefix(from, KH_SLICE("${"))) {
-			size_t end = kh_slice_find(from, '}', 2);
-			if (end >= from.len ||
-			    !put_inside(&out, value_of(kh_slice_sub(from, 2, end), workspace,
-						       placeholder, arg)))
-				return NULL;
-			at += end + 1;
-		} else {
-			if (!kh_buf_append_char(&out, from.ptr[0]))
-				return NULL;
-			at++;
-		}
-	}
-	return kh_slice_dup(kh_buf_view(&out));
 }

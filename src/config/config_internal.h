@@ -357,6 +357,12 @@ void kh_pending_resolve(struct kh_reader *reader, struct kh_rules *extra);
 void kh_pending_fini(struct kh_reader *reader);
 bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more);
 
+/* home_template.c */
+const char *kh_home_template_check_path(struct kh_slice text);
+void *kh_home_template_add(struct kh_reader *, void *parent, const struct kh_yaml_node *);
+/* Moves all of `more` to the end. Return: false without memory. */
+bool kh_home_templates_append(struct kh_home_templates *templates, struct kh_home_templates *more);
+
 /* Is it a suffix below which anybody can have a name, by the Public Suffix List's private section?
  * Also where the list can't be read. */
 bool kh_config_is_private_suffix(const char *name);

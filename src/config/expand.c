@@ -3,8 +3,8 @@
  *
  * `{name}` in the text of a rule, or in a host of a credential, stands for a value of that list.
  * The rule (or host) is repeated for each value; the same name twice is the same value. `when`
- * keeps a rule or drops it. The tree that was read stays as it is: what changes is copied, and each
- * copy keeps the place of its template.
+ * keeps a rule or a file, or drops it. The tree that was read stays as it is: what changes is
+ * copied, and each copy keeps the place of its template.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -214,8 +214,9 @@ static void each_text(struct expansion *e, const struct kh_yaml_node *node,
 
 /* --- when */
 
-/* "push", "not push". Return: it holds; false too where it is wrong, which was said. */
-static bool holds(struct expansion *e, const struct kh_yaml_node *node)
+/* "push", "not push", at an item of `list`. Return: it holds; false too where it is wrong, which
+ * was said. */
+static bool holds(struct expansion *e, const char *list, const struct kh_yaml_node *node)
 {
 	bool no = kh_slice_has_prefix(node->text, KH_SLICE("not "));
 	struct kh_slice name = no ? kh_slice_sub(node->text, 4, node->text.len) : node->text;
@@ -226,25 +227,25 @@ static bool holds(struct expansion *e, const struct kh_yaml_node *node)
 		return no !=
 		       kh_slice_eq(e->values[one - e->parameters->list]->text, KH_SLICE("true"));
 	if (node->kind != KH_NODE_SCALAR || one)
-		kh_reader_error(
-			e->reader, node,
-			"rules[].when: expected the name of a boolean parameter, or \"not\" "
-			"and it, or a list of them that must all hold");
+		kh_reader_error(e->reader, node,
+				"%s[].when: expected the name of a boolean parameter, or \"not\" "
+				"and it, or a list of them that must all hold",
+				list);
 	else
-		kh_reader_error(e->reader, node, "rules[].when: no parameter is called \"%s\"%s",
+		kh_reader_error(e->reader, node, "%s[].when: no parameter is called \"%s\"%s", list,
 				kh_esc(name), kh_parameter_hint(e->parameters, name, hint));
 	return false;
 }
 
-static bool all_hold(struct expansion *e, const struct kh_yaml_node *when)
+static bool all_hold(struct expansion *e, const char *list, const struct kh_yaml_node *when)
 {
 	bool all = true;
 	if (!when)
 		return true;
 	if (when->kind != KH_NODE_LIST)
-		return holds(e, when);
+		return holds(e, list, when);
 	for (const struct kh_yaml_node *one = when->first; one; one = one->next)
-		all = holds(e, one) && all;
+		all = holds(e, list, one) && all;
 	return all;
 }
 
@@ -276,7 +277,7 @@ static struct kh_yaml_node *expand_rules(struct expansion *e, const struct kh_ya
 			text = text ? text : kh_node_get(rule, "deny");
 			when = kh_node_get(rule, "when");
 		}
-		if (!all_hold(e, when))
+		if (!all_hold(e, "rules", when))
 			continue;
 		bool template = text && text->kind == KH_NODE_SCALAR;
 		if (!template || (!when && !has_hole(text->text)))
@@ -285,6 +286,15 @@ static struct kh_yaml_node *expand_rules(struct expansion *e, const struct kh_ya
 			each_text(e, text, put_rule,
 				  &(struct item){ .rule = rule, .text = text, .list = out });
 	}
+	return out;
+}
+
+static struct kh_yaml_node *expand_files(struct expansion *e, const struct kh_yaml_node *files)
+{
+	struct kh_yaml_node *out = copy_empty(e, files);
+	for (const struct kh_yaml_node *file = out ? files->first : NULL; file; file = file->next)
+		if (file->kind != KH_NODE_MAP || all_hold(e, "files", kh_node_get(file, "when")))
+			append(out, copy(e, file));
 	return out;
 }
 
@@ -369,6 +379,8 @@ const struct kh_yaml_node *kh_expand(struct kh_reader *reader, const struct kh_y
 			append(out, copy(&e, made));
 		else if (one->kind == KH_NODE_MAP && kh_slice_eq(key, KH_SLICE("credentials")))
 			append(out, expand_credentials(&e, one, made));
+		else if (one->kind == KH_NODE_LIST && kh_slice_eq(key, KH_SLICE("files")))
+			append(out, expand_files(&e, one));
 		else
 			append(out, copy(&e, one));
 	}

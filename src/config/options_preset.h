@@ -3,6 +3,7 @@
 #define KEYHOLE_OPTIONS_PRESET_H
 
 #include "config_internal.h"
+#include "options_home.h"
 #include "options_json.h"
 
 #define KH_PRESET_IN(type, member) .offset = offsetof(struct type, member)
@@ -48,18 +49,25 @@
 		  .takes = "a value, or a list of values", \
 		  .doc = "the value if `use` does not set the parameter; without a default, " \
 			 "every `use` must set it" }, \
-	{ \
-		.path = "parameters.*.doc", .type = KH_OPTION_TEXT, \
-		.flags = KH_IN_PRESET | KH_IS_REQUIRED, KH_PRESET_IN(kh_parameter, doc), \
-		.expects = "a text", .doc = "what the parameter is, in one line" \
-	}
+		{ .path = "parameters.*.doc", \
+		  .type = KH_OPTION_TEXT, \
+		  .flags = KH_IN_PRESET | KH_IS_REQUIRED, \
+		  KH_PRESET_IN(kh_parameter, doc), \
+		  .expects = "a text", \
+		  .doc = "what the parameter is, in one line" }, \
+		KH_HOME_TEMPLATE_ROWS(KH_IN_PRESET, KH_IS_REQUIRED, kh_preset_draft, rules.files, \
+				      "in a preset: files that tools look for, in a home " \
+				      "without them"), \
+		KH_WHEN("files[]", "file")
 
-#define KH_RULE_WHEN \
+#define KH_RULE_WHEN KH_WHEN("rules[]", "rule")
+/* expand.c has read it before the rest is read. */
+#define KH_WHEN(items, what) \
 	{ \
-		.path = "rules[].when", .type = KH_OPTION_CUSTOM, .flags = KH_IN_PRESET, \
+		.path = items ".when", .type = KH_OPTION_CUSTOM, .flags = KH_IN_PRESET, \
 		.read = kh_config_read_nothing, \
 		.takes = "a parameter's name, `not` and it, or a list of them", \
-		.doc = "in a preset: the rule exists only if this boolean parameter is " \
+		.doc = "in a preset: the " what " exists only if this boolean parameter is " \
 		       "true (with `not`: false); in a list, all must hold" \
 	}
 

@@ -316,6 +316,8 @@ bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more)
 		*slot = more->list[i];
 		more->list[i] = (struct kh_rule){ 0 };
 	}
+	if (!kh_home_templates_append(&rules->files, &more->files))
+		return false;
 	kh_rules_fini(more);
 	return true;
 }

@@ -40,7 +40,7 @@ static void check_path(const char *path)
 static void fill(const char *content)
 {
 	/* Without the file's own bytes: what is put in alone. */
-	kh_auto_free char *filled = kh_agent_fill(content, "/w\"\n", placeholder, NULL);
+	kh_auto_free char *filled = kh_home_template_fill(content, "/w\"\n", placeholder, NULL);
 	if (!filled || strpbrk(content, "\"\n\\"))
 		return;
 	for (const char *c = filled; *c; c++) {
@@ -57,9 +57,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(profile != NULL || diags.errors > 0);
 	if (profile) {
 		require(profile->description && profile->commands.count > 0);
-		for (size_t i = 0; i < profile->n_files; i++) {
-			check_path(profile->files[i].path);
-			fill(profile->files[i].content);
+		for (size_t i = 0; i < profile->files.count; i++) {
+			check_path(profile->files.list[i].path);
+			fill(profile->files.list[i].content);
 		}
 		if (profile->guide)
 			check_path(profile->guide);

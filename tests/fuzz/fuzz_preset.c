@@ -2,7 +2,7 @@
  * fuzz_preset.c - a preset: its parameters, what a use makes of them, and the cases of its own
  *
  * Whatever comes in is refused with a message, or gives rules of which each reads as what it was
- * made of, and a configuration that makes a policy.
+ * made of, files below the home alone, and a configuration that makes a policy.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -32,6 +32,13 @@ static void look_at(const struct kh_rule *rule)
 	kh_rule_fini(&again);
 }
 
+static void look_at_file(const struct kh_home_template *file)
+{
+	require(file->path && file->content && file->needs);
+	require(file->path[0] && file->path[0] != '/' && strncmp(file->path, "../", 3) != 0);
+	require(strcmp(file->path, "..") != 0 && !strstr(file->path, "/../"));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size > INPUT_BYTES)
@@ -41,9 +48,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require((config == NULL) == (diags.errors > 0));
 	for (size_t i = 0; i < diags.count; i++)
 		require(diags.list[i].text != NULL);
-	for (size_t t = 0; config && t < config->n_tenants; t++)
-		for (size_t i = 0; i < config->tenants[t].rules.count; i++)
-			look_at(&config->tenants[t].rules.list[i]);
+	for (size_t t = 0; config && t < config->n_tenants; t++) {
+		const struct kh_rules *rules = &config->tenants[t].rules;
+		for (size_t i = 0; i < rules->count; i++)
+			look_at(&rules->list[i]);
+		for (size_t i = 0; i < rules->files.count; i++)
+			look_at_file(&rules->files.list[i]);
+	}
 	for (size_t i = 0; config && i < config->n_expectations; i++)
 		require(config->expectations[i].tenant < config->n_tenants);
 	if (config) {

@@ -33,8 +33,10 @@ def test_the_page_lists_every_profile_with_its_keys():
 def test_the_example_on_the_page_has_every_key_of_a_profile():
     with open(PAGE, encoding="utf-8") as file:
         example = yaml.safe_load(re.search(r"```yaml\n(.+?)```", file.read(), re.S)[1])
-    with open(os.path.join(ROOT, "src", "config", "agent_profile.c"), encoding="utf-8") as file:
-        known = re.findall(r'\{ \.path = "([^"]+)"', file.read())
+    known = []
+    for name in ("agent_profile.c", "options_home.h"):
+        with open(os.path.join(ROOT, "src", "config", name), encoding="utf-8") as file:
+            known += re.findall(r'\.path = "([^"]+)"', file.read())
     assert set(example) == {path for path in known if "[" not in path}
     assert set(example["files"][0]) == {p.removeprefix("files[].") for p in known if p.startswith("files[].")}
     assert set(example["presets"][0]) == {p.removeprefix("presets[].") for p in known if p.startswith("presets[].")}

@@ -66,6 +66,15 @@ def test_every_parameter_has_a_case(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_file_holds_the_placeholder_of_one_of_the_presets_own_keys(name):
+    preset = read(name)
+    keys = {one["value"]["env"] for one in (preset.get("credentials") or {}).values()}
+    for file in preset.get("files", []):
+        assert file["needs"] in keys, file["path"]
+        assert set(re.findall(r"\$\{([^}]*)\}", file["content"])) == {file["needs"]}, file["path"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_what_carries_a_key_and_is_telemetry_is_denied(name):
     for case in read(name)["expect"]:
         url = case.get("allow", "")
@@ -122,7 +131,7 @@ BAD = [
     ("{ bedrock: { regions: \"*\" } }", "3:31", "bedrock.regions: expected one label of a host"),
     ("{ otel-collector: { hosts: \"*.example.com\" } }", "3:36", "otel-collector.hosts: expected a host's name"),
     ("{ vertex: { verbs: predicts } }", "3:28", "got \"predicts\" (did you mean \"predict\"?)"),
-    ("{ npm: { scope: x } }", "3:18", 'preset "npm" has no parameters: it is used as "use: npm"'),
+    ("{ pypi: { scope: x } }", "3:19", 'preset "pypi" has no parameters: it is used as "use: pypi"'),
     ("azure-openai", "3:9", 'preset "azure-openai" needs the parameter "resources"'),
 ]  # fmt: skip
 

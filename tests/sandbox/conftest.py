@@ -114,6 +114,11 @@ IN_EVERY_ENGINE.add("test_review_engines")
 IN_PODMAN["test_review_engines"] = ["root"]
 IN_DOCKER["test_review_engines"] = ["user"]
 GVISOR_AS["test_review_engines"] = "user"
+# The same of the files that keyhole-init puts into a home.
+IN_EVERY_ENGINE.add("test_preset_files")
+IN_PODMAN["test_preset_files"] = ["user"]
+IN_DOCKER["test_preset_files"] = ["user"]
+GVISOR_AS["test_preset_files"] = "root"
 
 
 # The launcher's own clock, which runs while a slow program starts.

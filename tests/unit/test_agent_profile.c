@@ -1,4 +1,4 @@
-/* test_agent_profile.c - profiles of agents: what they may say, and how places are filled */
+/* test_agent_profile.c - profiles of agents, and what they may say */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,9 +43,9 @@ static void test_a_profile_is_read_whole(void **state)
 	assert_string_equal(p->pass.list[0], "MODEL");
 	assert_string_equal(p->variables[0].name, "X");
 	assert_string_equal(p->variables[0].value, "1");
-	assert_string_equal(p->files[0].path, ".a/b.json");
-	assert_string_equal(p->files[0].needs, "A_KEY");
-	assert_string_equal(p->files[0].content, "{ }\n");
+	assert_string_equal(p->files.list[0].path, ".a/b.json");
+	assert_string_equal(p->files.list[0].needs, "A_KEY");
+	assert_string_equal(p->files.list[0].content, "{ }\n");
 	assert_string_equal(p->guide, ".a/GUIDE.md");
 	kh_agent_profile_free(p);
 }
@@ -80,41 +80,11 @@ static void test_what_is_wrong_is_named_with_its_place(void **state)
 	}
 }
 
-static const char *placeholder(const char *variable, void *arg)
-{
-	return strcmp(variable, "A_KEY") == 0 ? arg : NULL;
-}
-
-static void filled(const char *content, const char *expected)
-{
-	char value[] = "sk-\"123456";
-	char *text = kh_agent_fill(content, "/w \"x\"", placeholder, value);
-	if (expected)
-		assert_string_equal(text, expected);
-	else
-		assert_null(text);
-	free(text);
-}
-
-static void test_places_are_filled_as_the_inside_of_a_json_string(void **state)
-{
-	(void)state;
-	filled("no place", "no place");
-	filled("{ \"${workspace}\": 1 }", "{ \"/w \\\"x\\\"\": 1 }");
-	filled("<${A_KEY}>", "<sk-\\\"123456>");
-	filled("<${A_KEY:-4}>", "<3456>");
-	filled("<${A_KEY:-400}>", "<sk-\\\"123456>");
-	filled("<${NO_KEY}${A_KEY:4}>", "<>");
-	filled("$${A_KEY} $ {", "${A_KEY} $ {");
-	filled("${A_KEY", NULL);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_profile_is_read_whole),
 		cmocka_unit_test(test_what_is_wrong_is_named_with_its_place),
-		cmocka_unit_test(test_places_are_filled_as_the_inside_of_a_json_string),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -413,7 +413,7 @@ static void rules_that_bring_something_are_not_compiled(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		struct kh_err err = KH_ERR_INIT;
-		struct kh_rules rules = { calloc(1, sizeof(struct kh_rule)), 1 };
+		struct kh_rules rules = { .list = calloc(1, sizeof(struct kh_rule)), .count = 1 };
 		assert_non_null(rules.list);
 		assert_true(kh_rule_parse(rules.list, KH_SLICE("https://a.example"), NULL));
 		rules.list->allow = true;

@@ -35,7 +35,10 @@ static const char preset[] =
 	"  - { allow: \"GET https://g.example/{repos}/x/{kinds}\" }\n"
 	"  - { allow: \"GET https://l.example/{groups}/-/{parts}\" }\n"
 	"  - { allow: \"GET https://a.{regions}.example.com/{regions}/y\", credential: key }\n"
-	"  - { allow: \"GET https://{hosts}:8443/z\" }\n";
+	"  - { allow: \"GET https://{hosts}:8443/z\" }\n"
+	"files:\n"
+	"  - { path: .k, needs: K, content: \"${K}\" }\n"
+	"  - { path: .s/s, needs: S, when: [ push, not quiet ], content: \"{push}\" }\n";
 
 static char folder[] = "/tmp/kh-preset-XXXXXX";
 
@@ -148,6 +151,26 @@ static void a_credential_without_a_rule_is_left_out(void **state)
 	assert_non_null(config);
 	assert_int_equal(config->n_credentials, 1);
 	assert_string_equal(config->credentials[0].name, "key");
+	kh_config_free(config);
+	kh_diagnostics_fini(&diags);
+}
+
+static void its_files_go_with_the_rules_of_the_tenant(void **state)
+{
+	(void)state;
+	struct kh_diagnostics diags;
+	struct kh_config *config = read_uses("{ p: { push: true, quiet: false } }", NULL, &diags);
+	assert_non_null(config);
+	const struct kh_home_templates *all = &config->tenants[0].rules.files;
+	assert_int_equal(all->count, 2);
+	assert_string_equal(all->list[0].path, ".k");
+	assert_string_equal(all->list[0].needs, "K");
+	assert_string_equal(all->list[1].path, ".s/s");
+	assert_string_equal(all->list[1].content, "{push}");
+	assert_int_equal(config->tenants[1].rules.files.count, 1);
+	assert_true(kh_config_use(config, 1, "p:push=true,quiet=false", folder, &diags));
+	assert_int_equal(config->tenants[1].rules.files.count, 3);
+	assert_string_equal(config->tenants[1].rules.files.list[1].path, ".s/s");
 	kh_config_free(config);
 	kh_diagnostics_fini(&diags);
 }
@@ -349,6 +372,18 @@ static void a_presets_own_mistakes_are_said(void **state)
 	assert_preset_says("description: d\nrules: []\nexpect: [ { tenant: t, deny: \"GET "
 			   "https://a.example/\" } ]\n",
 			   "unknown key \"tenant\" in expect[]");
+#define FILES(files) "description: d\nrules: []\nfiles: [ { " files " } ]\n"
+	assert_preset_says(FILES("path: /etc/passwd, needs: A, content: a"),
+			   "must be a path below the home");
+	assert_preset_says(FILES("path: a/../../b, needs: A, content: a"),
+			   "must be a path below the home");
+	assert_preset_says(FILES("path: a, content: a"), "files[].needs is missing");
+	assert_preset_says(FILES("path: a, needs: A"), "files[].content is missing");
+	assert_preset_says(FILES("path: a, needs: A, content: a, when: s"),
+			   "files[].when: no parameter is called \"s\"");
+	assert_preset_says(FILES("path: a, needs: A, content: a, mode: 0644"),
+			   "unknown key \"mode\" in files[]");
+	assert_preset_says("description: d\nrules: []\nfiles: {}\n", "files: expected a list");
 	assert_preset_says("[]", "expected a map at the top");
 	assert_preset_says(WITH(LABEL, RULE), NULL);
 }
@@ -415,6 +450,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_tenant_has_its_own_parameters),
 		cmocka_unit_test(a_credential_without_a_rule_is_left_out),
+		cmocka_unit_test(its_files_go_with_the_rules_of_the_tenant),
 		cmocka_unit_test(what_is_wrong_is_said_where_it_stands),
 		cmocka_unit_test(test_no_value_leaves_the_place_that_it_was_given),
 		cmocka_unit_test(a_presets_own_mistakes_are_said),

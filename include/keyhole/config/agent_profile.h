@@ -10,6 +10,7 @@
 #define KEYHOLE_CONFIG_AGENT_PROFILE_H
 
 #include <keyhole/config/config.h>
+#include <keyhole/config/home_template.h>
 
 struct kh_words_of {
 	char **list;
@@ -26,13 +27,6 @@ struct kh_agent_variable {
 	char *name, *value;
 };
 
-/* One of `files`: below the home, and only made where nothing has that name. */
-struct kh_agent_file {
-	char *path;
-	char *content; /* with places for kh_agent_fill */
-	char *needs;   /* a variable that must have a placeholder; NULL: none */
-};
-
 struct kh_agent_profile {
 	char *name;
 	char *path; /* of its file */
@@ -43,8 +37,7 @@ struct kh_agent_profile {
 	struct kh_words_of pass; /* variables of the caller's that it gets as they are, if set */
 	struct kh_agent_variable *variables;
 	size_t n_variables;
-	struct kh_agent_file *files;
-	size_t n_files;
+	struct kh_home_templates files;
 	char *guide; /* below the home: a file that it reads at each start. NULL: none */
 };
 
@@ -56,20 +49,5 @@ struct kh_agent_profile *kh_agent_profile_load(const char *name, struct kh_diagn
 void kh_agent_profile_free(struct kh_agent_profile *profile);
 /* The names of the profiles, sorted, on the heap: each of them, and the list. */
 char **kh_agent_profile_names(size_t *n);
-
-/* The value of a variable's placeholder; NULL: it has none. */
-typedef const char *kh_agent_placeholder(const char *variable, void *arg);
-/*
- * `content` with its places filled, each as the inside of a JSON string (which TOML's basic strings
- * are too):
- *   ${workspace}      the folder that the agent works in
- *   ${NAME}           the placeholder of the variable NAME
- *   ${NAME:-20}       the last 20 bytes of it
- *   $${               "${" itself
- * A variable without a placeholder gives nothing. Heap. Return: NULL without memory, or where a
- * place has no end.
- */
-char *kh_agent_fill(const char *content, const char *workspace, kh_agent_placeholder *placeholder,
-		    void *arg);
 
 #endif

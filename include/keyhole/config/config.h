@@ -10,6 +10,7 @@
 #include <keyhole/base/err.h>
 #include <keyhole/base/host.h>
 #include <keyhole/base/log.h>
+#include <keyhole/config/home_template.h>
 #include <keyhole/config/placement.h>
 #include <keyhole/base/slice.h>
 #include <keyhole/config/source.h>
@@ -240,6 +241,8 @@ bool kh_rule_covers_all(const struct kh_rule *rule);
 struct kh_rules {
 	struct kh_rule *list;
 	size_t count;
+	/* Files of the presets that the rules came from, for a home. Not in the snapshot. */
+	struct kh_home_templates files;
 };
 void kh_rules_fini(struct kh_rules *rules);
 
