@@ -123,7 +123,7 @@ def make_image(podman, folder):
     for name, user, entry in (("keyhole", "65532:65532", '"/usr/local/bin/keyhole"'),
                               ("keyhole-agent", "65001:65001", '"/usr/local/bin/keyhole-init", "--", "/usr/local/bin/with-keyhole"')):  # fmt: skip
         with open(os.path.join(folder, "Containerfile." + name), "w", encoding="utf-8") as out:
-            folders = "/var/lib/keyhole/ /run/keyhole/ /etc/keyhole/".split() if name == "keyhole" else []
+            folders = "/var/lib/keyhole/ /run/keyhole/ /run/keyhole/agent/ /etc/keyhole/".split() if name == "keyhole" else []
             own = "".join(f"COPY --chown={user} empty {f}\n" for f in folders)
             out.write(f"FROM localhost/base:1\n{own}USER {user}\nENTRYPOINT [ {entry} ]\n")
         podman("build", "--quiet", "--file", os.path.join(folder, "Containerfile." + name), "--tag",
