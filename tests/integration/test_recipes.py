@@ -90,6 +90,32 @@ def test_the_commands_of_the_deployment_page_run(shell):
         shell(line)
 
 
+def test_an_image_of_ones_own_begins_as_the_page_says():
+    (line,) = re.findall(r"^ +(keyhole-init .*)$", page("deploy.md"), re.M)
+    with open(os.path.join(DEPLOY, "container", "agent.Containerfile"), encoding="utf-8") as file:
+        entry = json.loads(re.search(r"^ENTRYPOINT (.*)$", file.read(), re.M)[1])
+    assert line.split()[:3] == [os.path.basename(word) for word in entry]
+
+
+def test_the_readmes_other_commands_are_there():
+    """The three doors are run by tests/sandbox/test_readme.py, and the targets by tests of their own."""
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        text = file.read()
+    doors = text[text.index("## Start here") : text.index("## How it works")]
+    other = [b for b in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) if b not in doors]
+    assert len(other) == 2
+    with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:
+        makefile = file.read()
+    for line in "".join(other).splitlines():
+        for command in re.sub(r" +#.*", "", line).split(" && "):
+            words = command.removeprefix("sudo ").split()
+            if words[0] == "make":
+                assert all(re.search(rf"^{target}:", makefile, re.M) for target in words[1:]), line
+            else:
+                done = subprocess.run([words[0], "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+                assert done.returncode in (0, 1) and "unknown group" not in done.stderr, done.stderr
+
+
 def test_two_tenants_are_twelve_lines(tmp_path):
     (text,) = blocks("deploy.md", "yaml")
     with open(os.path.join(DEPLOY, "container", "two-tenants.yaml"), encoding="utf-8") as file:
