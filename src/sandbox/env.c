@@ -168,6 +168,8 @@ bool kh_env_fill(struct kh_env *env, const struct kh_sandbox_spec *spec, struct 
 	for (size_t i = 0; i < spec->n_root_env; i++)
 		if (is_name(spec->root_env[i].name) && !is_who(spec->root_env[i].name))
 			kh_env_set(env, spec->root_env[i].name, spec->root_env[i].value);
+	if (spec->git_email)
+		kh_env_set(env, "EMAIL", spec->git_email);
 	if (spec->tty) {
 		pass_terminal(env, "TERM");
 		pass_terminal(env, "COLORTERM");

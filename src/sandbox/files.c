@@ -14,9 +14,6 @@
 static const struct {
 	const char *path, *content;
 } fixed[] = {
-	{ "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n"
-			 "agent:x:1000:1000:agent:" KH_SANDBOX_HOME ":/bin/sh\n"
-			 "nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n" },
 	{ "/etc/group", "root:x:0:\n"
 			"tty:x:5:\n"
 			"agent:x:1000:\n"
@@ -38,6 +35,23 @@ static const struct {
 	{ "/etc/apt/apt.conf.d/90keyhole", "Acquire::http::Proxy \"http://127.0.0.1:3128\";\n"
 					   "Acquire::https::Proxy \"http://127.0.0.1:3128\";\n" },
 };
+
+/* The agent has the committer's name, which git takes where a program hides git's configuration
+ * from it; $EMAIL is the other half (env.c). What has a meaning in that field is left out. */
+static bool lay_passwd(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, 64 * 1024);
+	bool ok = kh_buf_append_str(&text, "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000:");
+	for (const char *c = spec->git_name ? spec->git_name : "agent"; ok && *c; c++)
+		if ((unsigned char)*c >= 0x20 && *c != 0x7f && !strchr(":,&", *c))
+			ok = kh_buf_append_char(&text, *c);
+	if (!ok ||
+	    !kh_buf_append_str(&text, ":" KH_SANDBOX_HOME ":/bin/sh\n"
+				      "nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"))
+		return kh_err_set(err, KH_ERR_USAGE, "git's user.name: too long");
+	return kh_view_file(view, "/etc/passwd", 0644, kh_buf_view(&text), err);
+}
 
 /* A value for git's configuration, in quotes. */
 static bool quote(struct kh_buf *out, const char *value)
@@ -132,6 +146,7 @@ bool kh_files_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		if (!kh_view_file(view, fixed[i].path, 0644, kh_slice_str(fixed[i].content), err))
 			return false;
-	return lay_machine_id(view, err) && lay_git(view, spec, err) &&
-	       lay_home_files(view, spec, err) && (spec->rootfs || lay_profile(view, env, err));
+	return lay_passwd(view, spec, err) && lay_machine_id(view, err) &&
+	       lay_git(view, spec, err) && lay_home_files(view, spec, err) &&
+	       (spec->rootfs || lay_profile(view, env, err));
 }

@@ -213,6 +213,20 @@ def test_the_git_identity_passes_in_and_nothing_else_of_gits_settings(run):
     assert done.stdout.splitlines() == ['user.name=A "B" C', "user.email=a@example.com"]
 
 
+def test_the_git_identity_is_there_where_a_program_hides_gits_settings_and_gives_way_to_a_repositorys(run):
+    """As Gemini CLI does for the commands that it runs."""
+    run.sandbox.file(os.path.join(run.sandbox.place, ".gitconfig"), '[user]\n\tname = "Ann: B & C, D"\n\temail = a@example.com\n')
+    hidden = "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_CONFIG_NOSYSTEM=1; "
+    commit = "git commit -q --allow-empty -m x && git log -1 --format='%an <%ae>'"
+    script = f"cd && git init -q . && {commit} && {hidden} {commit} && git config user.name Other && {commit}; cut -d: -f5- /etc/passwd"
+    done = run("-q", "--", "sh", "-c", script, check=0)
+    assert done.stdout.splitlines() == [
+        "Ann: B & C, D <a@example.com>", "Ann B  C D <a@example.com>", "Other <a@example.com>",
+        "root:/root:/bin/sh", "Ann B  C D:/home/agent:/bin/sh", "nobody:/nonexistent:/bin/false",
+    ]  # fmt: skip
+    assert run("-q", "--env", "EMAIL=b@example.com", "--", "sh", "-c", "echo $EMAIL", check=0).stdout == "b@example.com\n"
+
+
 def test_variables_are_set_or_passed_when_asked(run):
     done = run("-q", "--env", "A=1", "--env", "B", "--", "sh", "-c", "echo $A $B $C", B="2", C="3")
     assert done.stdout == "1 2\n"

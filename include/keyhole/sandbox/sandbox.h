@@ -98,7 +98,9 @@ struct kh_sandbox_spec {
 	size_t n_path;
 	const struct kh_program_link *links;
 	size_t n_links;
-	const char *git_name; /* identity for commits, or NULL */
+	/* Identity for commits, or NULL: in git's configuration, and in the user's name and $EMAIL,
+	 * which git takes where a program hides the configuration from it. */
+	const char *git_name;
 	const char *git_email;
 	const char *git_settings; /* more configuration for git, in git's syntax, or NULL */
 	const char *ca_pem;	  /* the CA that the sandbox trusts; NULL: none */
