@@ -114,6 +114,20 @@ def test_a_file_that_is_in_the_home_stays(run, sandbox, project):
     assert os.readlink(os.path.join(home, ".claude")) == "/etc/hostname"
 
 
+def test_of_files_with_one_path_the_first_counts_whose_key_is_there(run, sandbox, project):
+    """OpenClaw's model is one of the provider for which there is a key."""
+    program(sandbox, "bin/openclaw", "#!/bin/sh\ncat ~/.openclaw/openclaw.json\n")
+    give_all(sandbox)
+    keys = {"OPENAI_API_KEY": "sk-proj-" + KEY[13:], "GEMINI_API_KEY": "AIza" + KEY[13:]}
+    for has, model in (({}, "anthropic/"), (keys, "anthropic/"), ({**keys, "ANTHROPIC_API_KEY": ""}, None),
+                       ({"GEMINI_API_KEY": keys["GEMINI_API_KEY"], "ANTHROPIC_API_KEY": ""}, "google/")):  # fmt: skip
+        done = run("openclaw", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0, **has)
+        start = json.loads(done.stdout)["agents"]["defaults"]
+        assert start["workspace"] == project and start["skipBootstrap"] is True
+        assert start.get("model", {}).get("primary", "").startswith(model or ""), (has, start)
+        assert model or "model" not in start
+
+
 def test_every_profile_is_sound_and_its_presets_are_there(programs):
     folder = os.path.join(programs, "policies", "agents")
     presets = set(os.listdir(os.path.join(programs, "policies")))
