@@ -1,49 +1,55 @@
-"""conftest.py - real agents from npm, installed once into a cache, run in the sandbox unmodified."""
+"""conftest.py - real agents from npm (agents.py), installed once, run in the sandbox unmodified."""
 
+import dataclasses
 import os
-import shutil
-import subprocess
 import sys
 
 import pytest
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../integration"))
-from harness import Upstream  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import agents  # noqa: E402
 
-INSTALL_SECONDS = 240
-CACHE = os.environ.get("KEYHOLE_AGENT_CACHE") or os.path.join(
-    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "keyhole-agents"
-)
-
-
-@pytest.fixture(scope="session")
-def npm_package():
-    """npm_package(name): the folder under which the newest version has been installed."""
-
-    def install(name):
-        npm = shutil.which("npm")
-        if not npm:
-            pytest.skip("npm is not installed")
-        folder = os.path.join(CACHE, name.replace("/", "+"))
-        os.makedirs(folder, exist_ok=True)
-        try:
-            done = subprocess.run(
-                [npm, "install", "--prefix", folder, "--no-audit", "--no-fund", name],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_SECONDS,
-                check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            pytest.skip(f"npm did not bring {name} within {INSTALL_SECONDS} s")
-        if done.returncode != 0:
-            pytest.skip(f"npm can't install {name}: " + (done.stderr.strip().splitlines() or ["?"])[-1])
-        return folder
-
-    return install
+# A test waits less than `make agents`; what can't be reached once is not asked for again.
+INSTALL_SECONDS = 45
+missing = []
 
 
 @pytest.fixture
-def anthropic(tmp_path):
-    """A mock of the API of its own: its log is what this test's agent did."""
-    upstream = Upstream(str(tmp_path / "mock"), ["api.anthropic.com"])
-    yield upstream
-    upstream.stop()
+def installed():
+    """installed(function, …): what it returns; skipped where something can't be installed."""
+
+    def call(function, *args):
+        if missing:
+            pytest.skip(missing[0])
+        try:
+            return function(*args, seconds=INSTALL_SECONDS)
+        except agents.Missing as why:
+            missing.append(str(why))
+            pytest.skip(str(why))
+
+    return call
+
+
+@pytest.fixture
+def llm(tmp_path):
+    """A stand-in of this test's own: its log is what this test's agent did."""
+    with agents.stand_in(str(tmp_path / "mock")) as upstream:
+        yield upstream
+
+
+@pytest.fixture
+def place(installed, llm, tmp_path):
+    """place(name): an agent's home and project; the real key must be nowhere in them afterwards."""
+    made = []
+
+    def make(name, keys=None):
+        agent = agents.BY_NAME[name]
+        if keys:
+            agent = dataclasses.replace(agent, keys=keys)
+        path = installed(agents.path_of, agent)
+        made.append(agents.Place(agent, str(tmp_path / name), llm, path))
+        return made[-1]
+
+    yield make
+    for one in made:
+        assert one.leaks() == [] and one.scanned() > 0

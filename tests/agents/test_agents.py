@@ -1,0 +1,79 @@
+"""The short form of `make agents`: Claude Code and Codex with a tool call, and a library, with nothing but placeholders."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import agents
+import pytest
+from harness import KEYHOLE
+from mock_upstream import fingerprint
+
+
+def check(place, done):
+    """It ended well, the stand-in saw the real key alone, and each request stands in the journal."""
+    assert done.status == 0 and not done.late, done.said
+    assert place.end() in done.output, done.said
+    secret = agents.SECRET
+    assert secret not in done.said
+    seen = place.llm.requests()
+    real = {fingerprint(agents.key_of(host, secret).encode()) for host in place.agent.hosts}
+    assert {e["key"] for e in seen if e["key"]} == real, "the real key, and no placeholder"
+    assert place.wrong() == [], "no request that the API does not know"
+    with open(place.journal, encoding="utf-8") as file:
+        assert secret not in file.read()
+    opened = {r["url.path"] for r in place.records() if r["event"] == "open"}
+    assert {e["target"].partition("?")[0] for e in seen} <= opened
+    subprocess.run([KEYHOLE, "audit", "verify", place.journal], check=True, timeout=30, capture_output=True)
+
+
+def made(place):
+    with open(os.path.join(place.project, "made.txt"), encoding="utf-8") as file:
+        return file.read()
+
+
+@pytest.mark.parametrize("variable, carrier", [("ANTHROPIC_API_KEY", "x-api-key"), ("ANTHROPIC_AUTH_TOKEN", "authorization"),
+                                               ("CLAUDE_CODE_OAUTH_TOKEN", "authorization")])  # fmt: skip
+def test_claude_code_runs_a_tool_with_nothing_but_a_placeholder(place, variable, carrier):
+    here = place("claude", [variable])
+    done = here.once("tool")
+    check(here, done)
+    assert made(here) == "from-the-shell\n" and here.refused() == []
+    for event in here.llm.requests():
+        if event["target"].startswith("/v1/messages"):
+            assert {"x-api-key", "authorization"} & set(event["fields"]) == {carrier}
+
+
+def test_codex_runs_a_tool_and_asks_for_nothing_that_is_refused(place):
+    here = place("codex")
+    check(here, here.once("tool"))
+    assert made(here) == "from-the-shell\n" and here.refused() == []
+
+
+def test_claude_code_reaches_its_prompt_without_a_question_in_a_fresh_home(place):
+    here = place("claude")
+    if not shutil.which("tmux"):
+        pytest.skip("tmux is not installed")
+    terminal = agents.Terminal(here, "claude")
+    try:
+        shown, ready = terminal.wait(lambda text: re.search(here.agent.ready, text), 30)
+        assert ready, shown
+        shown, done, _ = terminal.converse("tool")
+        assert done, shown
+        assert terminal.leave() == 0
+    finally:
+        terminal.close()
+    assert made(here) == "from-the-shell\n" and here.refused() == [] and here.wrong() == []
+
+
+def test_a_library_works_plain_streamed_and_with_a_tool(installed, llm, tmp_path):
+    library = agents.LIBRARIES[0]
+    path = installed(agents.path_of)
+    installed(agents.install_library, library)
+    here = agents.Place(library, str(tmp_path / "sdk"), llm, path)
+    done = here.library()
+    check(here, done)
+    for what in ("plain", "streamed", "after the tool"):
+        assert f"{what}: All done." in done.output, done.said
+    assert "counted: true" in done.output

@@ -1,0 +1,467 @@
+#!/usr/bin/python3
+"""llm.py - a strict, scripted stand-in for the providers of models, under their own names
+
+One server for all, told apart by the host of the request; what is common (TLS, HTTP, the log) is
+deploy/demo/mock_upstream.py. Each provider has a key of its own (`key_of`), and whatever else comes as a key is
+answered with 401. A request that the API's documentation does not allow is answered with 400, and one
+that nothing here answers with 404; both are in the log as `wrong`. What the model says is in script.py.
+
+  api.anthropic.com                  POST /v1/messages, plain and streamed, with tools; count_tokens; models
+  api.openai.com                     POST /v1/responses and /v1/chat/completions, plain and streamed, with tools;
+                                     GET /v1/responses asks for a WebSocket and is answered with 426; models
+  openrouter.ai                      POST /api/v1/chat/completions; models
+  generativelanguage.googleapis.com  generateContent, streamGenerateContent, countTokens; models
+  platform.claude.com                GET /v1/oauth/hello, without a key
+"""
+
+import json
+import os
+import re
+import secrets
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "../../../deploy/demo")]
+import mock_upstream as mock_module  # noqa: E402
+from script import Item, Tool, Wrong, next_turn  # noqa: E402
+
+# The hosts, and how a key of theirs begins.
+PREFIXES = {
+    "api.anthropic.com": "sk-ant-api03-",
+    "api.openai.com": "sk-proj-",
+    "openrouter.ai": "sk-or-v1-",
+    "generativelanguage.googleapis.com": "AIza",
+}
+HOSTS = [*PREFIXES, "platform.claude.com"]
+
+
+def key_of(host, secret):
+    return PREFIXES[host] + secret
+
+
+def text_of(content, kinds=("text", "input_text", "output_text")):
+    """Of a text, or of a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = content or []
+    return "\n".join(p.get("text") or "" for p in parts if isinstance(p, dict) and p.get("type") in kinds)
+
+
+def need(what, condition):
+    if not condition:
+        raise Wrong(what)
+
+
+# --- Anthropic ------------------------------------------------------------------------------------
+
+
+def anthropic_items(what):
+    items = []
+    need("messages: Field required", isinstance(what.get("messages"), list) and what["messages"])
+    for message in what["messages"]:
+        role, content = message.get("role"), message.get("content")
+        need(f"messages: role {role!r}", role in ("user", "assistant", "system"))
+        if isinstance(content, str):
+            items.append(Item("user" if role == "system" else role, content))
+            continue
+        for part in content:
+            kind = part.get("type")
+            if kind == "tool_use":
+                need("tool_use in a message of the user", role == "assistant")
+                items.append(Item("call", id=part["id"], name=part["name"]))
+            elif kind == "tool_result":
+                need("tool_result in a message of the assistant", role == "user")
+                items.append(Item("result", text_of(part.get("content")), id=part["tool_use_id"]))
+            elif kind == "text":
+                items.append(Item("user" if role == "system" else role, part["text"]))
+    return items
+
+
+def anthropic_tools(what):
+    return [Tool(t["name"], t["input_schema"]) for t in what.get("tools") or [] if "input_schema" in t]
+
+
+def anthropic_block(turn):
+    if not turn.tool:
+        return {"type": "text", "text": turn.text}
+    return {"type": "tool_use", "id": "toolu_" + secrets.token_hex(12), "name": turn.tool.name, "input": turn.arguments}
+
+
+# --- OpenAI ---------------------------------------------------------------------------------------
+
+
+def responses_items(what):
+    given, items = what.get("input"), []
+    need("input: missing", given is not None)
+    if isinstance(given, str):
+        return [Item("user", given)]
+    for one in given:
+        kind = one.get("type") or "message"
+        if kind == "message":
+            need(f"input: role {one.get('role')!r}", one.get("role") in ("user", "assistant", "system", "developer"))
+            role = one["role"] if one["role"] in ("user", "assistant") else "system"
+            items.append(Item(role, text_of(one.get("content"))))
+        elif kind in ("function_call", "custom_tool_call"):
+            items.append(Item("call", id=one["call_id"], name=one["name"]))
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            output = one["output"]
+            items.append(Item("result", output if isinstance(output, str) else text_of(output), id=one["call_id"]))
+        else:
+            need(f"input: type {kind!r}", kind in ("reasoning", "additional_tools"))
+    return items
+
+
+def responses_tools(what):
+    given = list(what.get("tools") or [])
+    for one in what["input"] if isinstance(what.get("input"), list) else []:
+        if one.get("type") == "additional_tools":
+            given += one.get("tools") or []
+    return [tool for one in given for tool in responses_tool(one, "")]
+
+
+def responses_tool(one, space):
+    if one.get("type") == "namespace":
+        return [tool for each in one.get("tools") or [] for tool in responses_tool(each, one["name"])]
+    if one.get("type") == "custom":
+        return [Tool(one["name"], {}, free=True, space=space, text=one.get("description") or "")]
+    return [Tool(one["name"], one.get("parameters") or {}, space=space)] if one.get("type") == "function" else []
+
+
+def responses_output(turn):
+    if not turn.tool:
+        part = {"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}
+        return {"type": "message", "id": "msg_" + secrets.token_hex(12), "role": "assistant", "status": "completed",
+                "content": [part]}  # fmt: skip
+    call = {"call_id": "call_" + secrets.token_hex(12), "name": turn.tool.name, "status": "completed"}
+    if turn.tool.space:
+        call["namespace"] = turn.tool.space
+    if turn.tool.free:
+        return {"type": "custom_tool_call", "id": "ctc_" + secrets.token_hex(12), "input": turn.arguments, **call}
+    return {"type": "function_call", "id": "fc_" + secrets.token_hex(12), "arguments": json.dumps(turn.arguments), **call}
+
+
+def chat_items(what):
+    items = []
+    need("messages: missing", isinstance(what.get("messages"), list) and what["messages"])
+    for message in what["messages"]:
+        role = message.get("role")
+        need(f"messages: role {role!r}", role in ("user", "assistant", "system", "developer", "tool"))
+        if role == "tool":
+            items.append(Item("result", text_of(message.get("content")), id=message["tool_call_id"]))
+            continue
+        if text := text_of(message.get("content")):
+            items.append(Item(role if role in ("user", "assistant") else "system", text))
+        items += [Item("call", id=c["id"], name=c["function"]["name"]) for c in message.get("tool_calls") or []]
+    return items
+
+
+def chat_tools(what):
+    return [Tool(t["function"]["name"], t["function"].get("parameters") or {})
+            for t in what.get("tools") or [] if t.get("type") == "function"]  # fmt: skip
+
+
+# --- Gemini ---------------------------------------------------------------------------------------
+
+
+def gemini_items(what):
+    items, made, answered = [], 0, 0
+    need("contents: missing", isinstance(what.get("contents"), list) and what["contents"])
+    for content in what["contents"]:
+        role = content.get("role", "user")
+        need(f"contents: role {role!r}", role in ("user", "model", "function"))
+        for part in content.get("parts") or []:
+            if "functionCall" in part:
+                need("functionCall of the user", role == "model")
+                made += 1
+                items.append(Item("call", id=str(made), name=part["functionCall"]["name"]))
+            elif "functionResponse" in part:
+                answered += 1
+                said = part["functionResponse"].get("response") or {}
+                items.append(Item("result", str(said.get("output") or said), id=str(answered)))
+            elif part.get("text") and not part.get("thought"):
+                items.append(Item("assistant" if role == "model" else "user", part["text"]))
+    return items
+
+
+def gemini_tools(what):
+    out = []
+    for group in what.get("tools") or []:
+        for one in group.get("functionDeclarations") or []:
+            out.append(Tool(one["name"], one.get("parametersJsonSchema") or one.get("parameters") or {}))
+    return out
+
+
+def of_schema(schema):
+    """A value that a JSON Schema allows: a router of Gemini CLI asks for one, and no text will do."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    kind = str(schema.get("type", "object")).lower()
+    if kind == "object":
+        return {name: of_schema(one) for name, one in (schema.get("properties") or {}).items()}
+    return {"array": [], "string": "as the script says", "boolean": False}.get(kind, 1)
+
+
+# --- the server -----------------------------------------------------------------------------------
+
+
+class Llm(mock_module.Mock):
+    def key(self, request):
+        return (request.get("x-goog-api-key") or "").encode("latin-1") or request.key()
+
+    def is_real(self, request):
+        host, key = request.get("host"), self.key(request)
+        return host in PREFIXES and key is not None and secrets.compare_digest(
+            key, key_of(host, self.real_key.decode()).encode()
+        )  # fmt: skip
+
+    def log_request(self, connection, request):
+        key = self.key(request)
+        self.log(
+            event="request", conn=connection.number, sni=connection.sni, method=request.method,
+            target=re.sub(r"key=[^&]*", "key=…", request.target), version=request.version, host=request.get("host"),
+            fields=[n.lower() for n, _ in request.fields], key=None if key is None else mock_module.fingerprint(key),
+            test_id=request.get("x-test-id"),
+        )  # fmt: skip
+
+    def error(self, connection, request, status, kind, message):
+        self.log(event="wrong", host=request.get("host"), method=request.method, target=request.path,
+                 status=status, why=message)  # fmt: skip
+        error = {"type": kind, "message": message}
+        if request.get("host") == "generativelanguage.googleapis.com":
+            error = {"code": status, "message": message, "status": kind.upper()}
+        connection.reply(request, status, {"type": "error", "error": error})
+
+    def api(self, connection, request):
+        host = request.get("host")
+        open_to_all = host == "platform.claude.com"
+        if host not in HOSTS:
+            self.error(connection, request, 404, "not_found_error", "there is no such host here")
+            return
+        if not open_to_all and not self.is_real(request):
+            self.error(connection, request, 401, "authentication_error", "this is not the real key")
+            return
+        method = "GET" if request.method == "HEAD" else request.method
+        for where, wanted, pattern, handler in LLM_ROUTES:
+            if host == where and method == wanted and (match := re.fullmatch(pattern, request.path)):
+                break
+        else:
+            self.error(connection, request, 404, "not_found_error", "there is nothing at this path")
+            return
+        try:
+            handler(self, connection, request, *match.groups())
+        except Wrong as why:
+            self.error(connection, request, 400, "invalid_request_error", str(why))
+        except (KeyError, TypeError, AttributeError) as why:
+            self.error(connection, request, 400, "invalid_request_error", f"{type(why).__name__}: {why}")
+
+    def content(self, request):
+        try:
+            what = json.loads(request.body)
+        except ValueError:
+            raise Wrong("the content is not JSON") from None
+        need("the content is no object", isinstance(what, dict))
+        return what
+
+    def turn(self, request, what, items, tools):
+        end = f"All done. The key has the fingerprint {mock_module.fingerprint(self.key(request))}."
+        turn = next_turn(items, tools, end)
+        self.log(event="turn", host=request.get("host"), model=what.get("model"), script=turn.script, step=turn.step,
+                 tool=turn.tool and turn.tool.name, offered=[t.name for t in tools], text=turn.text,
+                 said=[i.text[:800] for i in items if i.kind == "result"][-1:])  # fmt: skip
+        return turn
+
+    def begin_events(self, connection, request):
+        connection.head(200, [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"),
+                              ("transfer-encoding", "chunked"), *self.common_fields(request)])  # fmt: skip
+
+    def empty_answer(self, connection, request, *_):
+        connection.reply(request, 200, {})
+
+    def none_there(self, connection, request, *_):
+        """What an organisation without settings of its own gets."""
+        connection.reply(request, 404, {"type": "error", "error": {"type": "not_found_error", "message": "Not found"}})
+
+    # Anthropic
+
+    def anthropic_messages(self, connection, request):
+        what = self.content(request)
+        need("max_tokens: Field required", isinstance(what.get("max_tokens"), int))
+        need("model: Field required", isinstance(what.get("model"), str))
+        need("anthropic-version: header is required", request.get("anthropic-version"))
+        turn = self.turn(request, what, anthropic_items(what), anthropic_tools(what))
+        block = anthropic_block(turn)
+        stop = "tool_use" if turn.tool else "end_turn"
+        usage = {"input_tokens": 1 + len(request.body) // 4, "cache_creation_input_tokens": 0,
+                 "cache_read_input_tokens": 0, "output_tokens": 17}  # fmt: skip
+        message = {"id": "msg_" + secrets.token_hex(12), "type": "message", "role": "assistant", "model": what["model"],
+                   "content": [block], "stop_reason": stop, "stop_sequence": None, "usage": usage}  # fmt: skip
+        if not what.get("stream"):
+            connection.reply(request, 200, message)
+            return
+        self.begin_events(connection, request)
+
+        def event(kind, **rest):
+            connection.chunk(f"event: {kind}\ndata: {json.dumps({'type': kind, **rest})}\n\n".encode())
+
+        event("message_start", message=dict(message, content=[], stop_reason=None))
+        if turn.tool:
+            event("content_block_start", index=0, content_block=dict(block, input={}))
+            text = json.dumps(turn.arguments)
+            for piece in (text[: len(text) // 2], text[len(text) // 2 :]):
+                event("content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": piece})
+        else:
+            event("content_block_start", index=0, content_block={"type": "text", "text": ""})
+            event("ping")
+            event("content_block_delta", index=0, delta={"type": "text_delta", "text": turn.text})
+        event("content_block_stop", index=0)
+        event("message_delta", delta={"stop_reason": stop, "stop_sequence": None}, usage={"output_tokens": 17})
+        event("message_stop")
+        connection.last_chunk()
+
+    def anthropic_count(self, connection, request):
+        what = self.content(request)
+        anthropic_items(what)
+        connection.reply(request, 200, {"input_tokens": 1 + len(request.body) // 4})
+
+    def anthropic_models(self, connection, request):
+        self.models(connection, request)
+
+    # OpenAI
+
+    def responses(self, connection, request):
+        what = self.content(request)
+        need("model: missing", isinstance(what.get("model"), str))
+        turn = self.turn(request, what, responses_items(what), responses_tools(what))
+        output = responses_output(turn)
+        usage = {"input_tokens": 1 + len(request.body) // 4, "input_tokens_details": {"cached_tokens": 0},
+                 "output_tokens": 17, "output_tokens_details": {"reasoning_tokens": 0},
+                 "total_tokens": 18 + len(request.body) // 4}  # fmt: skip
+        response = {"id": "resp_" + secrets.token_hex(12), "object": "response", "created_at": 1767225600,
+                    "status": "completed", "model": what["model"], "output": [output], "usage": usage, "error": None,
+                    "incomplete_details": None, "parallel_tool_calls": True, "tools": [], "metadata": {}}  # fmt: skip
+        if not what.get("stream"):
+            connection.reply(request, 200, response)
+            return
+        self.begin_events(connection, request)
+        number = 0
+
+        def event(kind, **rest):
+            nonlocal number
+            data = json.dumps({"type": kind, "sequence_number": number, **rest})
+            connection.chunk(f"event: {kind}\ndata: {data}\n\n".encode())
+            number += 1
+
+        begun = dict(response, status="in_progress", output=[], usage=None)
+        place = {"output_index": 0, "item_id": output["id"]}
+        event("response.created", response=begun)
+        event("response.in_progress", response=begun)
+        empty = {"message": {"content": []}, "function_call": {"arguments": ""}, "custom_tool_call": {"input": ""}}
+        event("response.output_item.added", output_index=0,
+              item={**output, **empty[output["type"]], "status": "in_progress"})  # fmt: skip
+        if output["type"] == "message":
+            part = output["content"][0]
+            event("response.content_part.added", content_index=0, part=dict(part, text=""), **place)
+            event("response.output_text.delta", content_index=0, delta=turn.text, logprobs=[], **place)
+            event("response.output_text.done", content_index=0, text=turn.text, logprobs=[], **place)
+            event("response.content_part.done", content_index=0, part=part, **place)
+        elif output["type"] == "function_call":
+            event("response.function_call_arguments.delta", delta=output["arguments"], **place)
+            event("response.function_call_arguments.done", arguments=output["arguments"], **place)
+        else:
+            event("response.custom_tool_call_input.delta", delta=output["input"], **place)
+            event("response.custom_tool_call_input.done", input=output["input"], **place)
+        event("response.output_item.done", output_index=0, item=output)
+        event("response.completed", response=response)
+        connection.last_chunk()
+
+    def no_websocket(self, connection, request):
+        """Clients then go on with POST."""
+        connection.reply(request, 426, {"error": {"message": "no WebSocket here", "type": "invalid_request_error"}})
+
+    def chat(self, connection, request):
+        what = self.content(request)
+        need("model: missing", isinstance(what.get("model"), str))
+        turn = self.turn(request, what, chat_items(what), chat_tools(what))
+        message = {"role": "assistant", "content": turn.text or None}
+        if turn.tool:
+            message["tool_calls"] = [{"id": "call_" + secrets.token_hex(12), "type": "function", "index": 0,
+                                      "function": {"name": turn.tool.name, "arguments": json.dumps(turn.arguments)}}]  # fmt: skip
+        finish = "tool_calls" if turn.tool else "stop"
+        answer = {"id": "chatcmpl-" + secrets.token_hex(12), "created": 1767225600, "model": what["model"]}
+        usage = {"prompt_tokens": 1 + len(request.body) // 4, "completion_tokens": 17,
+                 "total_tokens": 18 + len(request.body) // 4}  # fmt: skip
+        if not what.get("stream"):
+            choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
+            connection.reply(request, 200, {**answer, "object": "chat.completion", "choices": [choice], "usage": usage})
+            return
+        self.begin_events(connection, request)
+
+        def event(choices, **more):
+            data = {**answer, "object": "chat.completion.chunk", "choices": choices, **more}
+            connection.chunk(f"data: {json.dumps(data)}\n\n".encode())
+
+        event([{"index": 0, "delta": message, "finish_reason": None}])
+        event([{"index": 0, "delta": {}, "finish_reason": finish}])
+        event([], usage=usage)
+        connection.chunk(b"data: [DONE]\n\n")
+        connection.last_chunk()
+
+    def openai_models(self, connection, request, *_):
+        names = ["gpt-5.5", "gpt-5-mini"]
+        data = [{"id": n, "object": "model", "created": 1767225600, "owned_by": "openai"} for n in names]
+        connection.reply(request, 200, {"object": "list", "data": data})
+
+    # Gemini
+
+    def gemini(self, connection, request, model, verb):
+        what = self.content(request)
+        items = gemini_items(what)
+        if verb == "countTokens":
+            connection.reply(request, 200, {"totalTokens": 1 + len(request.body) // 4})
+            return
+        settings = what.get("generationConfig") or {}
+        schema = settings.get("responseJsonSchema") or settings.get("responseSchema")
+        if schema:
+            part = {"text": json.dumps(of_schema(schema))}
+        else:
+            turn = self.turn(request, {"model": model}, items, gemini_tools(what))
+            part = {"text": turn.text}
+            if turn.tool:
+                part = {"functionCall": {"name": turn.tool.name, "args": turn.arguments}}
+        answer = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
+                  "usageMetadata": {"promptTokenCount": 1 + len(request.body) // 4, "candidatesTokenCount": 17,
+                                    "totalTokenCount": 18 + len(request.body) // 4},
+                  "modelVersion": model, "responseId": secrets.token_hex(12)}  # fmt: skip
+        if verb == "generateContent":
+            connection.reply(request, 200, answer)
+            return
+        need("streamGenerateContent: only alt=sse is answered", request.argument("alt") == "sse")
+        self.begin_events(connection, request)
+        connection.chunk(f"data: {json.dumps(answer)}\r\n\r\n".encode())
+        connection.last_chunk()
+
+    def gemini_models(self, connection, request, *_):
+        connection.reply(request, 200, {"models": [{"name": "models/gemini-2.5-pro", "version": "1"}]})
+
+
+ANTHROPIC, OPENAI, OPENROUTER, GEMINI = PREFIXES
+LLM_ROUTES = [
+    (ANTHROPIC, "POST", r"/v1/messages", Llm.anthropic_messages),
+    (ANTHROPIC, "POST", r"/v1/messages/count_tokens", Llm.anthropic_count),
+    (ANTHROPIC, "GET", r"/v1/models", Llm.anthropic_models),
+    (ANTHROPIC, "GET", r"/api/hello", Llm.empty_answer),
+    (ANTHROPIC, "GET", r"/api/claude_code/(settings|policy_limits)", Llm.none_there),
+    (ANTHROPIC, "GET", r"/api/claude_cli/bootstrap", Llm.empty_answer),
+    ("platform.claude.com", "GET", r"/v1/oauth/hello", Llm.empty_answer),
+    (OPENAI, "POST", r"/v1/responses", Llm.responses),
+    (OPENAI, "GET", r"/v1/responses", Llm.no_websocket),
+    (OPENAI, "POST", r"/v1/chat/completions", Llm.chat),
+    (OPENAI, "GET", r"/v1/models(/[^/]+)?", Llm.openai_models),
+    (OPENROUTER, "POST", r"/api/v1/chat/completions", Llm.chat),
+    (OPENROUTER, "GET", r"/api/v1/models", Llm.openai_models),
+    (GEMINI, "POST", r"/v1(?:beta)?/models/([^/:]+):(generateContent|streamGenerateContent|countTokens)", Llm.gemini),
+    (GEMINI, "GET", r"/v1(?:beta)?/models(/[^/]+)?", Llm.gemini_models),
+]
+
+if __name__ == "__main__":
+    mock_module.main(Llm)
