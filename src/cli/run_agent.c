@@ -171,6 +171,16 @@ static void warn_of_options_behind(const struct kh_run_options *o)
 	}
 }
 
+/* `keyhole run claude -- -p …`: nothing of ours can stand behind the name, and the agent would take
+ * what follows for a prompt. */
+static void drop_separator(struct kh_run_options *o)
+{
+	if (!o->command[0] || !o->command[1] || strcmp(o->command[1], "--") != 0)
+		return;
+	o->command[1] = o->command[0];
+	o->command++;
+}
+
 bool kh_run_agent_choose(struct kh_run_options *o)
 {
 	bool wrong = false;
@@ -184,6 +194,7 @@ bool kh_run_agent_choose(struct kh_run_options *o)
 	if (!o->config_path && !take_presets(o))
 		return false;
 	warn_of_options_behind(o);
+	drop_separator(o);
 	return take_variables(o);
 }
 

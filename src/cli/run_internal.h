@@ -56,7 +56,7 @@ struct kh_run_options {
 	struct kh_sandbox_limits limits;
 	struct kh_published publish[KH_LIMIT_PUBLISHED_PORTS];
 	size_t n_publish;
-	char *const *command;
+	char **command;
 };
 /* run_usage.c */
 extern const char kh_run_usage[];

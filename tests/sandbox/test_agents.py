@@ -94,6 +94,11 @@ def test_an_option_behind_the_agents_name_is_warned_about(run, sandbox, project)
     assert "--workspace stands behind the command, so claude gets it (write keyhole run --workspace … claude)" in done.stderr
     done = run("claude", "--", "--workspace", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0)
     assert "stands behind" not in done.stderr
+    assert done.stdout == "--workspace\n", "the agent would take what is behind -- for a prompt"
+    done = run("claude", "--", "-p", "--", "x", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0)
+    assert done.stdout == "-p -- x\n", "one that stands further behind is the agent's"
+    done = run("--agent", "none", "claude", "--", "x", use="npm", cwd=project, PATH=path_of(sandbox, "bin"), check=0)
+    assert done.stdout == "-- x\n"
 
 
 def test_that_no_rule_is_enforced_is_said_before_the_command_starts(run):
