@@ -316,8 +316,8 @@ class Place:
 
 
 @contextlib.contextmanager
-def stand_in(folder):
-    upstream = Upstream(folder, HOSTS, secret=SECRET, script="../support/llm/llm.py")
+def stand_in(folder, **env):
+    upstream = Upstream(folder, HOSTS, secret=SECRET, script="../support/llm/llm.py", env=env)
     try:
         yield upstream
     finally:

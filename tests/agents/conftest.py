@@ -42,7 +42,7 @@ def place(installed, llm, tmp_path):
     """place(name): an agent's home and project; the real key must be nowhere in them afterwards."""
     made = []
 
-    def make(name, keys=None):
+    def make(name, keys=None, llm=llm):
         agent = agents.BY_NAME[name]
         if keys:
             agent = dataclasses.replace(agent, keys=keys)

@@ -45,10 +45,14 @@ def test_claude_code_runs_a_tool_with_nothing_but_a_placeholder(place, variable,
             assert {"x-api-key", "authorization"} & set(event["fields"]) == {carrier}
 
 
-def test_codex_runs_a_tool_and_asks_for_nothing_that_is_refused(place):
-    here = place("codex")
-    check(here, here.once("tool"))
-    assert made(here) == "from-the-shell\n" and here.refused() == []
+@pytest.mark.parametrize("websocket", [True, False])
+def test_codex_runs_a_tool_and_asks_for_nothing_that_is_refused(place, tmp_path, websocket):
+    """Where the API has no WebSocket it goes on with requests."""
+    with agents.stand_in(str(tmp_path / "its"), **({} if websocket else {"MOCK_NO_WEBSOCKET": "1"})) as llm:
+        here = place("codex", llm=llm)
+        check(here, here.once("tool"))
+        assert made(here) == "from-the-shell\n" and here.refused() == []
+        assert ("POST" in {e["method"] for e in llm.requests()}) is not websocket
 
 
 def test_claude_code_reaches_its_prompt_without_a_question_in_a_fresh_home(place):

@@ -38,7 +38,7 @@ class Upstream:
 
     running = []  # of this test process
 
-    def __init__(self, folder, names=("localhost",), secret=SECRET, script="upstream.py", **options):
+    def __init__(self, folder, names=("localhost",), secret=SECRET, script="upstream.py", env=None, **options):
         os.makedirs(folder, exist_ok=True)
         self.log_path = os.path.join(folder, "mock.log")
         self.forbidden = set()
@@ -49,7 +49,7 @@ class Upstream:
             ["/usr/bin/python3", os.path.join(HERE, script), *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], "MOCK_KEY": secret},
+            env={"PATH": os.environ["PATH"], "MOCK_KEY": secret, **(env or {})},
         )
         line = self.process.stdout.readline()
         assert line, "the mock did not start"

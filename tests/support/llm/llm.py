@@ -8,7 +8,7 @@ that nothing here answers with 404; both are in the log as `wrong`. What the mod
 
   api.anthropic.com                  POST /v1/messages, plain and streamed, with tools; count_tokens; models
   api.openai.com                     POST /v1/responses and /v1/chat/completions, plain and streamed, with tools;
-                                     GET /v1/responses asks for a WebSocket and is answered with 426; models
+                                     /v1/responses over a WebSocket (not, where MOCK_NO_WEBSOCKET is set: 426); models
   openrouter.ai                      POST /api/v1/chat/completions; models
   generativelanguage.googleapis.com  generateContent, streamGenerateContent, countTokens; models
   platform.claude.com                GET /v1/oauth/hello, without a key
@@ -24,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../../../deploy/demo")]
 import mock_upstream as mock_module  # noqa: E402
 from script import Item, Tool, Wrong, next_turn  # noqa: E402
+from websocket import TEXT, accept_for, messages, put  # noqa: E402
 
 # The hosts, and how a key of theirs begins.
 PREFIXES = {
@@ -205,6 +206,8 @@ def of_schema(schema):
 
 
 class Llm(mock_module.Mock):
+    refuse_websockets = bool(os.environ.get("MOCK_NO_WEBSOCKET"))
+
     def key(self, request):
         return (request.get("x-goog-api-key") or "").encode("latin-1") or request.key()
 
@@ -330,26 +333,30 @@ class Llm(mock_module.Mock):
 
     def responses(self, connection, request):
         what = self.content(request)
+        events = self.responses_events(request, what)
+        if not what.get("stream"):
+            connection.reply(request, 200, events[-1]["response"])
+            return
+        self.begin_events(connection, request)
+        for event in events:
+            connection.chunk(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+        connection.last_chunk()
+
+    def responses_events(self, request, what):
+        """What is sent while the answer is made, in order; the last one has all of it."""
         need("model: missing", isinstance(what.get("model"), str))
         turn = self.turn(request, what, responses_items(what), responses_tools(what))
-        output = responses_output(turn)
-        usage = {"input_tokens": 1 + len(request.body) // 4, "input_tokens_details": {"cached_tokens": 0},
+        output, size = responses_output(turn), len(json.dumps(what))
+        usage = {"input_tokens": 1 + size // 4, "input_tokens_details": {"cached_tokens": 0},
                  "output_tokens": 17, "output_tokens_details": {"reasoning_tokens": 0},
-                 "total_tokens": 18 + len(request.body) // 4}  # fmt: skip
+                 "total_tokens": 18 + size // 4}  # fmt: skip
         response = {"id": "resp_" + secrets.token_hex(12), "object": "response", "created_at": 1767225600,
                     "status": "completed", "model": what["model"], "output": [output], "usage": usage, "error": None,
                     "incomplete_details": None, "parallel_tool_calls": True, "tools": [], "metadata": {}}  # fmt: skip
-        if not what.get("stream"):
-            connection.reply(request, 200, response)
-            return
-        self.begin_events(connection, request)
-        number = 0
+        events = []
 
         def event(kind, **rest):
-            nonlocal number
-            data = json.dumps({"type": kind, "sequence_number": number, **rest})
-            connection.chunk(f"event: {kind}\ndata: {data}\n\n".encode())
-            number += 1
+            events.append({"type": kind, "sequence_number": len(events), **rest})
 
         begun = dict(response, status="in_progress", output=[], usage=None)
         place = {"output_index": 0, "item_id": output["id"]}
@@ -372,11 +379,42 @@ class Llm(mock_module.Mock):
             event("response.custom_tool_call_input.done", input=output["input"], **place)
         event("response.output_item.done", output_index=0, item=output)
         event("response.completed", response=response)
-        connection.last_chunk()
+        return events
 
-    def no_websocket(self, connection, request):
-        """Clients then go on with POST."""
-        connection.reply(request, 426, {"error": {"message": "no WebSocket here", "type": "invalid_request_error"}})
+    def responses_websocket(self, connection, request):
+        """One message asks for an answer, and what it names as the previous one is not sent again."""
+        key = request.get("sec-websocket-key")
+        if (request.get("upgrade") or "").lower() != "websocket" or not key or self.refuse_websockets:
+            connection.reply(request, 426, {"error": {"message": "no WebSocket", "type": "invalid_request_error"}})
+            return
+        connection.head(101, [("upgrade", "websocket"), ("connection", "Upgrade"),
+                              ("sec-websocket-accept", accept_for(key)), *self.common_fields(request)],
+                        "Switching Protocols")  # fmt: skip
+        said = {}  # what was said until a response, by its id
+        for message in messages(connection):
+            try:
+                what = json.loads(message)
+                need("not a response.create", what.get("type") == "response.create")
+                before = what.get("previous_response_id")
+                need(f"no response {before!r}", before is None or before in said)
+                what["input"] = said.get(before, []) + what["input"]
+                if what.get("generate") is False:
+                    response = {"id": "resp_" + secrets.token_hex(12), "object": "response", "model": what["model"],
+                                "status": "completed", "output": [], "usage": None}  # fmt: skip
+                    events = [{"type": "response.created", "sequence_number": 0, "response": response},
+                              {"type": "response.completed", "sequence_number": 1, "response": response}]  # fmt: skip
+                else:
+                    events = self.responses_events(request, what)
+                response = events[-1]["response"]
+                said[response["id"]] = what["input"] + response["output"]
+            except (Wrong, KeyError, TypeError, ValueError) as why:
+                error = {"type": "invalid_request_error", "message": str(why)}
+                events = [{"type": "error", "status": 400, "error": error}]
+                self.log(event="wrong", host=request.get("host"), method="message", target=request.path, status=400,
+                         why=str(why))  # fmt: skip
+            for event in events:
+                put(connection, TEXT, json.dumps(event).encode())
+        connection.keep = False
 
     def chat(self, connection, request):
         what = self.content(request)
@@ -454,7 +492,7 @@ LLM_ROUTES = [
     (ANTHROPIC, "GET", r"/api/claude_cli/bootstrap", Llm.empty_answer),
     ("platform.claude.com", "GET", r"/v1/oauth/hello", Llm.empty_answer),
     (OPENAI, "POST", r"/v1/responses", Llm.responses),
-    (OPENAI, "GET", r"/v1/responses", Llm.no_websocket),
+    (OPENAI, "GET", r"/v1/responses", Llm.responses_websocket),
     (OPENAI, "POST", r"/v1/chat/completions", Llm.chat),
     (OPENAI, "GET", r"/v1/models(/[^/]+)?", Llm.openai_models),
     (OPENROUTER, "POST", r"/api/v1/chat/completions", Llm.chat),
