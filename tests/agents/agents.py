@@ -81,7 +81,7 @@ AGENTS = [
     Agent("gemini", "Gemini CLI", "@google/gemini-cli@0.61.0", ["--yolo", "-p"], ["GEMINI_API_KEY"], [GEMINI],
           ready="Type your message", asks="Allow execution|Apply this change"),
     Agent("openclaw", "OpenClaw", "openclaw@2026.9.6", ["agent", "--local", "--agent", "main", "--message"],
-          ["ANTHROPIC_API_KEY"], [ANTHROPIC], at_terminal=["tui", "--local"], ready="local ready", leave="/exit"),
+          ["ANTHROPIC_API_KEY"], [ANTHROPIC], at_terminal=["tui", "--local"], ready="local ready . (idle|connected)", leave="/exit"),
     Agent("opencode", "OpenCode", "opencode-ai@1.18.33", ["run"], ["ANTHROPIC_API_KEY"], [ANTHROPIC], ready="Ask anything",
           leave="/exit"),
     Agent("pi", "Pi", "@mariozechner/pi-coding-agent@0.73.1", ["-p"], ["ANTHROPIC_API_KEY"], [ANTHROPIC],

@@ -10,13 +10,14 @@ only these, and the table is only printed.
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 
-from agents import AGENTS, LIBRARIES, ROOT, Missing, Place, Terminal, install, path_of, stand_in
+from agents import AGENTS, LIBRARIES, ROOT, SECRET, Missing, Place, Terminal, path_of, stand_in
 from llm import key_of
 from mock_upstream import fingerprint
-from agents import SECRET  # isort: skip
 
 PAGE = os.path.join(ROOT, "docs", "agents.md")
 BEGIN, END = "<!-- `make agents` writes what follows -->\n", "<!-- `make agents` has written what is above -->\n"
@@ -141,6 +142,7 @@ def write(rows):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what runs is ended
     wanted = set(sys.argv[1:])
     rows = []
     folder = tempfile.mkdtemp(prefix="keyhole-agents.")
@@ -150,9 +152,9 @@ def main():
                 continue
             try:
                 rows.append(run_agent(one, folder) if one in AGENTS else run_library(one, folder))
-            except Missing as why:
+            except (Missing, OSError, AssertionError, subprocess.SubprocessError) as why:
                 row = Row(getattr(one, "title", one.package.rpartition("@")[0]), one)
-                row.tell("not run", str(why))
+                row.tell("not run", plain(str(why)))
                 rows.append(row)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

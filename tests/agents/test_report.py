@@ -1,0 +1,31 @@
+"""`make agents` where something can't be installed."""
+
+import os
+import subprocess
+import sys
+
+from agents import HERE, NODE
+
+NPM = """#!/bin/sh
+case "$*" in *node-linux*) exit 0 ;; esac
+echo "npm error code E404" >&2
+echo "npm error 404 Not Found - GET https://registry.test/the-package" >&2
+echo "npm error 404  'the-package@1' is not in this registry." >&2
+exit 1
+"""
+
+
+def test_what_cant_be_installed_is_a_row_that_says_why_and_the_others_go_on(tmp_path):
+    npm = tmp_path / "npm"
+    npm.write_text(NPM)
+    npm.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, os.path.join(HERE, "report.py"), "pi", "codex"], capture_output=True, text=True, timeout=60, check=False,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "KEYHOLE_AGENTS": str(tmp_path / "agents"), "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| ") and "can't install" in line]
+    assert len(rows) == 2 and rows[0].startswith("| Codex |") and rows[1].startswith("| Pi |"), done.stdout
+    assert all("code E404, 404  'the-package@1' is not in this registry." in row for row in rows), rows
+    assert "registry.test" not in done.stdout
+    assert os.path.exists(tmp_path / "agents" / NODE[0] / ".installed")
