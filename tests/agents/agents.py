@@ -352,9 +352,9 @@ class Terminal:
     def press(self, *keys):
         self.tmux("send-keys", *keys)
 
-    def converse(self, script, seconds=120):
+    def converse(self, script, seconds=180):
         """Types a prompt, and says yes to each question. Return: what is shown, whether it is done, and how many questions."""
-        agent, place, asked, last = self.place.agent, self.place, 0, ""
+        agent, place, asked, last, pressed = self.place.agent, self.place, 0, "", 0.0
         self.type(place.prompt(script))
         time.sleep(0.5)
         self.press("Enter")
@@ -363,12 +363,12 @@ class Terminal:
             shown = self.shown()
             if place.end() in shown:
                 return shown, True, asked
-            if agent.asks and re.search(agent.asks, shown) and shown != last:
-                time.sleep(0.5)  # it may not listen yet
-                last = self.shown()
+            if agent.asks and re.search(agent.asks, shown) and (shown != last or time.monotonic() - pressed > 5):
+                time.sleep(0.5)  # it may not listen yet, nor after that: then once more
+                asked += shown != last
+                last, pressed = self.shown(), time.monotonic()
                 if re.search(agent.asks, last):
                     self.press(*(["Down"] if "❯ No" in last else []), "Enter")
-                    asked += 1
                     time.sleep(1)
             time.sleep(0.2)
         return self.shown(), False, asked

@@ -133,6 +133,21 @@ def test_of_files_with_one_path_the_first_counts_whose_key_is_there(run, sandbox
         assert model or "model" not in start
 
 
+def test_a_key_of_googles_reaches_the_agent_by_the_name_that_it_takes_it_from(run, sandbox, project):
+    """Gemini CLI takes GEMINI_API_KEY alone, and OpenCode's library another one than OpenCode looks for."""
+    key = {"ANTHROPIC_API_KEY": "", "GOOGLE_API_KEY": "AIza" + KEY[13:], "GEMINI_API_KEY": ""}
+    program(sandbox, "bin/gemini", "#!/bin/sh\ncat ~/.gemini/.env ~/.gemini/settings.json; echo $GOOGLE_API_KEY\n")
+    program(sandbox, "bin/opencode", "#!/bin/sh\ncat ~/.config/opencode/opencode.json\n")
+    give_all(sandbox)
+    done = run("gemini", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0, **key)
+    first, *settings, placeholder = done.stdout.splitlines()
+    assert first == f"GEMINI_API_KEY={placeholder}" and placeholder.startswith("AIza")
+    assert json.loads("".join(settings))["security"]["auth"]["selectedType"] == "gemini-api-key"
+    key = {"ANTHROPIC_API_KEY": "", "GEMINI_API_KEY": "AIza" + KEY[13:]}
+    done = run("opencode", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0, **key)
+    assert json.loads(done.stdout)["provider"]["google"]["options"]["apiKey"] == "{env:GEMINI_API_KEY}"
+
+
 def test_every_profile_is_sound_and_its_presets_are_there(programs):
     folder = os.path.join(programs, "policies", "agents")
     presets = set(os.listdir(os.path.join(programs, "policies")))

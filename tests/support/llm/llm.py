@@ -206,6 +206,7 @@ def of_schema(schema):
 
 
 class Llm(mock_module.Mock):
+    said = {}  # what was said until a response of OpenAI's, by its id
     refuse_websockets = bool(os.environ.get("MOCK_NO_WEBSOCKET"))
 
     def key(self, request):
@@ -345,6 +346,12 @@ class Llm(mock_module.Mock):
     def responses_events(self, request, what):
         """What is sent while the answer is made, in order; the last one has all of it."""
         need("model: missing", isinstance(what.get("model"), str))
+        before = what.get("previous_response_id")
+        need(f"no response {before!r}", before is None or before in self.said)
+        given = what.get("input")
+        given = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        need("input: missing", isinstance(given, list))
+        what["input"] = self.said.get(before, []) + given
         turn = self.turn(request, what, responses_items(what), responses_tools(what))
         output, size = responses_output(turn), len(json.dumps(what))
         usage = {"input_tokens": 1 + size // 4, "input_tokens_details": {"cached_tokens": 0},
@@ -379,6 +386,7 @@ class Llm(mock_module.Mock):
             event("response.custom_tool_call_input.done", input=output["input"], **place)
         event("response.output_item.done", output_index=0, item=output)
         event("response.completed", response=response)
+        self.said[response["id"]] = what["input"] + response["output"]
         return events
 
     def responses_websocket(self, connection, request):
@@ -390,23 +398,18 @@ class Llm(mock_module.Mock):
         connection.head(101, [("upgrade", "websocket"), ("connection", "Upgrade"),
                               ("sec-websocket-accept", accept_for(key)), *self.common_fields(request)],
                         "Switching Protocols")  # fmt: skip
-        said = {}  # what was said until a response, by its id
         for message in messages(connection):
             try:
                 what = json.loads(message)
                 need("not a response.create", what.get("type") == "response.create")
-                before = what.get("previous_response_id")
-                need(f"no response {before!r}", before is None or before in said)
-                what["input"] = said.get(before, []) + what["input"]
                 if what.get("generate") is False:
                     response = {"id": "resp_" + secrets.token_hex(12), "object": "response", "model": what["model"],
                                 "status": "completed", "output": [], "usage": None}  # fmt: skip
                     events = [{"type": "response.created", "sequence_number": 0, "response": response},
                               {"type": "response.completed", "sequence_number": 1, "response": response}]  # fmt: skip
+                    self.said[response["id"]] = what["input"]
                 else:
                     events = self.responses_events(request, what)
-                response = events[-1]["response"]
-                said[response["id"]] = what["input"] + response["output"]
             except (Wrong, KeyError, TypeError, ValueError) as why:
                 error = {"type": "invalid_request_error", "message": str(why)}
                 events = [{"type": "error", "status": 400, "error": error}]
@@ -443,6 +446,13 @@ class Llm(mock_module.Mock):
         event([], usage=usage)
         connection.chunk(b"data: [DONE]\n\n")
         connection.last_chunk()
+
+    def embeddings(self, connection, request):
+        what = self.content(request)
+        texts = what["input"] if isinstance(what["input"], list) else [what["input"]]
+        data = [{"object": "embedding", "index": n, "embedding": [0.5] * 1536} for n in range(len(texts))]
+        connection.reply(request, 200, {"object": "list", "model": what["model"], "data": data,
+                                        "usage": {"prompt_tokens": 1, "total_tokens": 1}})  # fmt: skip
 
     def openai_models(self, connection, request, *_):
         names = ["gpt-5.5", "gpt-5-mini"]
@@ -494,6 +504,7 @@ LLM_ROUTES = [
     (OPENAI, "POST", r"/v1/responses", Llm.responses),
     (OPENAI, "GET", r"/v1/responses", Llm.responses_websocket),
     (OPENAI, "POST", r"/v1/chat/completions", Llm.chat),
+    (OPENAI, "POST", r"/v1/embeddings", Llm.embeddings),
     (OPENAI, "GET", r"/v1/models(/[^/]+)?", Llm.openai_models),
     (OPENROUTER, "POST", r"/api/v1/chat/completions", Llm.chat),
     (OPENROUTER, "GET", r"/api/v1/models", Llm.openai_models),

@@ -194,9 +194,19 @@ def is_useful(tool):
     return any(tool.name in names for kind, names in NAMES.items() if kind != "code")
 
 
+# A tool that runs code may say that it is not done yet; another one waits for it, by this parameter.
+WAITING = {"runId": re.compile(r'"status":"waiting","runId":"([^"]+)"'), "cell_id": re.compile(r"running with cell ID (\w+)")}
+
+
+def unfinished(text):
+    """Return: the parameter and its value by which to wait for the result, or None."""
+    return next(((name, found[1]) for name, pattern in WAITING.items() if (found := pattern.search(text))), None)
+
+
 def next_turn(items, tools, end):
     """`end`: the text that a script ends with."""
     check_pairs(items)
+    waits = next((tool for tool in tools if tool.name == "wait"), None)
     tools = [tool for tool in tools if is_useful(tool)]
     start, found = max(
         ((at, MARK.findall(i.text)) for at, i in enumerate(items) if i.kind == "user" and MARK.search(i.text)),
@@ -209,6 +219,9 @@ def next_turn(items, tools, end):
         raise Wrong(f"no script {name}")
     steps = SCRIPTS[name](folder)
     results = [i.text for i in items[start:] if i.kind == "result"]
+    if results and waits and (by := unfinished(results[-1])):
+        return Turn(tool=waits, arguments=dict([by]), script=name)
+    results = [text for text in results if not (waits and unfinished(text))]
     for number, (step, said) in enumerate(zip(steps, results), 1):
         if step.expect not in said:
             return Turn(text=f"FAILED: step {number} ({step.kind}): {said[:600]}", script=name, step=number)
