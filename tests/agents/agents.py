@@ -352,12 +352,25 @@ class Terminal:
     def press(self, *keys):
         self.tmux("send-keys", *keys)
 
+    def prompt(self, script):
+        """Types it, until the model is asked: what is typed while a screen is being made may be lost."""
+        mark = self.place.llm.mark()
+        for _ in range(3):
+            if f"[[{script} " not in self.shown():
+                self.type(self.place.prompt(script))
+                self.wait(lambda text: f"[[{script} " in text, 10)
+            time.sleep(0.5)
+            self.press("Enter")
+            end = time.monotonic() + 15
+            while time.monotonic() < end:
+                if self.place.llm.events("turn", mark):
+                    return
+                time.sleep(0.2)
+
     def converse(self, script, seconds=180):
         """Types a prompt, and says yes to each question. Return: what is shown, whether it is done, and how many questions."""
         agent, place, asked, last, pressed = self.place.agent, self.place, 0, "", 0.0
-        self.type(place.prompt(script))
-        time.sleep(0.5)
-        self.press("Enter")
+        self.prompt(script)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             shown = self.shown()
