@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from agents import HERE, NODE
+from agents import BY_NAME, HERE, NODE, SECRET, Place
 
 NPM = """#!/bin/sh
 case "$*" in *node-linux*) exit 0 ;; esac
@@ -29,3 +29,12 @@ def test_what_cant_be_installed_is_a_row_that_says_why_and_the_others_go_on(tmp_
     assert all("code E404, 404  'the-package@1' is not in this registry." in row for row in rows), rows
     assert "registry.test" not in done.stdout
     assert os.path.exists(tmp_path / "agents" / NODE[0] / ".installed")
+
+
+def test_a_key_that_is_left_in_a_file_is_found(llm, tmp_path):
+    place = Place(BY_NAME["pi"], str(tmp_path / "pi"), llm, path="/usr/bin:/bin")
+    assert place.leaks() == [] and place.scanned() > 0
+    for name, text in (("home/a", SECRET), ("project/b", f"x{SECRET.encode().hex()}x"), ("project/.git/c", SECRET[::-1])):
+        with open(os.path.join(place.folder, name), "w", encoding="ascii") as file:
+            file.write(text)
+    assert sorted(place.leaks()) == ["home/a", "project/.git/c", "project/b"]
