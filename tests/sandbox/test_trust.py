@@ -52,8 +52,7 @@ def test_it_is_not_used_until_it_is_trusted_and_the_words_that_are_shown_do_it(r
     done = ask(run, project)
     # The guard has a say behind the rule.
     assert done.stdout == "403 403 \nkept\n" and f"keyhole: run: rules of {project}, which you trust\n" in done.stderr
-    refused = [line for line in done.stderr.splitlines() if line.startswith("keyhole: refused once")]
-    assert any("/yes (the address" in line for line in refused) and any(line.endswith("/no") for line in refused), refused
+    assert "GET http://127.0.0.1:9/yes\nkeyhole:   why: sandboxes may not connect to this address" in done.stderr, done.stderr
     assert "is not used" not in done.stderr and "may reach nothing" not in done.stderr
     assert "keyhole: " not in ask(run, project, "-q").stderr
 
