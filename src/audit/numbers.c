@@ -73,7 +73,7 @@ bool kh_journal_last_line(int fd, struct kh_journal_base *out)
 	*out = (struct kh_journal_base){ .seq = 0 };
 	kh_journal_stand(&found, NULL);
 	ok = ok && kh_recover_tail(&found, NULL) && found.torn == 0 && !found.unended &&
-	     found.seq > 0 && found.seq <= KH_JOURNAL_BASE_MOST && kh_numbers_fit(&found);
+	     found.seq > 0 && found.seq <= KH_JOURNAL_SEQ_MOST && kh_numbers_fit(&found);
 	if (ok) {
 		out->seq = found.seq;
 		(void)kh_hex_decode(kh_slice_of(found.head, KH_HASH_HEX), out->hash, KH_HASH_BYTES);

@@ -97,7 +97,7 @@ static bool begin_segment(struct kh_keeper *k, bool ended, struct kh_err *err)
 	/* It stands in no file that is written. */
 	k->worker_process.checkpoint = (struct kh_checkpoint){ .seq = base.seq };
 	memcpy(k->worker_process.checkpoint.hash, base.hash, sizeof(base.hash));
-	k->worker_process.first_seq = 0;
+	k->worker_process.base_known = false;
 	k->worker_process.since = 0;
 	k->worker_process.doubted = false;
 	k->unready = 0;

@@ -235,7 +235,9 @@ struct kh_worker_process {
 	uint64_t fingerprints_due_ms, fingerprints_ms;
 	/* The last checkpoint. Its end is 0 if the line is in an earlier segment. */
 	struct kh_checkpoint checkpoint;
-	uint64_t first_seq; /* the number of the very first checkpoint; 0: none */
+	/* The line before the journal's first one: the lower bound of its numbers (numbers.c). */
+	uint64_t base_seq;
+	bool base_known;
 	/* The journal's size when this worker got it. Ready, it has followed it up to there, for
 	 * the next one: `since`. */
 	uint64_t lent_at, since;
@@ -248,6 +250,8 @@ struct kh_worker_process {
 };
 
 /* numbers.c */
+/* Reads base_seq, before the first worker of this daemon gets the file. */
+void kh_worker_process_read_base(struct kh_worker_process *worker_process);
 /* Can the journal have a line `seq` that ends at offset `end` (0: anywhere in the file)? */
 bool kh_worker_process_can_be_at(const struct kh_worker_process *worker_process, uint64_t seq,
 				 uint64_t end);

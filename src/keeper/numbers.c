@@ -6,6 +6,9 @@
  * than fit. An impossible number is ignored, but the worker is not killed, since an honest worker
  * may have read it from a dishonest one's journal. The next worker then begins a new segment after
  * the last checkpoint, with valid numbers.
+ *
+ * The number of a file's first line is known before the first worker gets the file: from the
+ * segment that this daemon began, or read from the file. So no worker can choose it.
  */
 
 #include <sys/stat.h>
@@ -14,19 +17,30 @@
 
 #include "keeper_internal.h"
 
+void kh_worker_process_read_base(struct kh_worker_process *worker_process)
+{
+	struct kh_journal_base first;
+
+	if (worker_process->base_known)
+		return;
+	worker_process->base_known = true;
+	worker_process->base_seq = worker_process->base.seq;
+	/* Without a valid first line it is a file in which number 1 is due. */
+	if (!worker_process->base_seq &&
+	    kh_journal_first_line(worker_process->sockets->journal, &first))
+		worker_process->base_seq = first.seq - 1;
+}
+
 bool kh_worker_process_can_be_at(const struct kh_worker_process *worker_process, uint64_t seq,
 				 uint64_t end)
 {
-	uint64_t base =
-		worker_process->base.seq ? worker_process->base.seq : worker_process->first_seq;
 	struct stat st;
 
 	if (fstat(worker_process->sockets->journal, &st) != 0 || st.st_size < 0 ||
 	    end > (uint64_t)st.st_size)
 		return false;
-	/* What the file of an earlier daemon continues is not known: the first number says it. */
-	return base ? kh_journal_seq_fits(seq, base, end ? end : (uint64_t)st.st_size)
-		    : seq <= KH_JOURNAL_SEQ_MOST;
+	return worker_process->base_known && seq <= KH_JOURNAL_SEQ_MOST &&
+	       kh_journal_seq_fits(seq, worker_process->base_seq, end ? end : (uint64_t)st.st_size);
 }
 
 void kh_worker_process_doubt(struct kh_worker_process *worker_process, uint64_t seq)

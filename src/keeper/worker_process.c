@@ -341,8 +341,6 @@ static bool on_checkpoint(struct kh_worker_process *worker_process,
 		kh_worker_process_doubt(worker_process, seq);
 		return true;
 	}
-	if (!worker_process->first_seq)
-		worker_process->first_seq = seq;
 	*last = (struct kh_checkpoint){ .seq = seq, .end = end };
 	memcpy(last->hash, head.ptr, sizeof(last->hash));
 	return true;

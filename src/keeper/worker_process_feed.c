@@ -95,6 +95,7 @@ static bool feed_journal(struct kh_worker_process *worker_process, struct kh_err
 	if (fstat(worker_process->sockets->journal, &st) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal: its size is not known");
 	worker_process->lent_at = (uint64_t)st.st_size;
+	kh_worker_process_read_base(worker_process);
 	bool ok = kh_journal_lend(worker_process->sockets->journal, &files, err) &&
 		  kh_wire_put_u64(&body, base->seq) &&
 		  kh_wire_put_bytes(&body,

@@ -239,7 +239,10 @@ static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
 		return false;
 	look_at_machine(w);
 	bound(w, w->current);
+	/* The keeper hears of the journal's last line before a byte of a sandbox is read. */
 	return kh_lockin(w->current->config->worker_user, err) && open_journal(b, err) &&
+	       (kh_journal_talk_checkpoint(w) ||
+		kh_err_set(err, KH_ERR_INTERNAL, "the keeper takes no journal checkpoint")) &&
 	       start_threads(b, err);
 }
 
@@ -394,7 +397,6 @@ static bool serve(struct kh_beginning *b)
 	struct kh_worker *w = b->worker;
 	uint64_t returned = 0;
 	int wait = -1;
-	(void)kh_journal_talk_checkpoint(w);
 	while (returned < w->n_loops) {
 		struct pollfd fds[4] = { { .fd = w->channel.fd, .events = POLLIN },
 					 { .fd = b->done, .events = POLLIN },

@@ -98,6 +98,19 @@ static void lay_journal(off_t bytes)
 	assert_int_equal(ftruncate(sockets.journal, bytes), 0);
 }
 
+/* One whose first line has that number. */
+static void lay_journal_from(uint64_t seq)
+{
+	struct kh_journal_base base = { .seq = seq - 1 };
+	struct kh_journal_files files;
+	lay_journal(0);
+	files = (struct kh_journal_files){ sockets.journal, sockets.journal };
+	struct kh_journal *journal =
+		kh_journal_open_segment(files, KH_DURABILITY_WRITTEN, &base, NULL, NULL);
+	assert_non_null(journal);
+	kh_journal_close(journal);
+}
+
 /* Nobody is killed for a number that it may have inherited; it is not taken. */
 static void expect_doubt(struct pair *pair, uint64_t seq, uint64_t last)
 {
@@ -118,18 +131,62 @@ static void a_number_is_taken_where_the_file_has_room_for_it(void **state)
 	begin(&pair);
 	serve(&pair);
 	pair.worker_process.base.seq = BASE;
+	pair.worker_process.base_known = false;
+	kh_worker_process_read_base(&pair.worker_process);
 	assert_false(kh_worker_process_can_be_at(&pair.worker_process, BASE - 1, 0));
 	assert_true(kh_worker_process_can_be_at(&pair.worker_process, BASE + 100, 0));
 	assert_true(kh_worker_process_can_be_at(&pair.worker_process, BASE + 100, BYTES));
 	assert_false(kh_worker_process_can_be_at(&pair.worker_process, BASE + 100, BYTES / 2));
 	assert_false(kh_worker_process_can_be_at(&pair.worker_process, BASE + 100, BYTES + 1));
 	assert_false(kh_worker_process_can_be_at(&pair.worker_process, BASE + 200, 0));
-	/* Of an earlier daemon's file the beginning is not known, but for what could be one. */
-	pair.worker_process.base.seq = 0;
-	assert_true(kh_worker_process_can_be_at(&pair.worker_process, BASE + 200, 1));
-	assert_true(kh_worker_process_can_be_at(&pair.worker_process, KH_JOURNAL_SEQ_MOST, 1));
-	assert_false(kh_worker_process_can_be_at(&pair.worker_process, KH_JOURNAL_SEQ_MOST + 1, 1));
-	assert_false(kh_worker_process_can_be_at(&pair.worker_process, UINT64_MAX, 1));
+	end(&pair);
+}
+
+/* The first worker of a daemon has told nothing yet: what was in the file then bounds it. */
+static void the_first_number_is_bounded_by_what_was_in_the_file(void **state)
+{
+	(void)state;
+	enum { BYTES = 100 * 200, FIRST = 5000 };
+	static const uint64_t impossible[] = { 200,
+					       UINT64_C(1) << 60,
+					       KH_JOURNAL_SEQ_MOST,
+					       KH_JOURNAL_SEQ_MOST + 1,
+					       KH_JOURNAL_BASE_MOST,
+					       UINT64_MAX };
+	struct pair pair;
+	lay_journal(0);
+	begin(&pair);
+	pair.worker_process.base_known = false;
+	assert_false(kh_worker_process_can_be_at(&pair.worker_process, 1, 0));
+	/* An empty file, in which a worker then writes. */
+	kh_worker_process_read_base(&pair.worker_process);
+	assert_int_equal(ftruncate(sockets.journal, BYTES), 0);
+	kh_worker_process_read_base(&pair.worker_process);
+	assert_true(kh_worker_process_can_be_at(&pair.worker_process, 100, BYTES));
+	for (size_t i = 0; i < sizeof(impossible) / sizeof(impossible[0]); i++)
+		assert_false(
+			kh_worker_process_can_be_at(&pair.worker_process, impossible[i], BYTES));
+	/* One that an earlier daemon left. */
+	lay_journal_from(FIRST);
+	pair.worker_process.base_known = false;
+	kh_worker_process_read_base(&pair.worker_process);
+	assert_false(kh_worker_process_can_be_at(&pair.worker_process, FIRST - 2, 0));
+	assert_true(kh_worker_process_can_be_at(&pair.worker_process, FIRST, 0));
+	assert_false(kh_worker_process_can_be_at(&pair.worker_process, FIRST + 10, 0));
+	end(&pair);
+}
+
+/* Whatever a worker says a segment continues, a daemon can start on that segment. */
+static void no_number_that_is_taken_is_too_high_for_a_first_line(void **state)
+{
+	(void)state;
+	assert_true(KH_JOURNAL_SEQ_MOST < KH_JOURNAL_BASE_MOST);
+	struct pair pair;
+	lay_journal(1 << 20);
+	begin(&pair);
+	pair.worker_process.base_seq = KH_JOURNAL_SEQ_MOST - 1;
+	assert_true(kh_worker_process_can_be_at(&pair.worker_process, KH_JOURNAL_SEQ_MOST, 0));
+	assert_false(kh_worker_process_can_be_at(&pair.worker_process, KH_JOURNAL_SEQ_MOST + 1, 0));
 	end(&pair);
 }
 
@@ -390,6 +447,8 @@ int main(void)
 		cmocka_unit_test(a_descriptor_condemns),
 		cmocka_unit_test(a_closed_channel_condemns),
 		cmocka_unit_test(a_number_is_taken_where_the_file_has_room_for_it),
+		cmocka_unit_test(the_first_number_is_bounded_by_what_was_in_the_file),
+		cmocka_unit_test(no_number_that_is_taken_is_too_high_for_a_first_line),
 		cmocka_unit_test(checkpoints_only_grow),
 		cmocka_unit_test(the_head_is_told_when_asked_for_and_once),
 		cmocka_unit_test(nothing_is_kept_for_signing_after_the_cut),

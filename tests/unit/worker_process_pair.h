@@ -55,6 +55,7 @@ static inline void begin(struct pair *pair)
 							   .geo = &no_files,
 							   .generation = GENERATION,
 							   .told = GENERATION,
+							   .base_known = true,
 							   .state = KH_WORKER_PROCESS_STARTING };
 	assert_true(kh_channel_init(&pair->worker_process.channel, ends[0],
 				    KH_WORKER_MSG_TO_KEEPER_SET, NULL));

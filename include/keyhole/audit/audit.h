@@ -40,12 +40,14 @@ struct kh_journal_base {
 /*
  * Upper bounds of `seq`. A worker that was taken over may have numbered its lines as it liked; near
  * UINT64_MAX no writer could continue. A line has at least KH_JOURNAL_LINE_LEAST bytes, so a file's
- * size bounds how far its numbers can have advanced. The two limits for the first line of a file,
- * and for what a worker first reports, leave room for more lines than any disk holds.
+ * size bounds how far its numbers can have advanced. No number above KH_JOURNAL_SEQ_MOST is taken
+ * as one that a segment may continue. The first line of a segment has a higher number than the line
+ * that it continues, so the limit for that (KH_JOURNAL_BASE_MOST) is higher: whatever a segment
+ * continues, a daemon can start on it. Both leave room for more lines than any disk holds.
  */
 enum { KH_JOURNAL_LINE_LEAST = 179 };
-#define KH_JOURNAL_BASE_MOST (UINT64_C(1) << 61)
-#define KH_JOURNAL_SEQ_MOST (UINT64_C(1) << 62)
+#define KH_JOURNAL_SEQ_MOST (UINT64_C(1) << 61)
+#define KH_JOURNAL_BASE_MOST (UINT64_C(1) << 62)
 /* In a file that continues line `base`, can line `seq` end at offset `end`? */
 bool kh_journal_seq_fits(uint64_t seq, uint64_t base, uint64_t end);
 /* The first line of the file whose hash is right, searched in the first 64 KiB. Return: false:
