@@ -98,6 +98,7 @@ struct kh_journal {
 	uint64_t base;	   /* seq of the line that this segment continues; 0: none */
 	bool set_aside;	   /* the segment with that line could not be continued */
 	bool before_ended; /* it ends with that line */
+	bool before_open;  /* it still has a writer */
 	struct kh_buf out;
 	struct kh_digest digest;
 };

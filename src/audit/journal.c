@@ -317,6 +317,8 @@ static bool put_start(struct kh_journal *journal, uint64_t unread, struct kh_bat
 	     (!journal->base || journal->seq != journal->base ||
 	      (kh_buf_printf(&body, ",\"continues\":%llu", (unsigned long long)journal->base) &&
 	       (!journal->set_aside || kh_buf_append_str(&body, ",\"set_aside\":true")))) &&
+	     (!journal->before_open || journal->seq == journal->base ||
+	      kh_buf_append_str(&body, ",\"unjoined\":true")) &&
 	     (!unread || kh_buf_printf(&body, ",\"unread\":%llu", (unsigned long long)unread)) &&
 	     kh_batch_put(batch, kh_buf_view(&body));
 	kh_buf_fini(&body);
@@ -359,6 +361,7 @@ void kh_journal_stand(struct kh_journal *journal, const struct kh_journal_base *
 	journal->base = journal->seq = base->seq;
 	journal->set_aside = base->set_aside;
 	journal->before_ended = base->ended;
+	journal->before_open = base->open;
 	kh_hex_encode(base->hash, KH_HASH_BYTES, journal->head);
 }
 

@@ -107,6 +107,10 @@ static void take_in(struct verifier *v, struct kh_slice text, const struct kh_li
 	if (is_event(line, "denials") && kh_line_number(text, "count", &count))
 		report->counted += count;
 	report->starts += is_event(line, "start");
+	/* Who starts a worker has it say how the segment before ended, if that one has. */
+	if (is_event(line, "start") && report->starts > 1 && report->joined_due_line == 0 &&
+	    !kh_line_is_true(text, "unjoined"))
+		report->joined_due_line = v->chain.line;
 	/* The first start: later ones are of the same file. */
 	report->set_aside |= report->starts == 1 && is_event(line, "start") &&
 			     kh_line_is_true(text, "set_aside");
@@ -289,6 +293,29 @@ static bool read_all(struct verifier *v, struct kh_lines *lines, struct kh_err *
 	return status == KH_LINES_END;
 }
 
+/* Is a `joined` record missing? A worker that was taken over could say that it wrote one; but the
+ * next worker writes one before it reads a byte of a sandbox, and no segment is continued before
+ * there is one. */
+static void hold_to_before(struct verifier *v)
+{
+	struct kh_verify_report *report = v->report;
+
+	if (!report->ok || !report->continues || report->joined_seq || report->set_aside ||
+	    (!report->joined_due_line && !v->next))
+		return;
+	report->ok = false;
+	report->bad_line = report->joined_due_line;
+	if (report->joined_due_line)
+		snprintf(report->problem, sizeof(report->problem),
+			 "line %llu: a later start, and no `joined` record: nothing protects the "
+			 "end of the segment before",
+			 (unsigned long long)report->joined_due_line);
+	else
+		snprintf(report->problem, sizeof(report->problem),
+			 "it was continued, and has no `joined` record: nothing protects the end "
+			 "of the segment before it");
+}
+
 /* What the segment behind it says of this one. */
 static void hold_to_next(struct verifier *v)
 {
@@ -354,6 +381,7 @@ static void conclude(struct verifier *v)
 		snprintf(report->problem, sizeof(report->problem),
 			 "empty: a journal has a `start` record at least");
 	hold_to_next(v);
+	hold_to_before(v);
 }
 
 static bool begin(struct verifier *v, struct kh_err *err)

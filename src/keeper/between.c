@@ -24,6 +24,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/clock.h>
@@ -74,6 +75,13 @@ static bool rename_segment(const struct kh_keeper *k, const struct kh_journal_ba
 	       kh_segment_set_aside(path, k->sockets.journal, base->seq, err);
 }
 
+void kh_keeper_forget_before(struct kh_keeper *k)
+{
+	if (k->worker_process.before >= 0)
+		(void)close(k->worker_process.before);
+	k->worker_process.before = -1;
+}
+
 /* A new file at the journal's name that goes on from there: from the last line of one that has
  * `ended`, else from the last one that is known. */
 static bool begin_segment(struct kh_keeper *k, bool ended, struct kh_err *err)
@@ -94,6 +102,8 @@ static bool begin_segment(struct kh_keeper *k, bool ended, struct kh_err *err)
 	k->sockets.journal = kh_steal_fd(&next);
 	k->sockets.journal_lock = kh_steal_fd(&lock);
 	k->worker_process.base = base;
+	/* What that one continued is not ours any more: it is never called ok. */
+	kh_keeper_forget_before(k);
 	/* It stands in no file that is written. */
 	k->worker_process.checkpoint = (struct kh_checkpoint){ .seq = base.seq };
 	memcpy(k->worker_process.checkpoint.hash, base.hash, sizeof(base.hash));

@@ -69,6 +69,8 @@ void kh_keeper_note_journal(struct kh_keeper *k, int status);
 /* Call it before another worker starts: repairs sockets, and checks the journal or begins a new
  * segment. Return: false with `err`: no worker may start. */
 bool kh_keeper_between_workers(struct kh_keeper *k, struct kh_err *err);
+/* Closes the segment that the journal continues: no later worker joins it. */
+void kh_keeper_forget_before(struct kh_keeper *k);
 
 /* Why sandboxes can't be added or removed now; NULL: they can. */
 const char *kh_keeper_busy(const struct kh_keeper *k);

@@ -445,6 +445,7 @@ static void finish(struct kh_keeper *k)
 	close_dynamic_sandboxes(k);
 	close_sockets(k);
 	kh_legacy_fini(&k->legacy);
+	kh_keeper_forget_before(k);
 	kh_vault_finish(&k->vault, k->signals, kh_keeper_hurries, k);
 	kh_vault_close(&k->vault);
 	kh_geo_files_close(&k->geo);
@@ -478,6 +479,7 @@ int kh_keeper_run(struct kh_keeper_options *options)
 						       .geo = &k.geo,
 						       .dynamic_sandboxes = &k.dynamic_sandboxes,
 						       .generation = 1,
+						       .before = -1,
 						       .pid = -1,
 						       .channel = { .fd = -1 } };
 	k.handover = (struct kh_handover){ .argv = options->one_run ? NULL : options->argv,

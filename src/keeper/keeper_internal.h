@@ -221,6 +221,11 @@ struct kh_worker_process {
 	 * continues. */
 	bool acceptors_shut;
 	struct kh_journal_base base;
+	/* The journal continues line `before_cut` of this segment, to which nobody writes any more
+	 * (-1: none). A worker said that it wrote the `joined` record, and may have been taken
+	 * over: each later one repeats it before it reads a byte of a sandbox. Owned. */
+	int before;
+	uint64_t before_cut;
 	/* HEAD: requested, and the answer. */
 	bool head_asked, head_known;
 	struct kh_journal_base head;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <keyhole/base/cleanup.h>
 #include <keyhole/base/clock.h>
 #include <keyhole/base/log.h>
 
@@ -106,6 +107,7 @@ bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err)
 					     &k->sockets.journal_lock, err);
 	k->worker_process.acceptors_shut = true;
 	k->worker_process.base = legacy->cut;
+	k->worker_process.base.open = true;
 	/* What was signed was signed up to there. */
 	k->worker_process.checkpoint.seq = legacy->cut.seq;
 	memcpy(k->worker_process.checkpoint.hash, legacy->cut.hash,
@@ -173,6 +175,12 @@ static void forget_legacy(struct kh_keeper *k)
 	/* It cleared what its worker left, unless it died as well. */
 	kh_quota_slots_end_worker(k->quota_slots, 1 - k->worker_process.column, false,
 				  kh_clock_mono_ms());
+	/* Unless the segment that goes on from it was set aside meanwhile. */
+	if (k->worker_process.base.open) {
+		k->worker_process.before = kh_steal_fd(&k->legacy.segment);
+		k->worker_process.before_cut = k->legacy.cut.seq;
+		k->worker_process.base.open = false;
+	}
 	kh_legacy_fini(&k->legacy);
 	k->dynamic_sandboxes.before = NULL;
 	k->sockets.retry_ms = kh_clock_mono_ms(); /* a last look at what its worker did to them */

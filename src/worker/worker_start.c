@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/file.h>
@@ -52,19 +53,24 @@ static bool take_journal(struct kh_beginning *b, struct kh_channel_message *mess
 	struct kh_journal_past *past = &b->journal_past;
 	base.set_aside = kh_wire_u8(&r) != 0;
 	base.ended = kh_wire_u8(&r) != 0;
+	base.open = kh_wire_u8(&r) != 0;
+	b->before_cut = kh_wire_u64(&r);
 	past->followed = kh_wire_u8(&r) != 0;
 	past->since = kh_wire_u64(&r);
 	past->told = (struct kh_checkpoint){ .seq = kh_wire_u64(&r) };
 	struct kh_slice told = kh_wire_bytes(&r);
 	past->told.end = kh_wire_u64(&r);
-	if (message->n_fds != 2 || !kh_wire_done(&r) || hash.len != sizeof(base.hash) ||
-	    told.len != sizeof(past->told.hash))
+	if (message->n_fds != (b->before_cut ? 4 : 2) || !kh_wire_done(&r) ||
+	    hash.len != sizeof(base.hash) || told.len != sizeof(past->told.hash))
 		return not_understood(err);
 	memcpy(base.hash, hash.ptr, sizeof(base.hash));
 	memcpy(past->told.hash, told.ptr, sizeof(past->told.hash));
 	b->journal_base = base;
 	b->journal_files.append = kh_steal_fd(&message->fds[0]);
 	b->journal_files.read = kh_steal_fd(&message->fds[1]);
+	if (b->before_cut)
+		b->before_files = (struct kh_journal_files){ kh_steal_fd(&message->fds[2]),
+							     kh_steal_fd(&message->fds[3]) };
 	return true;
 }
 
@@ -94,6 +100,20 @@ static bool follow_journal(struct kh_beginning *b, struct kh_err *err)
 	return ok;
 }
 
+/* A worker before this one said that it has done so. If it had been taken over, it may not have, or
+ * may have named another end. */
+static void join_again(struct kh_beginning *b)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (!b->before_cut)
+		return;
+	if (!kh_journal_join(b->worker->journal, b->before_files, b->before_cut, &err))
+		kh_log_error("the end of the journal's segment before can't be written: %s",
+			     err.text);
+	(void)close(b->before_files.append);
+	(void)close(b->before_files.read);
+}
+
 bool kh_worker_start_journal(struct kh_beginning *b, struct kh_err *err)
 {
 	struct kh_worker *w = b->worker;
@@ -108,6 +128,7 @@ bool kh_worker_start_journal(struct kh_beginning *b, struct kh_err *err)
 		b->journal_exit = KH_WORKER_EXIT_SPOILED;
 	if (!w->journal)
 		return false;
+	join_again(b);
 	kh_journal_hold(w->journal, b->journal_held);
 	if (report.unread > 0)
 		kh_log_warn("journal: exchanges that began in its first %llu bytes and did not end "

@@ -15,6 +15,10 @@ struct kh_beginning {
 	struct kh_buf resolv_conf, hosts;
 	struct kh_journal_files journal_files;
 	struct kh_journal_base journal_base;
+	/* The segment that the journal continues from line `before_cut`; 0: none is to be joined.
+	 */
+	struct kh_journal_files before_files;
+	uint64_t before_cut;
 	struct kh_journal_past journal_past;
 	bool journal_held; /* forward nothing until the journal is back in its place */
 	pthread_t threads[KH_WORKER_THREADS_MOST];

@@ -1,5 +1,6 @@
 """test_handover_faults.py - a handover that goes wrong, and what signals and deaths do in it"""
 
+import hashlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import time
 import pytest
 from handover import Load, ask, stream
 from harness import KEYHOLE, PATIENCE, Closed, Tunnel, finish, until
+from test_journal_kept import append, records, stolen
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -378,6 +380,60 @@ def test_a_new_worker_that_dies_before_it_could_join_is_followed_by_one_that_doe
     (_, _), (_, second) = one.segments()
     assert second.count("start") == 2
     assert second.count("joined") == 1
+
+
+JOINED, JOIN = 12, 36  # include/keyhole/base/worker_messages.h
+
+
+def say_joined(one, forged):
+    """The new version's worker is taken over: it says that it has joined the segment before, and has not, or not as it is."""
+    tunnel, _ = stream(one, 10000, 100)
+    one.hand_over()
+    assert ask(one).status == 200
+    new = one.worker_pid()
+    with socket.socket(fileno=stolen(new, 3)) as channel:
+        os.kill(new, signal.SIGSTOP)  # from here on the test is the worker
+        tunnel.close()
+        finish(one.before[-1])
+        channel.settimeout(PATIENCE)
+        while struct.unpack_from("!I", channel.recv(1 << 16))[0] != JOIN:
+            pass
+        if forged:
+            with open(one.segment_paths()[0], encoding="utf-8") as file:
+                lines = [json.loads(line) for line in file]
+            cut = int(one.segment_paths()[0].rsplit(".", 1)[1])
+            last = records(one.journal_path)[-1]
+            body = (f'{{"event":"joined","time":"2026-01-01T00:00:00.000Z","segment":{cut},"last_seq":{cut},'
+                    f'"head":"{lines[cut - 1]["hash"]}","seq":{last["seq"] + 1},"prev":"{last["hash"]}"')  # fmt: skip
+            append(one, f'{body},"hash":"{hashlib.sha256(body.encode()).hexdigest()}"}}\n'.encode())
+        channel.send(struct.pack("!III", JOINED, 0, 0xFFFFFFFF))
+    os.kill(new, signal.SIGKILL)
+    until("another worker serves", lambda: one.worker_pid() not in (None, new) and ask(one).status == 200)
+
+
+def test_a_worker_that_says_it_has_joined_the_segment_before_is_not_believed(upgradable):
+    one = upgradable()
+    say_joined(one, False)
+    until("the segments are joined", lambda: "joined" in one.segments()[-1][1])
+    assert verify(one.journal_path)[0] == 0
+    path = one.segment_paths()[0]
+    with open(path, encoding="utf-8") as file:
+        lines = file.readlines()
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(lines[:-1])
+    assert verify(one.journal_path)[0] == 1
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(lines)
+    assert verify(one.journal_path)[0] == 0
+    one.stop()
+
+
+def test_a_worker_that_names_another_end_of_the_segment_before_is_found_out(upgradable):
+    one = upgradable()
+    one.checked = False
+    say_joined(one, True)
+    until("it is said again", lambda: verify(one.journal_path)[0])
+    assert "names another end of the segment before" in verify(one.journal_path)[1]
 
 
 def test_the_old_one_finishes_when_the_new_one_has_died(upgradable):

@@ -84,15 +84,21 @@ static void a_second_life_of_a_segment_is_no_beginning(void **state)
 	struct kh_verify_report report;
 
 	(void)state;
+	cut.open = true;
 	kh_journal_free(continued(second, &cut));
-	kh_journal_free(
-		continued(second, &cut));	/* its worker died, and the keeper gives the same */
+	/* Its worker died, and the keeper gives the same. */
+	struct kh_journal *new = continued(second, &cut);
+	report = verified(second);
+	assert_true(report.ok);
+	assert_int_equal(report.starts, 2);
+	assert_int_equal(report.continues, cut.seq);
+	kh_journal_close(old);
+	assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
+	kh_journal_close(new);
 	kh_journal_close(opened(second, NULL)); /* and this is a later daemon's */
 	report = verified(second);
 	assert_true(report.ok);
 	assert_int_equal(report.starts, 3);
-	assert_int_equal(report.continues, cut.seq);
-	kh_journal_close(old);
 	close(first);
 	close(second);
 }
@@ -109,7 +115,7 @@ static void assert_verified(int fd, uint64_t last_seq)
 
 static void a_first_line_that_was_torn_is_begun_again(void **state)
 {
-	struct kh_journal_base cut = { .seq = 7, .hash = { 1, 2, 3 } };
+	struct kh_journal_base cut = { .seq = 7, .hash = { 1, 2, 3 }, .open = true };
 	int whole = new_file();
 	size_t len;
 	char *bytes;
@@ -254,6 +260,49 @@ static void every_line_that_is_cut_off_is_missed(void **state)
 	close(second);
 }
 
+/* The worker that was to write it was taken over, and said that it had. */
+static void a_joined_record_that_is_due_and_missing_is_found(void **state)
+{
+	int first = new_file(), second = new_file(), third = new_file();
+	struct kh_journal *old = opened(first, NULL), *new;
+	struct kh_journal_base cut = base_of(old), end;
+	struct kh_verify_report report, next;
+
+	(void)state;
+	new = continued(second, &cut);
+	kh_journal_close(old);
+	assert_true(verified(second).ok); /* it may still be written */
+	end = base_of(new);
+	kh_journal_free(new);
+	/* The segment was continued. */
+	new = continued(third, &end);
+	assert_true(kh_journal_join(new, by_one(second), end.seq, NULL));
+	kh_journal_close(new);
+	next = verified(third);
+	assert_true(next.ok);
+	report = verified_with(second, &next);
+	assert_false(report.ok);
+	assert_non_null(strstr(report.problem, "nothing protects the end of the segment before"));
+	/* Another worker serves; one that was taken over gains nothing by a start of its own. */
+	new = continued(second, &cut);
+	kh_journal_free(new);
+	cut.open = true;
+	kh_journal_free(continued(second, &cut));
+	report = verified(second);
+	assert_false(report.ok);
+	assert_non_null(strstr(report.problem, "no `joined` record"));
+	assert_int_equal(report.bad_line, report.joined_due_line);
+	/* As the next worker does. */
+	new = opened(second, NULL);
+	assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
+	assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
+	kh_journal_close(new);
+	assert_joined(first, second);
+	close(first);
+	close(second);
+	close(third);
+}
+
 static void another_journal_is_not_the_one_before(void **state)
 {
 	int first = new_file(), second = new_file(), other = new_file();
@@ -395,6 +444,7 @@ int main(void)
 		cmocka_unit_test(a_journal_without_its_beginning_is_no_segment),
 		cmocka_unit_test(what_a_dead_writer_left_is_closed_before_it_is_joined),
 		cmocka_unit_test(every_line_that_is_cut_off_is_missed),
+		cmocka_unit_test(a_joined_record_that_is_due_and_missing_is_found),
 		cmocka_unit_test(another_journal_is_not_the_one_before),
 		cmocka_unit_test(a_last_line_of_a_number_that_can_not_be_is_not_continued),
 		cmocka_unit_test(a_file_begins_with_no_number_near_the_last),

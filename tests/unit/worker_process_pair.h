@@ -56,6 +56,7 @@ static inline void begin(struct pair *pair)
 							   .generation = GENERATION,
 							   .told = GENERATION,
 							   .base_known = true,
+							   .before = -1,
 							   .state = KH_WORKER_PROCESS_STARTING };
 	assert_true(kh_channel_init(&pair->worker_process.channel, ends[0],
 				    KH_WORKER_MSG_TO_KEEPER_SET, NULL));

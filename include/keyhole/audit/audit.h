@@ -35,6 +35,7 @@ struct kh_journal_base {
 	uint8_t hash[32];
 	bool set_aside; /* the segment before could not be continued; the first record says so */
 	bool ended;	/* the segment before ends with that line; a `joined` record says so */
+	bool open;	/* the segment before still has a writer; a later `start` record says so */
 };
 
 /*
@@ -315,6 +316,9 @@ struct kh_verify_report {
 	/* From its `joined` record: the last line of the segment before. 0: there is no such record
 	 * (yet). */
 	uint64_t joined_seq;
+	/* A `start` record after the first one, which does not say that the segment before still
+	 * had a writer: then a `joined` record is due. 0: none. */
+	uint64_t joined_due_line;
 	char joined_hash[65];
 	bool met; /* kh_verify_segment: the line that the next segment continues is there */
 };
