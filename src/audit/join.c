@@ -8,8 +8,14 @@
  */
 #include "audit_internal.h"
 
+/* Recovery of a segment runs while requests are served, on the thread that takes the keeper's
+ * answers: leaves and credentials wait for it. */
+static const struct kh_recover_bounds join_bounds = { KH_LIMIT_RECOVER_IDS, KH_LIMIT_RECOVER_BYTES,
+						      1000 };
+
 /* Torn bytes, and a newline that is missing, are closed by the first record that is written. */
-static bool end_well(struct kh_journal *segment, struct kh_err *err)
+static bool end_well(struct kh_journal *segment, const struct kh_recover_bounds *bounds,
+		     struct kh_err *err)
 {
 	struct kh_batch batch;
 	struct kh_buf body;
@@ -18,7 +24,7 @@ static bool end_well(struct kh_journal *segment, struct kh_err *err)
 
 	if (segment->stopped && !segment->torn && !segment->unended)
 		return true;
-	if (!kh_recover_opens(segment, &kh_recover_bounds, &aborted, &unread, err))
+	if (!kh_recover_opens(segment, bounds, &aborted, &unread, err))
 		return false;
 	kh_batch_init(&batch);
 	kh_buf_init(&body, KH_LIMIT_RECORD_BYTES);
@@ -63,7 +69,7 @@ bool kh_journal_end_file(struct kh_journal_files files, enum kh_durability durab
 {
 	struct kh_journal_report report = { 0 };
 	struct kh_journal *journal = kh_journal_resume(files, durability, base, &report, err);
-	bool ok = journal && end_well(journal, err);
+	bool ok = journal && end_well(journal, &kh_recover_bounds, err);
 
 	*spoiled = report.spoiled;
 	if (journal)
@@ -88,7 +94,7 @@ bool kh_journal_join(struct kh_journal *journal, struct kh_journal_files files, 
 				"continued",
 				(unsigned long long)segment->seq, (unsigned long long)cut);
 	else
-		ok = end_well(segment, err) && put_joined(journal, segment, cut, err);
+		ok = end_well(segment, &join_bounds, err) && put_joined(journal, segment, cut, err);
 	kh_journal_free(segment);
 	return ok;
 }

@@ -16,7 +16,7 @@
  * KH_LIMIT_TORN_BYTES bounds the torn bytes (more are an error). KH_LIMIT_RECOVER_BYTES bounds how
  * many bytes are read (the `start` record says how many were not). KH_LIMIT_RECOVER_IDS bounds the
  * memory (ids above that are counted, not named). KH_LIMIT_RECOVER_MS bounds the time (lines that
- * take longer count as not read).
+ * take longer count as not read). MOST_LIVES bounds how often the same lines are read.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,6 +29,9 @@ enum {
 	CHUNK_BYTES = 64 * 1024,
 	/* Times that closing the same torn bytes was cut off by a death of its own. */
 	MOST_TRIES = 1024,
+	/* `start` records that the last line does not follow from. A worker that was taken over can
+	   write any number of them before a break, and each would be followed up to that break. */
+	MOST_LIVES = 8,
 	/* Records that are written at a time. */
 	ABORTED_AT_ONCE = 4096,
 };
@@ -353,7 +356,9 @@ static bool read_life(struct kh_journal *journal, const struct kh_recover_bounds
 	/* No line of it is a record. */
 	if (journal->torn == journal->end)
 		return true;
-	while (!follows && from > least && kh_clock_mono_ms() <= life.until) {
+	for (int lives = 0;
+	     !follows && from > least && lives < MOST_LIVES && kh_clock_mono_ms() <= life.until;
+	     lives++) {
 		if (!find_life(journal, least, from, &life.begin, err))
 			return false;
 		life.cut = life.begin == least;

@@ -1,6 +1,8 @@
 /* test_segment.c - a journal that goes on in another file: what the second says of the first */
 #include "audit_helpers.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "audit/audit_internal.h"
@@ -413,6 +415,45 @@ static void a_last_line_of_a_number_that_can_not_be_is_not_continued(void **stat
 	}
 }
 
+/* Of this process, in all. */
+static uint64_t bytes_read(void)
+{
+	char text[64] = "";
+	FILE *file = fopen("/proc/self/io", "re");
+
+	assert_non_null(file);
+	assert_non_null(fgets(text, sizeof(text), file));
+	(void)fclose(file);
+	assert_memory_equal(text, "rchar: ", 7);
+	return strtoull(text + 7, NULL, 10);
+}
+
+/* A worker of the version before that was taken over can't hold up the worker that joins. */
+static void a_segment_of_many_starts_before_a_break_is_read_a_few_times(void **state)
+{
+	enum { STARTS = 1000, MOST_TIMES = 30 };
+	int first = new_file(), second = new_file();
+	struct kh_journal *old = opened(first, NULL), *new;
+	struct kh_journal_base cut = base_of(old);
+	uint64_t before, size;
+
+	(void)state;
+	kh_journal_free(old);
+	for (int i = 0; i < STARTS; i++)
+		kh_journal_free(opened(first, NULL));
+	/* A line that continues nothing, and what makes recovery look for open exchanges. */
+	append_line(first, STARTS);
+	assert_true(dprintf(first, "{\"event\":\"open\"") > 0);
+	new = continued(second, &cut);
+	size = (uint64_t)lseek(first, 0, SEEK_END);
+	before = bytes_read();
+	assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
+	assert_true(bytes_read() - before < MOST_TIMES * size);
+	kh_journal_free(new);
+	close(first);
+	close(second);
+}
+
 static void a_file_begins_with_no_number_near_the_last(void **state)
 {
 	const struct kh_journal_base most = { .seq = KH_JOURNAL_BASE_MOST },
@@ -447,6 +488,7 @@ int main(void)
 		cmocka_unit_test(a_joined_record_that_is_due_and_missing_is_found),
 		cmocka_unit_test(another_journal_is_not_the_one_before),
 		cmocka_unit_test(a_last_line_of_a_number_that_can_not_be_is_not_continued),
+		cmocka_unit_test(a_segment_of_many_starts_before_a_break_is_read_a_few_times),
 		cmocka_unit_test(a_file_begins_with_no_number_near_the_last),
 		cmocka_unit_test(a_segment_that_ends_before_its_cut_is_not_joined),
 	};
