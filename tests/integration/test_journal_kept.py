@@ -59,6 +59,7 @@ def test_what_a_worker_set_at_its_descriptors_of_the_journal_is_not_the_next_one
     """Each opens the file anew: with flags that were shared, the next worker would write over its beginning."""
     one = daemon()
     assert ask(one) == 200
+    until("both its records", lambda: records(one.journal_path)[-1]["event"] == "close")
     pid, folder = one.worker_pid(), f"/proc/{one.worker_pid()}/fd"
     for fd in os.listdir(folder):
         with contextlib.suppress(FileNotFoundError):
