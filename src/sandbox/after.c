@@ -28,7 +28,9 @@
 #include "git_remote.h"
 #include "inlets.h"
 #include "leads.h"
+#include "outlets.h"
 #include "runs.h"
+#include "shut.h"
 #include "stores.h"
 #include "tree_reads.h"
 
@@ -41,6 +43,7 @@ struct after {
 	struct kh_slice reads; /* tree_reads.h */
 	struct kh_stores stores;
 	struct kh_inlets inlets;
+	const struct kh_outlets *outlets;
 	struct kh_deadline *deadline;
 };
 
@@ -397,59 +400,39 @@ static bool judge(void *arg, const struct kh_concern *c, struct kh_err *err)
 	return true;
 }
 
-struct shutting {
-	struct after *after;
-	const struct kh_walk_folder *folder;
-	size_t shut, failed;
-	int error; /* of the first that failed */
-};
-
-/* No link is followed: whoever may write to the folder may put one there meanwhile. */
-static bool shut_entry(int dir, const char *name)
+static bool was_noted(void *arg, const unsigned char *digest)
 {
-	struct stat st;
-	kh_auto_close int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	return fd >= 0 && fstat(fd, &st) == 0 &&
-	       (S_ISLNK(st.st_mode) || kh_file_set_mode(fd, st.st_mode & 07777 & ~(mode_t)S_IWOTH));
+	return was_there(arg, digest);
 }
 
-static bool shut_one(void *arg, const struct kh_walk_entry *entry,
-		     const unsigned char digest[KH_CONCERN_DIGEST_BYTES])
+/* A link that is in a place of another kind was judged before, and may be gone. */
+static bool judge_outlets(struct after *after, const struct kh_walk_folder *folder)
 {
-	struct shutting *s = arg;
-	if (was_there(s->after, digest))
-		return true;
-	if (shut_entry(s->folder->fd, entry ? entry->name : ".")) {
-		s->shut++;
-		return true;
+	bool ok = true;
+	for (size_t i = 0; ok && after->outlets->n > 0 && i < folder->n; i++) {
+		struct kh_walk_entry *entry = &folder->list[i];
+		unsigned char digest[KH_CONCERN_DIGEST_BYTES];
+		if (kh_deadline_passed(folder->deadline))
+			return true;
+		if (!S_ISLNK(entry->mode))
+			continue;
+		const char *why = kh_outlets_why(after->outlets, folder->fd, entry->name);
+		kh_auto_free char *path = why ? kh_strf("%s/%s", folder->path, entry->name) : NULL;
+		ok = !why || path;
+		if (path && kh_outlets_digest(path, folder->fd, entry->name, digest) &&
+		    !was_there(after, digest))
+			kh_aside_take_entry(&after->aside, folder->fd, entry, path, why);
 	}
-	s->error = s->failed++ ? s->error : errno;
-	return true;
-}
-
-/* What is protected there another user of the host could replace. */
-static void shut(struct after *after, const struct kh_walk_folder *folder)
-{
-	struct shutting s = { .after = after, .folder = folder };
-	if (!kh_concern_each_open(folder, shut_one, &s))
-		s.error = s.failed++ ? s.error : ENOMEM;
-	after->aside.failed += s.failed > 0;
-	if (s.shut)
-		kh_log_warn("%s, or a file in it, could be written to by every user of this host, "
-			    "who could have put hooks there; now it can't (chmod o-w)",
-			    kh_esc_str(folder->path));
-	if (s.failed)
-		kh_log_error(
-			"%s, or a file in it, can be written to by every user of this host, who "
-			"can put hooks there, and that could not be changed: %s (chmod o-w it)",
-			kh_esc_str(folder->path), strerror(s.error));
+	return ok;
 }
 
 static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err *err)
 {
 	struct after *after = arg;
-	shut(after, folder);
+	after->aside.failed += !kh_shut_folder(folder, was_noted, after);
 	if (!kh_concern_find(folder, judge, arg, err) ||
+	    !(judge_outlets(after, folder) ||
+	      kh_err_set(err, KH_ERR_NO_MEMORY, "the survey of the workspace: no memory")) ||
 	    !kh_inlets_note(&after->inlets, after->root_fd, after->root, folder, err))
 		return false;
 	/* A .git that was set aside is none. */
@@ -461,7 +444,8 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 }
 
 bool kh_survey_after(const char *state, const char *id, const char *workspace, int folder,
-		     struct kh_slice before, struct kh_slice reads, struct kh_deadline *deadline)
+		     struct kh_slice before, struct kh_slice reads,
+		     const struct kh_outlets *outlets, struct kh_deadline *deadline)
 {
 	struct kh_err err = KH_ERR_INIT;
 	size_t n = before.len / KH_CONCERN_DIGEST_BYTES;
@@ -474,6 +458,7 @@ bool kh_survey_after(const char *state, const char *id, const char *workspace, i
 			       .n_before = n,
 			       .reads = reads,
 			       .stores = { .root = workspace },
+			       .outlets = outlets,
 			       .deadline = deadline };
 	struct kh_walk walk = { .visit = visit, .arg = &after, .deadline = deadline };
 	bool opened = root >= 0 && sorted, ok = opened;

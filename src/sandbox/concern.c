@@ -223,6 +223,13 @@ void kh_concern_content_digest(const char *path, const struct kh_buf *content,
 		unlike_any(out);
 }
 
+void kh_concern_link_digest(const char *path, struct kh_slice text,
+			    unsigned char out[KH_CONCERN_DIGEST_BYTES])
+{
+	enum { LINK = 254 };
+	digest(LINK, path, text, out);
+}
+
 /* Which file it is, and when it was last changed. */
 static bool identity(const struct kh_walk_entry *entry, struct kh_buf *out)
 {

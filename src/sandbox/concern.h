@@ -99,6 +99,9 @@ bool kh_concern_each_open(const struct kh_walk_folder *folder,
  * digest that is equal to no other. */
 void kh_concern_content_digest(const char *path, const struct kh_buf *content,
 			       unsigned char out[KH_CONCERN_DIGEST_BYTES]);
+/* The digest of any symbolic link, and what it says (outlets.h). */
+void kh_concern_link_digest(const char *path, struct kh_slice text,
+			    unsigned char out[KH_CONCERN_DIGEST_BYTES]);
 /* Reads a regular file by its name in a folder; links are not followed. Return: false when it is no
  * regular file, can't be read, or holds more than the buffer's cap. */
 bool kh_concern_read(int dir, const char *name, struct kh_buf *out);

@@ -129,6 +129,12 @@ static enum step step(struct way *way)
 	return GO_ON;
 }
 
+static enum step set_out(struct way *way, int dir, const char *name)
+{
+	*way = (struct way){ .at = fcntl(dir, F_DUPFD_CLOEXEC, 0), .rest = strdup(name) };
+	return way->at >= 0 && way->rest ? GO_ON : UNKNOWN;
+}
+
 /* ---- where that is ---- */
 
 static bool path_of(int fd, char path[static PATH_MAX])
@@ -185,8 +191,8 @@ static enum kh_link_end place(int root, int fd, char **path)
 
 enum kh_link_end kh_link_end(int root, int dir, const char *name, char **path)
 {
-	struct way way = { .at = fcntl(dir, F_DUPFD_CLOEXEC, 0), .rest = strdup(name) };
-	enum step how = way.at >= 0 && way.rest ? GO_ON : UNKNOWN;
+	struct way way;
+	enum step how = set_out(&way, dir, name);
 	*path = NULL;
 	while (how == GO_ON)
 		how = step(&way);
@@ -195,4 +201,21 @@ enum kh_link_end kh_link_end(int root, int dir, const char *name, char **path)
 		end = place(root, way.at, path);
 	way_fini(&way);
 	return end;
+}
+
+bool kh_link_end_each(int dir, const char *name, void (*met)(void *arg, const struct stat *folder),
+		      void *arg)
+{
+	struct way way;
+	struct stat st;
+	enum step how = set_out(&way, dir, name);
+	while (how == GO_ON) {
+		how = step(&way);
+		if (way.at >= 0 && fstat(way.at, &st) == 0)
+			met(arg, &st);
+		else
+			how = UNKNOWN;
+	}
+	way_fini(&way);
+	return how != UNKNOWN;
 }

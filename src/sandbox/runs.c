@@ -17,6 +17,7 @@
 #include <keyhole/base/log.h>
 #include <keyhole/sandbox/workspace.h>
 
+#include "outlets.h"
 #include "runs.h"
 #include "runs_others.h"
 #include "sandbox_internal.h"
@@ -134,10 +135,25 @@ static bool look_in_place(const struct kh_other_run *run, int *folder, struct kh
 	return true;
 }
 
-/* Return: nothing of the run is left to do. */
-static bool survey_run(const char *state, const struct kh_other_run *run,
-		       struct kh_deadline *deadline, struct kh_err *err)
+/* Where sandboxes can write besides this workspace: into each home, and other workspaces. */
+static bool find_outlets(struct kh_outlets *outlets, const char *state,
+			 const struct kh_other_runs *others, const struct kh_other_run *run,
+			 struct kh_err *err)
 {
+	bool ok = kh_outlets_add_homes(outlets, state, run->workspace, err);
+	for (size_t i = 0; ok && i < others->n; i++) {
+		const char *workspace = others->list[i].workspace;
+		ok = !*workspace || kh_outlets_add(outlets, workspace, run->workspace, err);
+	}
+	return ok;
+}
+
+/* Return: nothing of the run is left to do. */
+static bool survey_run(const char *state, const struct kh_other_runs *others,
+		       const struct kh_other_run *run, struct kh_deadline *deadline,
+		       struct kh_err *err)
+{
+	struct kh_outlets outlets kh_cleanup(kh_outlets_fini) = { 0 };
 	struct kh_buf before kh_cleanup(kh_buf_fini), reads kh_cleanup(kh_buf_fini);
 	kh_auto_close int folder = -1;
 	kh_buf_init(&reads, 0);
@@ -151,19 +167,22 @@ static bool survey_run(const char *state, const struct kh_other_run *run,
 	if (!*run->workspace)
 		return kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "%s/workspace", run->path);
 	return look_in_place(run, &folder, err) &&
-	       (folder < 0 || kh_survey_after(state, run->id, run->workspace, folder,
-					      kh_buf_view(&before), kh_buf_view(&reads), deadline));
+	       find_outlets(&outlets, state, others, run, err) &&
+	       (folder < 0 ||
+		kh_survey_after(state, run->id, run->workspace, folder, kh_buf_view(&before),
+				kh_buf_view(&reads), &outlets, deadline));
 }
 
 /* `heeds_signals`: one of another run, for which nobody is to wait who wants to end. */
-static bool finish(const char *state, const struct kh_other_run *run, bool heeds_signals)
+static bool finish(const char *state, const struct kh_other_runs *others,
+		   const struct kh_other_run *run, bool heeds_signals)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_deadline deadline;
 	kh_deadline_start(&deadline, KH_LIMIT_SURVEY_MS, heeds_signals);
 	if (kh_deadline_passed(&deadline))
 		return false;
-	if (survey_run(state, run, &deadline, &err)) {
+	if (survey_run(state, others, run, &deadline, &err)) {
 		remove_record(run->path);
 		return true;
 	}
@@ -220,7 +239,7 @@ static bool sweep(const char *state, const char *own, struct kh_err *err)
 	for (size_t i = 0; no_stubs && i < others.n; i++) {
 		size_t n;
 		if (!kh_other_runs_awaited(&others, &others.list[i], &n))
-			all = finish(state, &others.list[i],
+			all = finish(state, &others, &others.list[i],
 				     !own || strcmp(others.list[i].id, own) != 0) &&
 			      all;
 	}
@@ -296,7 +315,8 @@ static bool note_workspace(const struct kh_run_record *record, struct kh_err *er
 	       note(record, "workspace", kh_slice_str(record->workspace), err);
 }
 
-static bool register_run(struct kh_run_record *record, struct kh_slice sees, struct kh_err *err)
+static bool register_run(struct kh_run_record *record, const char *home, struct kh_slice sees,
+			 struct kh_err *err)
 {
 	char text[32];
 	record->path = kh_strf("%s/workspaces/XXXXXX", record->state);
@@ -310,10 +330,12 @@ static bool register_run(struct kh_run_record *record, struct kh_slice sees, str
 	snprintf(text, sizeof(text), "%d\n", (int)getpid());
 	return kh_file_write_all(record->alive, kh_slice_str(text), err) &&
 	       (!record->workspace || note_workspace(record, err)) &&
+	       (!home || kh_outlets_note_home(record->state, home, err)) &&
 	       note(record, "sees", sees, err);
 }
 
-static bool register_first(struct kh_run_record *record, struct kh_slice sees, struct kh_err *err)
+static bool register_first(struct kh_run_record *record, const char *home, struct kh_slice sees,
+			   struct kh_err *err)
 {
 	/* What a run before could not finish has been said, and is not this run's fault. */
 	struct kh_err left = KH_ERR_INIT;
@@ -325,13 +347,13 @@ static bool register_first(struct kh_run_record *record, struct kh_slice sees, s
 	bool ok = kh_deadline_passed(&signals)
 			  ? kh_err_set(err, KH_ERR_SYSTEM,
 				       "a signal came before anything was started")
-			  : register_run(record, sees, err);
+			  : register_run(record, home, sees, err);
 	kh_run_record_unlock(record);
 	return ok;
 }
 
 bool kh_run_record_begin(struct kh_run_record *record, const char *state, const char *workspace,
-			 struct kh_slice sees, struct kh_err *err)
+			 const char *home, struct kh_slice sees, struct kh_err *err)
 {
 	struct kh_err absent = KH_ERR_INIT;
 	struct stat st;
@@ -349,7 +371,7 @@ bool kh_run_record_begin(struct kh_run_record *record, const char *state, const 
 	if (!folder || !record->state)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	if (kh_file_mkdirs(folder, 0700, &absent))
-		return register_first(record, sees, err);
+		return register_first(record, home, sees, err);
 	/* Where none can be made there is no run with a workspace that is to be surveyed. */
 	if (!workspace && lstat(folder, &st) != 0 && errno == ENOENT)
 		return true;

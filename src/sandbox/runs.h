@@ -9,6 +9,8 @@
 
 #include "deadline.h"
 
+struct kh_outlets;
+
 /*
  * STATE/workspaces/ID, one folder per run:
  *
@@ -20,6 +22,8 @@
  *   before     digests of what the workspace held before (concern.h); absent until it is known
  *   reads      what git reads by a relative path in each work tree (tree_reads.h)
  *   init       keyhole-init's pid and start time, so that nobody surveys before it is gone
+ *
+ * STATE/homes lists the folders that runs have had as --home (outlets.h).
  *
  * STATE/workspaces/lock serialises changes. A run counts as live while its `alive` is locked or its
  * keyhole-init runs. The last run in a workspace, or in one inside or around it, removes the stubs.
@@ -34,10 +38,10 @@ struct kh_run_record {
 
 void kh_run_record_init(struct kh_run_record *record);
 /* Cleans up after dead runs, and registers this one. `workspace`: the writable workspace, or NULL;
- * without one there may be no folder of records. `sees`: from kh_run_sees, including the
- * workspace. */
+ * without one there may be no folder of records. `home`: --home, or NULL. `sees`: from kh_run_sees,
+ * including the workspace. */
 bool kh_run_record_begin(struct kh_run_record *record, const char *state, const char *workspace,
-			 struct kh_slice sees, struct kh_err *err);
+			 const char *home, struct kh_slice sees, struct kh_err *err);
 /* Held while the workspace is surveyed and stubs are made: no other run does either meanwhile. */
 bool kh_run_record_lock(struct kh_run_record *record, struct kh_err *err);
 void kh_run_record_unlock(struct kh_run_record *record);
@@ -58,9 +62,11 @@ void kh_run_record_end(struct kh_run_record *record, bool gone);
 int kh_run_records_lock(const char *state, uint64_t wait_ms, bool *signalled, struct kh_err *err);
 
 /* after.c: surveys a workspace after a run, against the digests of before, and sets aside what
- * could run on the host. `folder` is a descriptor of the workspace (O_PATH is enough). Return:
- * true: the survey was complete, and everything harmful was set aside. */
+ * could run on the host. `folder` is a descriptor of the workspace (O_PATH is enough); `outlets`
+ * are the folders outside of it into which no new link may lead. Return: true: the survey was
+ * complete, and everything harmful was set aside. */
 bool kh_survey_after(const char *state, const char *id, const char *workspace, int folder,
-		     struct kh_slice before, struct kh_slice reads, struct kh_deadline *deadline);
+		     struct kh_slice before, struct kh_slice reads,
+		     const struct kh_outlets *outlets, struct kh_deadline *deadline);
 
 #endif

@@ -195,7 +195,7 @@ static bool note_sees(struct kh_buf *sees, const struct kh_view *view,
 static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec,
 			  struct kh_err *err)
 {
-	struct kh_survey survey kh_cleanup(kh_survey_fini) = { 0 };
+	struct kh_survey survey kh_cleanup(kh_survey_fini) = { .home = spec->home };
 	struct kh_buf sees kh_cleanup(kh_buf_fini);
 	bool recorded = spec->workspace && !spec->workspace_read_only && !spec->review;
 	kh_buf_init(&sees, KH_RUN_SEES_BYTES);
@@ -205,7 +205,7 @@ static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec
 		return false;
 	if (!note_sees(&sees, &b->view, spec, err) ||
 	    !kh_run_record_begin(&b->record, spec->state, recorded ? spec->workspace : NULL,
-				 kh_buf_view(&sees), err))
+				 spec->home, kh_buf_view(&sees), err))
 		return false;
 	if (!spec->workspace)
 		return true;

@@ -148,6 +148,7 @@ void kh_mountpoint_remove(const char *path);
 /* survey.c: the result of one bounded walk through a workspace. Paths are absolute; those near the
  * top come first. */
 struct kh_survey {
+	const char *home; /* --home: no link of the workspace may lead there (outlets.h). NULL */
 	struct kh_paths {
 		char **list;
 		size_t n;
@@ -158,7 +159,7 @@ struct kh_survey {
 		links,	   /* such names that are symbolic links */
 		secrets,   /* .env files */
 		sockets;
-	struct kh_buf before; /* a digest of each concern (concern.h) */
+	struct kh_buf before; /* a digest of each concern (concern.h), and of each link */
 	struct kh_buf reads;  /* what git reads in each of `trees` (tree_reads.h) */
 	/* Files with more than one name. Not all of them where `too_many` says so. */
 	struct kh_linked {

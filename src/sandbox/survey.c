@@ -18,6 +18,7 @@
 #include "concern.h"
 #include "inlets.h"
 #include "name_fold.h"
+#include "outlets.h"
 #include "protected.h"
 #include "sandbox_internal.h"
 #include "stores.h"
@@ -165,7 +166,32 @@ struct looking {
 	const char *root;
 	int root_fd;
 	struct kh_inlets inlets;
+	struct kh_outlets outlets; /* --home */
 };
+
+/* One of the user's own stays, but nobody's may lead to where the agent can write. */
+static bool note_link(struct looking *l, const struct kh_walk_folder *folder, const char *name,
+		      struct kh_err *err)
+{
+	unsigned char digest[KH_CONCERN_DIGEST_BYTES];
+	/* The walk says what it has not seen. */
+	if (kh_deadline_passed(folder->deadline))
+		return true;
+	kh_auto_free char *path = kh_strf("%s/%s", folder->path, name);
+	if (!path)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
+	if (l->outlets.n > 0 && kh_outlets_holds(&l->outlets, folder->fd, name))
+		return kh_err_set(err, KH_ERR_CONFIG,
+				  "%s: is a symbolic link that leads to where the agent can write "
+				  "(--home %s), and what is run from there outside of the sandbox "
+				  "could not be kept from it (remove the link, or name another "
+				  "home)",
+				  kh_esc_str(path), kh_esc_str(l->survey->home));
+	/* Gone meanwhile. */
+	return !kh_outlets_digest(path, folder->fd, name, digest) ||
+	       kh_buf_append(&l->survey->before, digest, sizeof(digest)) ||
+	       kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
+}
 
 static bool note_open(void *arg, const struct kh_walk_entry *entry,
 		      const unsigned char digest[KH_CONCERN_DIGEST_BYTES])
@@ -191,6 +217,8 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 		const struct kh_walk_entry *entry = &folder->list[i];
 		if (S_ISREG(entry->mode) && entry->links > 1 &&
 		    !add_linked(survey, folder, entry, err))
+			return false;
+		if (S_ISLNK(entry->mode) && !note_link(l, folder, entry->name, err))
 			return false;
 		bool is_socket = S_ISSOCK(entry->mode);
 		if (!is_socket && ((!S_ISREG(entry->mode) && !S_ISLNK(entry->mode)) ||
@@ -219,10 +247,13 @@ bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *e
 	survey->stores = &stores;
 	kh_buf_init(&survey->before, BEFORE_BYTES);
 	kh_buf_init(&survey->reads, KH_LIMIT_SURVEY_FILE_BYTES);
-	bool ok = kh_walk_run_at(&walk, root_fd, root, err) &&
+	kh_auto_free char *home = survey->home ? realpath(survey->home, NULL) : NULL;
+	bool ok = (!home || kh_outlets_add(&looking.outlets, home, NULL, err)) &&
+		  kh_walk_run_at(&walk, root_fd, root, err) &&
 		  kh_inlets_find(&looking.inlets, root_fd, root, note, survey, &deadline,
 				 &walk.missed, err);
 	kh_inlets_fini(&looking.inlets);
+	kh_outlets_fini(&looking.outlets);
 	if (ok && walk.missed)
 		ok = kh_err_set(err, KH_ERR_CONFIG,
 				"--workspace %s: not all of it could be looked at, so that "

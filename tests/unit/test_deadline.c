@@ -17,10 +17,13 @@
 
 #include "sandbox/deadline.h"
 #include "sandbox/move.h"
+#include "sandbox/outlets.h"
 #include "sandbox/runs.h"
 #include "sandbox/walk.h"
 
 enum { LONG_MS = 60 * 1000 };
+
+static const struct kh_outlets none;
 
 /* What waits for this process. */
 static void hold(int signal)
@@ -135,7 +138,7 @@ static void a_signal_leaves_an_earlier_run_for_the_next_and_starts_nothing(void 
 	leave_a_run();
 	hold(SIGTERM);
 	kh_run_record_init(&record);
-	assert_false(kh_run_record_begin(&record, ".", "other", KH_SLICE(""), &err));
+	assert_false(kh_run_record_begin(&record, ".", "other", NULL, KH_SLICE(""), &err));
 	assert_non_null(strstr(err.text, "a signal came before anything was started"));
 	kh_run_record_end(&record, true);
 	assert_true(is_there("workspaces/dead/before"));
@@ -155,8 +158,8 @@ static void a_survey_that_is_out_of_time_sets_nothing_aside_and_is_not_done(void
 	put("work/sub/.git/hooks/pre-commit", "#!/bin/sh\n");
 	kh_deadline_start(&deadline, 0, false);
 	kh_auto_close int folder = open(work, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	assert_false(
-		kh_survey_after(".", "x", work, folder, KH_SLICE(""), KH_SLICE(""), &deadline));
+	assert_false(kh_survey_after(".", "x", work, folder, KH_SLICE(""), KH_SLICE(""), &none,
+				     &deadline));
 	assert_true(is_there("work/sub/.git/hooks/pre-commit"));
 	assert_int_equal(unlink("work/sub/.git/hooks/pre-commit"), 0);
 }
@@ -191,7 +194,8 @@ static void no_link_above_a_folder_is_followed(void **state)
 	kh_deadline_start(&deadline, LONG_MS, false);
 	kh_auto_free char *here = realpath(".", NULL);
 	kh_auto_free char *work = kh_strf("%s/above/work", here);
-	assert_true(kh_survey_after(".", "x", work, held, KH_SLICE(""), KH_SLICE(""), &deadline));
+	assert_true(kh_survey_after(".", "x", work, held, KH_SLICE(""), KH_SLICE(""), &none,
+				    &deadline));
 	assert_true(is_there("elsewhere/work/.git/hooks/pre-commit"));
 }
 

@@ -95,7 +95,7 @@ static void workspaces_are_not_noted_by_anothers_lock(void **state)
 	assert_true(kh_file_mkdirs("workspaces", 0700, NULL));
 	kh_auto_close int held = planted("workspaces/lock");
 	kh_run_record_init(&record);
-	assert_false(kh_run_record_begin(&record, ".", ".", KH_SLICE(""), &err));
+	assert_false(kh_run_record_begin(&record, ".", ".", NULL, KH_SLICE(""), &err));
 	assert_non_null(strstr(err.text, "is not a private file of this user"));
 	kh_run_record_end(&record, true);
 }

@@ -542,6 +542,9 @@ enum {
 	KH_LIMIT_SURVEY_MASKS = 1024,
 	KH_LIMIT_SURVEY_INLETS = 4096,
 	KH_LIMIT_SURVEY_LEADS = 1024,
+	/* Folders that were --home of a run, for a program that names a new one each time: after
+	   each run all of them are looked at, and of more the oldest is forgotten. */
+	KH_LIMIT_SURVEY_HOMES = 1024,
 	/* What is set aside onto another file system is copied, without its holes, up to this size.
 	   A larger file is made harmless where it is. */
 	KH_LIMIT_MOVE_BYTES = 1024 * 1024 * 1024,

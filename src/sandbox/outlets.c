@@ -1,0 +1,155 @@
+/*
+ * outlets.c - symbolic links that lead out of a workspace, to where sandboxes can write
+ *
+ * No survey looks into a home that is kept. So whoever follows a link from the workspace to there
+ * finds what the agent likes: a repository whose configuration names a command, settings of an
+ * editor. Such a link is dangerous whatever is called so and wherever it is, and also if there is
+ * nothing at its end yet. A link counts if one folder on its way is such a home, since what lies in
+ * there can become a link to anywhere.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+
+#include "git_path.h"
+#include "link_end.h"
+#include "outlets.h"
+#include "runs_others.h"
+#include "sandbox_internal.h"
+
+enum { HOMES_BYTES = 4 * 1024 * 1024 };
+
+void kh_outlets_fini(struct kh_outlets *outlets)
+{
+	free(outlets->list);
+	*outlets = (struct kh_outlets){ 0 };
+}
+
+static bool no_memory(struct kh_err *err)
+{
+	return kh_err_set(err, KH_ERR_NO_MEMORY, "the survey of the workspace: no memory");
+}
+
+/* A folder that is none any more, or to which a link leads: nothing leads through it by its name.
+ */
+bool kh_outlets_add(struct kh_outlets *outlets, const char *path, const char *workspace,
+		    struct kh_err *err)
+{
+	struct stat st;
+	if (workspace && (kh_git_holds(path, workspace) || kh_git_holds(workspace, path)))
+		return true;
+	kh_auto_close int fd = kh_view_hold(path);
+	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))
+		return true;
+	struct kh_outlet *list = reallocarray(outlets->list, outlets->n + 1, sizeof(*list));
+	if (!list)
+		return no_memory(err);
+	outlets->list = list;
+	list[outlets->n++] = (struct kh_outlet){ .dev = st.st_dev, .ino = st.st_ino };
+	return true;
+}
+
+/* ---- the homes that there have been: paths, each with a NUL, the oldest first ---- */
+
+static bool read_homes(const char *state, struct kh_buf *out, struct kh_err *err)
+{
+	return kh_run_note(state, "homes", HOMES_BYTES, out, err) != KH_NOTE_FAILED;
+}
+
+bool kh_outlets_add_homes(struct kh_outlets *outlets, const char *state, const char *workspace,
+			  struct kh_err *err)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	bool ok = read_homes(state, &text, err);
+	struct kh_slice all = kh_buf_view(&text);
+	for (size_t at = 0; ok && at < all.len;) {
+		size_t end = kh_slice_find(all, '\0', at);
+		ok = end >= all.len || all.ptr[at] != '/' ||
+		     kh_outlets_add(outlets, all.ptr + at, workspace, err);
+		at = end + 1;
+	}
+	return ok;
+}
+
+/* Each once. One that is absent may come back, as what is mounted does. */
+static bool keep_homes(struct kh_slice was, const char *home, struct kh_buf *out)
+{
+	size_t n = 0;
+	for (size_t at = 0; at < was.len; at++)
+		n += was.ptr[at] == '\0';
+	for (size_t at = 0, end; (end = kh_slice_find(was, '\0', at)) < was.len; at = end + 1) {
+		const char *path = was.ptr + at;
+		bool goes = n >= KH_LIMIT_SURVEY_HOMES || strcmp(path, home) == 0;
+		n -= goes;
+		if (!goes && !kh_buf_append(out, path, strlen(path) + 1))
+			return false;
+	}
+	return kh_buf_append(out, home, strlen(home) + 1);
+}
+
+bool kh_outlets_note_home(const char *state, const char *home, struct kh_err *err)
+{
+	struct kh_buf was kh_cleanup(kh_buf_fini), now kh_cleanup(kh_buf_fini);
+	kh_buf_init(&now, HOMES_BYTES);
+	kh_auto_free char *path = kh_strf("%s/homes", state);
+	kh_auto_free char *real = realpath(home, NULL);
+	if (!read_homes(state, &was, err))
+		return false;
+	if (!real)
+		return kh_err_sys(err, KH_ERR_USAGE, errno, "--home %s", kh_esc_str(home));
+	if (!path || !keep_homes(kh_buf_view(&was), real, &now))
+		return no_memory(err);
+	return kh_slice_eq(kh_buf_view(&was), kh_buf_view(&now)) ||
+	       kh_file_write(path, kh_buf_view(&now), 0600, err);
+}
+
+/* ---- where a link leads ---- */
+
+struct meeting {
+	const struct kh_outlets *outlets;
+	bool met;
+};
+
+static void meet(void *arg, const struct stat *folder)
+{
+	struct meeting *m = arg;
+	for (size_t i = 0; !m->met && i < m->outlets->n; i++)
+		m->met = m->outlets->list[i].dev == folder->st_dev &&
+			 m->outlets->list[i].ino == folder->st_ino;
+}
+
+const char *kh_outlets_why(const struct kh_outlets *outlets, int dir, const char *name)
+{
+	struct meeting m = { .outlets = outlets };
+	bool known = kh_link_end_each(dir, name, meet, &m);
+	return m.met   ? "a symbolic link that leads out of the workspace to where a sandbox can "
+			 "write (--home): git, editors and other tools would run what is there"
+	       : known ? NULL
+		       : "a symbolic link that leads where the program that follows it has it, "
+			 "which may be out of the workspace to where a sandbox can write (--home)";
+}
+
+bool kh_outlets_holds(const struct kh_outlets *outlets, int dir, const char *name)
+{
+	struct meeting m = { .outlets = outlets };
+	(void)kh_link_end_each(dir, name, meet, &m);
+	return m.met;
+}
+
+bool kh_outlets_digest(const char *path, int dir, const char *name,
+		       unsigned char out[KH_CONCERN_DIGEST_BYTES])
+{
+	char text[PATH_MAX];
+	ssize_t n = readlinkat(dir, name, text, sizeof(text));
+	if (n <= 0)
+		return false;
+	kh_concern_link_digest(path, kh_slice_of(text, (size_t)n), out);
+	return true;
+}
