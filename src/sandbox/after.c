@@ -26,6 +26,7 @@
 #include "git_config.h"
 #include "git_path.h"
 #include "git_remote.h"
+#include "gitlinks.h"
 #include "inlets.h"
 #include "leads.h"
 #include "outlets.h"
@@ -43,6 +44,7 @@ struct after {
 	struct kh_slice reads; /* tree_reads.h */
 	struct kh_stores stores;
 	struct kh_inlets inlets;
+	struct kh_gitlinks gitlinks;
 	const struct kh_outlets *outlets;
 	struct kh_deadline *deadline;
 };
@@ -433,7 +435,8 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 	if (!kh_concern_find(folder, judge, arg, err) ||
 	    !(judge_outlets(after, folder) ||
 	      kh_err_set(err, KH_ERR_NO_MEMORY, "the survey of the workspace: no memory")) ||
-	    !kh_inlets_note(&after->inlets, after->root_fd, after->root, folder, err))
+	    !kh_inlets_note(&after->inlets, after->root_fd, after->root, folder, err) ||
+	    !kh_gitlinks_note(&after->gitlinks, folder, err))
 		return false;
 	/* A .git that was set aside is none. */
 	if (after->reads.len > 0 && kh_concern_is_tree(folder)) {
@@ -470,9 +473,13 @@ bool kh_survey_after(const char *state, const char *id, const char *workspace, i
 				    &walk.missed, &err) &&
 		     kh_stores_walk(&after.stores, deadline, judge_stored, &after, &err);
 		judge_tree(&after, NULL, NULL);
+		/* Last: an agent can make it as long as it likes. */
+		ok = ok && kh_gitlinks_find(&after.gitlinks, root, workspace, judge, &after,
+					    deadline, &walk.missed, &err);
 		ok = ok && !kh_deadline_passed(deadline);
 	}
 	kh_inlets_fini(&after.inlets);
+	kh_gitlinks_fini(&after.gitlinks);
 	kh_stores_fini(&after.stores);
 	kh_aside_end(&after.aside);
 	if (!ok || walk.missed)

@@ -436,11 +436,12 @@ static unsigned mark_below(const struct looking *l, const struct kh_walk_entry *
 	return mark;
 }
 
-static bool give_gitlink(void *arg, const struct kh_walk_folder *folder,
-			 struct kh_walk_entry *entry)
+bool kh_concern_give_gitlink(const struct kh_walk_folder *folder, struct kh_walk_entry *entry,
+			     bool (*each)(void *arg, const struct kh_concern *concern,
+					  struct kh_err *err),
+			     void *arg, struct kh_err *err)
 {
-	struct looking l = *(const struct looking *)arg;
-	l.folder = folder;
+	struct looking l = { .folder = folder, .each = each, .arg = arg, .err = err };
 	return give(&l, KH_CONCERN_GITLINK, entry);
 }
 
@@ -463,8 +464,7 @@ bool kh_concern_find(const struct kh_walk_folder *folder,
 		if (kind && !give(&l, (enum kh_concern_kind)kind, entry))
 			return false;
 	}
-	/* Last: what was taken meanwhile is no link there any more. */
-	return kh_concern_each_gitlink(folder, give_gitlink, &l);
+	return true;
 }
 
 void kh_concern_end_exemption(const struct kh_walk_folder *folder)

@@ -74,16 +74,17 @@ bool kh_concern_is_tree(const struct kh_walk_folder *folder);
 bool kh_concern_is_holder(const char *name, bool top);
 /* Does `name` count in a folder with that name? */
 bool kh_concern_is_held(const char *folder, const char *name);
-/*
- * In a folder with .git in it: calls `each` for each symbolic link on the way to a submodule's path
- * that its index has. git enters such a path, and there reads the configuration of whatever it
- * finds. `folder` and `entry` are those of the link, and of the call alone. Return: false: `each`
- * returned false.
- */
-bool kh_concern_each_gitlink(const struct kh_walk_folder *tree,
-			     bool (*each)(void *arg, const struct kh_walk_folder *folder,
-					  struct kh_walk_entry *entry),
-			     void *arg);
+/* Calls `each` for each entry of an index in a git folder, in any way that git may read it, up to
+ * the first that is malformed. Return: false: `each` returned false. */
+bool kh_concern_each_in_index(const struct kh_walk_folder *git, const char *name,
+			      bool (*each)(void *arg, const char *path, bool is_gitlink),
+			      void *arg);
+/* Calls `each` for a symbolic link at or above the path of a submodule (gitlinks.h), with the
+ * folder that has the link. */
+bool kh_concern_give_gitlink(const struct kh_walk_folder *folder, struct kh_walk_entry *entry,
+			     bool (*each)(void *arg, const struct kh_concern *concern,
+					  struct kh_err *err),
+			     void *arg, struct kh_err *err);
 /* The digest that records a file or folder which is read-only while the sandbox runs. */
 void kh_concern_protected_digest(const char *path, unsigned char out[KH_CONCERN_DIGEST_BYTES]);
 /*

@@ -4,7 +4,6 @@
  * These checks must give the same answers as git itself. Otherwise the survey would check another
  * file than git uses, or read the same file differently.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -18,8 +17,6 @@
 #include "concern.h"
 #include "git_config.h"
 #include "git_index.h"
-#include "leads.h"
-#include "tree_reads.h"
 
 /* By its shape, as kh_concern_is_git_folder has it. */
 static bool is_shaped_so(const char *path)
@@ -119,63 +116,8 @@ bool kh_concern_is_bad_index(const struct kh_walk_folder *folder, const char *na
 	       ((by & BY_SHA256) && !kh_git_index_is_harmless(all, KH_GIT_INDEX_SHA256));
 }
 
-/* ---- links in the place of submodules ---- */
-
-struct gitlinks {
-	const struct kh_walk_folder *tree;
-	bool (*each)(void *arg, const struct kh_walk_folder *folder, struct kh_walk_entry *entry);
-	void *arg;
-};
-
-static bool give_link(const struct gitlinks *g, int parent, const char *path, size_t at, char *name,
-		      const struct stat *st)
-{
-	/* The name ends what is looked at; the path's slashes up to there are as they were. */
-	size_t above = at > 0 ? at - 1 : 0;
-	kh_auto_free char *full =
-		kh_strf("%s%s%.*s", g->tree->path, above ? "/" : "", (int)above, path);
-	const struct kh_walk_folder folder = { .path = full,
-					       .fd = parent,
-					       .deadline = g->tree->deadline };
-	struct kh_walk_entry entry = { .name = name,
-				       .mode = st->st_mode,
-				       .dev = st->st_dev,
-				       .ino = st->st_ino,
-				       .uid = st->st_uid,
-				       .links = st->st_nlink,
-				       .changed = st->st_ctim };
-	return full && g->each(g->arg, &folder, &entry);
-}
-
-/* The first link on the way; what lies beyond it is elsewhere. */
-static bool look_for_link(void *arg, const char *path)
-{
-	const struct gitlinks *g = arg;
-	kh_auto_free char *part = strdup(path);
-	kh_auto_close int dir = fcntl(g->tree->fd, F_DUPFD_CLOEXEC, 0);
-	if (!part)
-		return false;
-	for (char *name = part; dir >= 0 && *name && !kh_deadline_passed(g->tree->deadline);) {
-		char *slash = strchr(name, '/');
-		struct stat st;
-		if (slash)
-			*slash = '\0';
-		if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
-			return true;
-		if (S_ISLNK(st.st_mode))
-			return give_link(g, dir, path, (size_t)(name - part), name, &st);
-		if (!slash || !S_ISDIR(st.st_mode))
-			return true;
-		int below = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		close(dir);
-		dir = below;
-		*slash = '/';
-		name = slash + 1;
-	}
-	return true;
-}
-
-static bool each_of_index(struct gitlinks *g, const struct kh_walk_folder *git, const char *name)
+bool kh_concern_each_in_index(const struct kh_walk_folder *git, const char *name,
+			      bool (*each)(void *arg, const char *path, bool is_gitlink), void *arg)
 {
 	struct kh_buf bytes kh_cleanup(kh_buf_fini);
 	unsigned by = formats(git);
@@ -184,36 +126,6 @@ static bool each_of_index(struct gitlinks *g, const struct kh_walk_folder *git, 
 	if (!kh_concern_read(git->fd, name, &bytes))
 		return true;
 	struct kh_slice all = kh_buf_view(&bytes);
-	return (!(by & BY_SHA1) ||
-		kh_git_index_each_gitlink(all, KH_GIT_INDEX_SHA1, look_for_link, g)) &&
-	       (!(by & BY_SHA256) ||
-		kh_git_index_each_gitlink(all, KH_GIT_INDEX_SHA256, look_for_link, g));
-}
-
-/* A split index has the rest of its entries in a file beside it. */
-static bool each_of_git(struct gitlinks *g, const struct kh_walk_folder *git)
-{
-	int again = openat(git->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = again < 0 ? NULL : fdopendir(again);
-	const struct dirent *entry;
-	bool ok = each_of_index(g, git, "index");
-	while (ok && dir && (entry = readdir(dir)) && !kh_deadline_passed(g->tree->deadline))
-		if (strncmp(entry->d_name, "sharedindex.", 12) == 0)
-			ok = each_of_index(g, git, entry->d_name);
-	if (dir)
-		closedir(dir);
-	return ok;
-}
-
-bool kh_concern_each_gitlink(const struct kh_walk_folder *tree,
-			     bool (*each)(void *arg, const struct kh_walk_folder *folder,
-					  struct kh_walk_entry *entry),
-			     void *arg)
-{
-	struct gitlinks g = { tree, each, arg };
-	kh_auto_free char *path =
-		kh_walk_find(tree, ".git") ? kh_tree_own_git_dir(tree->path) : NULL;
-	kh_auto_close int fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	const struct kh_walk_folder git = { .path = path, .fd = fd, .deadline = tree->deadline };
-	return fd < 0 || each_of_git(&g, &git);
+	return (!(by & BY_SHA1) || kh_git_index_each(all, KH_GIT_INDEX_SHA1, each, arg)) &&
+	       (!(by & BY_SHA256) || kh_git_index_each(all, KH_GIT_INDEX_SHA256, each, arg));
 }

@@ -204,8 +204,8 @@ static bool begin(struct reading *r, struct kh_slice bytes, size_t id_bytes)
 	return r->version >= 2 && r->version <= 4;
 }
 
-bool kh_git_index_each_gitlink(struct kh_slice bytes, size_t id_bytes,
-			       bool (*each)(void *arg, const char *path), void *arg)
+bool kh_git_index_each(struct kh_slice bytes, size_t id_bytes,
+		       bool (*each)(void *arg, const char *path, bool is_gitlink), void *arg)
 {
 	struct reading r;
 	if (!begin(&r, bytes, id_bytes))
@@ -218,7 +218,7 @@ bool kh_git_index_each_gitlink(struct kh_slice bytes, size_t id_bytes,
 		if (!entry(&r, i))
 			return true;
 		r.name[r.name_len] = '\0';
-		if ((u32(r.all, start + MODE_AT) & MODE_TYPE) == MODE_GITLINK && !each(arg, r.name))
+		if (!each(arg, r.name, (u32(r.all, start + MODE_AT) & MODE_TYPE) == MODE_GITLINK))
 			return false;
 	}
 	return true;

@@ -17,10 +17,11 @@ enum { KH_GIT_INDEX_SHA1 = 20, KH_GIT_INDEX_SHA256 = 32 };
 bool kh_git_index_is_harmless(struct kh_slice bytes, size_t id_bytes);
 
 /*
- * Calls `each` with the path of each entry that is a submodule's (a gitlink), up to the first entry
- * that is malformed. Return: false: `each` returned false.
+ * Calls `each` with the path of each entry and whether it is a submodule's (a gitlink), up to the
+ * first entry that is malformed. An entry of a split index without a name ("") replaces one of the
+ * shared index, and has its name. Return: false: `each` returned false.
  */
-bool kh_git_index_each_gitlink(struct kh_slice bytes, size_t id_bytes,
-			       bool (*each)(void *arg, const char *path), void *arg);
+bool kh_git_index_each(struct kh_slice bytes, size_t id_bytes,
+		       bool (*each)(void *arg, const char *path, bool is_gitlink), void *arg);
 
 #endif

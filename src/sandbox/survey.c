@@ -16,6 +16,7 @@
 #include <keyhole/base/file.h>
 
 #include "concern.h"
+#include "gitlinks.h"
 #include "inlets.h"
 #include "name_fold.h"
 #include "outlets.h"
@@ -167,6 +168,7 @@ struct looking {
 	int root_fd;
 	struct kh_inlets inlets;
 	struct kh_outlets outlets; /* --home */
+	struct kh_gitlinks gitlinks;
 };
 
 /* One of the user's own stays, but nobody's may lead to where the agent can write. */
@@ -231,7 +233,8 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 			return false;
 	}
 	return kh_concern_find(folder, note, survey, err) &&
-	       kh_inlets_note(&l->inlets, l->root_fd, l->root, folder, err);
+	       kh_inlets_note(&l->inlets, l->root_fd, l->root, folder, err) &&
+	       kh_gitlinks_note(&l->gitlinks, folder, err);
 }
 
 bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *err)
@@ -251,8 +254,11 @@ bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *e
 	bool ok = (!home || kh_outlets_add(&looking.outlets, home, NULL, err)) &&
 		  kh_walk_run_at(&walk, root_fd, root, err) &&
 		  kh_inlets_find(&looking.inlets, root_fd, root, note, survey, &deadline,
-				 &walk.missed, err);
+				 &walk.missed, err) &&
+		  kh_gitlinks_find(&looking.gitlinks, root_fd, root, note, survey, &deadline,
+				   &walk.missed, err);
 	kh_inlets_fini(&looking.inlets);
+	kh_gitlinks_fini(&looking.gitlinks);
 	kh_outlets_fini(&looking.outlets);
 	if (ok && walk.missed)
 		ok = kh_err_set(err, KH_ERR_CONFIG,

@@ -125,6 +125,48 @@ def test_a_link_in_the_place_of_a_submodule_that_was_there_before_stays(host):
     assert os.path.islink(host.path("vendor/lib"))
 
 
+def test_a_submodule_that_a_split_index_has_in_the_place_of_a_file_counts(host):
+    """git writes its entry without a name, which is in the shared index, where it is a file's."""
+    repository(host.sandbox, host.workspace)
+    host.sandbox.file(host.path("lib"), "x")
+    git(host.workspace, "add", "lib")
+    host.sandbox.give(host.workspace)
+    done = run(host, "git update-index --split-index; git update-index --cacheinfo 160000,$(git rev-parse HEAD),lib; rm lib; ln -s /opt lib")
+    assert len(said(done)) == 1 and b"in the place of a submodule" in done.stderr, done.stderr
+    assert not os.path.lexists(host.path("lib"))
+
+
+@pytest.mark.parametrize("at", ["pkg/vendor/lib", "pkg/vendor"])
+def test_the_submodules_of_a_repository_around_the_workspace_count(host, at):
+    repository(host.sandbox, host.workspace)
+    os.makedirs(host.path("pkg/vendor/lib"))
+    for path in ("pkg/vendor/lib", "pkg2/x", "lib"):
+        git(host.workspace, "update-index", "--add", "--cacheinfo", "160000," + "1" * 40 + "," + path)
+    os.symlink("/opt", host.path("pkg/lib"))
+    host.sandbox.give(host.workspace)
+    top, host.workspace = host.workspace, host.path("pkg")
+    done = run(host, f"rm -r {at[4:]}; ln -s /opt {at[4:]}; ln -s /opt x")
+    assert len(said(done)) == 1 and b"in the place of a submodule" in done.stderr, done.stderr
+    assert not os.path.lexists(os.path.join(top, at)) and os.path.islink(host.path("x")) and os.path.islink(host.path("lib"))
+
+
+def test_no_number_of_folders_that_lead_to_one_large_index_holds_up_the_survey(host):
+    repository(host.sandbox, host.workspace)
+    host.sandbox.give(host.workspace)
+    code = """
+import os, struct
+entry = bytes(24) + struct.pack('>I', 0o100644) + bytes(32) + struct.pack('>H', 9) + b'some/name' + bytes(1)
+with open('.git/index', 'wb') as file: file.write(b'DIRC' + struct.pack('>II', 2, 800000) + entry * 800000 + bytes(20))
+for i in range(1500):
+    os.mkdir(f'd{i}')
+    with open(f'd{i}/.git', 'w') as file: file.write('gitdir: ../.git\\n')
+"""
+    host.sandbox.file(host.path("make.py"), code)
+    done = run(host, "/usr/bin/python3 -I make.py; mkdir -p z/z/z; mkfifo z/z/z/z")
+    assert b"completely" not in done.stderr, done.stderr
+    assert not os.path.lexists(host.path("z/z/z/z"))
+
+
 # Into a folder that editors are not opened in; what is found through the link is a project.
 INLETS = {
     "relative": "ln -s ../node_modules/.x/app packages/app",
