@@ -19,6 +19,7 @@
 
 #include "outlets.h"
 #include "runs.h"
+#include "runs_home.h"
 #include "runs_others.h"
 #include "sandbox_internal.h"
 
@@ -83,8 +84,8 @@ static bool remove_stubs(const char *folder, struct kh_err *err)
 
 static void remove_record(const char *folder)
 {
-	static const char *const names[] = { "stubs", "before",	   "reads", "init",
-					     "place", "workspace", "sees",  "alive" };
+	static const char *const names[] = { "stubs",	  "before", "reads", "init", "place",
+					     "workspace", "sees",   "home",  "alive" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		kh_auto_free char *path = kh_strf("%s/%s", folder, names[i]);
 		if (path)
@@ -182,7 +183,8 @@ static bool finish(const char *state, const struct kh_other_runs *others,
 	kh_deadline_start(&deadline, KH_LIMIT_SURVEY_MS, heeds_signals);
 	if (kh_deadline_passed(&deadline))
 		return false;
-	if (survey_run(state, others, run, &deadline, &err)) {
+	bool shut = kh_run_home_shut(run->path);
+	if (survey_run(state, others, run, &deadline, &err) && shut) {
 		remove_record(run->path);
 		return true;
 	}
@@ -330,7 +332,8 @@ static bool register_run(struct kh_run_record *record, const char *home, struct 
 	snprintf(text, sizeof(text), "%d\n", (int)getpid());
 	return kh_file_write_all(record->alive, kh_slice_str(text), err) &&
 	       (!record->workspace || note_workspace(record, err)) &&
-	       (!home || kh_outlets_note_home(record->state, home, err)) &&
+	       (!home || (kh_outlets_note_home(record->state, home, err) &&
+			  kh_run_home_note(record->path, home, err))) &&
 	       note(record, "sees", sees, err);
 }
 

@@ -394,6 +394,18 @@ def test_no_mode_that_the_agent_set_lets_other_users_replace_what_is_protected(h
     assert set(modes.values()) == {0o775}, modes
 
 
+@AS_BOTH
+@pytest.mark.parametrize("workspace_too", [True, False])
+def test_no_mode_that_the_agent_set_opens_a_kept_home_to_other_users(host, workspace_too):
+    home = host.sandbox.folder("agent-home")
+    options = {"workspace": host.workspace} if workspace_too else {}
+    for before, after in ((0o755, 0o775), (0o777, 0o777)):
+        os.chmod(home, before)
+        done = host.sandbox.run("chmod", "0777", "/home/agent", home=home, check=0, **options)
+        assert os.stat(home).st_mode & 0o777 == after, done.stderr
+        assert done.stderr.count(b"could be written to by every user") == (before != after), done.stderr
+
+
 def test_of_more_pipes_than_are_set_aside_none_stays_in_a_folder_that_is_read_only(host):
     """.gitignore would have git wait for ever."""
     done = run(host, "for i in $(seq 110); do mkfifo p$i; done; mkdir -p a/deep; mkfifo a/deep/.gitignore; chmod 555 a/deep a")
