@@ -336,6 +336,7 @@ void kh_exchange_up_init(struct kh_exchange *x)
 		.side = x->down,
 		.loop = x->side->loop,
 		.account = x->side->account,
+		.work = &x->side->acceptor->work,
 		.message = x->message,
 		.progress_ms = &x->progress_ms,
 	};

@@ -231,8 +231,10 @@ static enum taken take_frames(struct kh_exchange *x, struct kh_websocket_way *wa
 	size_t left = kh_buf_len(&way->in);
 	enum kh_ws_event event;
 	enum taken taken = TAKEN_ALL;
+	size_t frames = 0;
 
 	do {
+		frames++;
 		event = kh_ws_feed(&way->ws, x->side->loop->now_ms, &at, &left, &frame);
 		if (event == KH_WS_FRAME)
 			taken = take_frame(x, way, &frame, out, why);
@@ -241,6 +243,8 @@ static enum taken take_frames(struct kh_exchange *x, struct kh_websocket_way *wa
 	} while (taken == TAKEN_ALL && event == KH_WS_FRAME);
 	kh_buf_consume(&way->in, kh_buf_len(&way->in) - left);
 	kh_buf_shrink(&way->in);
+	if (!is_up(x, way)) /* the other way is charged by its bytes (session_take.c) */
+		kh_work_share_charge(&x->side->acceptor->work, frames * KH_LIMIT_WORK_PER_FRAME);
 	return taken;
 }
 

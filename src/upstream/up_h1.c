@@ -212,7 +212,7 @@ static void take_end(struct kh_up *up)
 }
 
 /* Behind the 101, whose END is owed, nothing is HTTP: all of it is handed over. */
-static bool process_frames(struct kh_up *up)
+static bool process_frames(struct kh_up *up, size_t *work)
 {
 	struct kh_up_user *user = up->only.user;
 	struct kh_slice none = KH_SLICE(""), body;
@@ -227,6 +227,7 @@ static bool process_frames(struct kh_up *up)
 		}
 	}
 	kh_h1_release(up->h1);
+	*work += kh_work_of_piece(kh_buf_len(&up->in));
 	bool goes_on = kh_buf_len(&up->in) == 0 || user->ops->body(user, kh_buf_view(&up->in));
 	kh_buf_clear(&up->in);
 	kh_buf_release(&up->in);
@@ -234,18 +235,20 @@ static bool process_frames(struct kh_up *up)
 }
 
 /* Takes the events of what was read. Return: false when the user is done with it, either way. */
-static bool process(struct kh_up *up)
+static bool take_events(struct kh_up *up, size_t *work)
 {
 	struct kh_up_user *user = up->only.user;
 
 	for (;;) {
 		if (user->switched)
-			return process_frames(up);
+			return process_frames(up, work);
 		struct kh_slice in = kh_buf_view(&up->in), body;
 		size_t before = in.len;
 		bool goes_on = true;
 
 		enum kh_h1_event event = kh_h1_feed(up->h1, &in, &body);
+		*work += event == KH_H1_HEAD ? KH_LIMIT_WORK_PER_HEAD + (before - in.len)
+					     : kh_work_of_piece(before - in.len);
 		if (event == KH_H1_HEAD)
 			goes_on = take_head(up, kh_h1_message(up->h1));
 		else if (event == KH_H1_BODY)
@@ -263,6 +266,17 @@ static bool process(struct kh_up *up)
 			return false;
 		}
 	}
+}
+
+static bool process(struct kh_up *up)
+{
+	struct kh_work_share *share = kh_up_share(up);
+	size_t work = KH_LIMIT_WORK_PER_READ;
+
+	bool goes_on = take_events(up, &work);
+	if (share)
+		kh_work_share_charge(share, work);
+	return goes_on;
 }
 
 static void on_end_of_stream(struct kh_up *up, enum kh_io how)
@@ -319,7 +333,7 @@ void kh_up_h1_readable(struct kh_up *up)
 	for (int i = 0; i < READS_AT_ONCE; i++) {
 		struct kh_up_user *user = up->only.user;
 		size_t got = 0;
-		if (user->ops->is_full(user->side))
+		if (user->ops->is_full(user->side) || kh_up_may_do(up) == 0)
 			return;
 		char *room = kh_buf_reserve(&up->in, KH_LEG_READ_BYTES);
 		if (!room) {
@@ -362,6 +376,7 @@ static void update(struct kh_up_stream *up, bool wanted)
 	/* One that failed is always ready to be written to. */
 	bool waits = kh_buf_len(&leg->out) && !leg->failed;
 
+	wanted = wanted && !kh_up_is_in_line(up->conn);
 	if (up->conn->answer_state == KH_UP_ANSWER_SWITCHED)
 		kh_buf_release(&leg->out);
 	kh_stream_watch(leg->stream,

@@ -64,6 +64,8 @@ void kh_up_mux_stream_over(struct kh_up_mux *mux)
 
 	if (kh_list_is_empty(&mux->streams))
 		up->idle_since_ms = up->loop->now_ms;
+	if (kh_list_is_empty(&mux->streams))
+		kh_work_place_leave(&up->line);
 	/* A RST_STREAM may have to leave, or the connection has to end. */
 	kh_up_mux_touch(mux);
 }
@@ -77,6 +79,7 @@ static void end(struct kh_up *up, const struct kh_err *err)
 		return;
 	mux->lost = mux->ended = true;
 	kh_list_remove(&mux->next.link);
+	kh_work_place_leave(&up->line);
 	kh_stream_watch(up->leg.stream, 0);
 	kh_h2_feed_eof(mux->h2, err);
 	kh_up_mux_touch(mux);
@@ -199,36 +202,33 @@ static bool is_held(const struct kh_up_mux *mux)
 }
 
 /* What was read, as far as a turn takes heads. Return: more may be read. */
-static bool feed(struct kh_up *up)
+static bool feed(struct kh_up *up, size_t most)
 {
 	struct kh_up_mux *mux = up->mux;
+	struct kh_work_share *share = kh_up_share(up);
 	size_t taken;
-	bool alive = kh_h2_feed_turn(mux->h2, kh_buf_view(&up->in), KH_LIMIT_H2_TURN_BYTES,
-				     up->loop->now_ms, &taken);
 
+	most = most < KH_LIMIT_H2_TURN_BYTES ? most : KH_LIMIT_H2_TURN_BYTES;
+	bool alive = kh_h2_feed_turn(mux->h2, kh_buf_view(&up->in), most, up->loop->now_ms, &taken);
+	if (share)
+		kh_work_share_charge(share, KH_LIMIT_WORK_PER_READ + kh_h2_turn_bytes(mux->h2));
 	kh_buf_consume(&up->in, taken);
 	kh_up_mux_touch(mux);
 	if (is_behind(mux))
-		kh_loop_call(up->loop, KH_LOOP_NEXT, &mux->next);
+		kh_up_mux_go_on_later(up);
 	return alive && !is_behind(mux);
 }
 
-static void on_next(struct kh_loop_call *call)
-{
-	struct kh_up *up = kh_container_of(call, struct kh_up_mux, next)->up;
-
-	if (is_held(up->mux))
-		return; /* `turn` calls for it again */
-	up->loop->now_ms = kh_clock_mono_ms();
-	(void)feed(up);
-}
-
-static void read_up(struct kh_up *up)
+static void read_up(struct kh_up *up, bool last)
 {
 	struct kh_up_mux *mux = up->mux;
 
 	for (int i = 0; i < READS_AT_ONCE && !mux->ended && !is_behind(mux) && !is_held(mux); i++) {
-		size_t got = 0;
+		size_t most = last ? KH_LIMIT_H2_TURN_BYTES : kh_up_may_do(up), got = 0;
+		if (most == 0) {
+			kh_up_mux_touch(mux); /* which stops reading */
+			return;
+		}
 		char *room = kh_buf_reserve(&up->in, READ_BYTES);
 		enum kh_io io =
 			room ? kh_stream_read(up->leg.stream, room, READ_BYTES, &got) : KH_IO_ERROR;
@@ -241,15 +241,34 @@ static void read_up(struct kh_up *up)
 		kh_buf_commit(&up->in, got);
 		mux->read_ms = up->loop->now_ms;
 		mux->ping_ms = 0; /* any byte shows life: PONG may be late behind a large answer */
-		if (!feed(up) || (got < READ_BYTES / 2 && !kh_stream_has_more(up->leg.stream)))
+		if (!feed(up, most) ||
+		    (got < READ_BYTES / 2 && !kh_stream_has_more(up->leg.stream)))
 			return;
 	}
+}
+
+void kh_up_mux_go_on(struct kh_up *up)
+{
+	struct kh_up_mux *mux = up->mux;
+	size_t most;
+
+	if (is_held(mux))
+		return; /* `turn` calls for it again */
+	up->loop->now_ms = kh_clock_mono_ms();
+	kh_up_mux_touch(mux);
+	if (!is_behind(mux) || ((most = kh_up_may_do(up)) > 0 && feed(up, most)))
+		read_up(up, false);
+}
+
+static void on_next(struct kh_loop_call *call)
+{
+	kh_up_mux_go_on(kh_container_of(call, struct kh_up_mux, next)->up);
 }
 
 void kh_up_mux_event(struct kh_up *up, unsigned events)
 {
 	if (events & KH_STREAM_READABLE)
-		read_up(up);
+		read_up(up, false);
 	else
 		kh_up_mux_touch(up->mux);
 }
@@ -330,7 +349,7 @@ static void rest(struct kh_up *up)
 	}
 	if (mux->ended)
 		return;
-	bool reads = !is_behind(mux) && !is_held(mux);
+	bool reads = !is_behind(mux) && !is_held(mux) && !kh_up_is_in_line(up);
 	kh_stream_watch(up->leg.stream, (reads ? (unsigned)KH_STREAM_READABLE : 0u) |
 						(waits ? (unsigned)KH_STREAM_WRITABLE : 0u));
 }
@@ -342,16 +361,16 @@ static void turn(struct kh_up *up)
 	struct kh_node waiting;
 
 	if (mux->look && !mux->ended)
-		read_up(up);
+		read_up(up, false);
 	mux->look = mux->look && is_held(mux);
 	if (!is_held(mux))
 		resume_all(mux);
 	if (!is_held(mux) && is_behind(mux))
-		kh_loop_call(up->loop, KH_LOOP_NEXT, &mux->next);
+		kh_up_mux_go_on_later(up);
 	/* Where the write failed, what was read would be lost: it is taken first. */
 	if (!mux->ended && !is_behind(mux) && !is_held(mux) && !write_out(up)) {
 		/* What the upstream said last may still lie there. */
-		read_up(up);
+		read_up(up, true);
 		kh_err_set(&err, KH_ERR_RESPONSE_INCOMPLETE, "the upstream closed the connection");
 		end(up, &err);
 	}
@@ -441,7 +460,7 @@ void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms)
 	     node = next) {
 		struct kh_up *up = kh_container_of(node, struct kh_up, link);
 		next = node->next;
-		if (is_held(up->mux))
+		if (is_held(up->mux) || kh_up_is_in_line(up))
 			continue; /* whatever came is not read */
 		if (up->mux->ping_ms && now_ms - up->mux->ping_ms >= KH_LIMIT_UP_PONG_MS) {
 			has_no_pong(up, now_ms - up->mux->ping_ms);

@@ -108,6 +108,7 @@ void kh_up_release(struct kh_up *up, bool keep)
 {
 	struct kh_loop *loop = up->loop;
 
+	kh_work_place_leave(&up->line);
 	if (kh_up_is_in_making(up) && kh_up_mux_promote(up))
 		return;
 	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining ||

@@ -58,7 +58,8 @@ static void update(struct kh_up_stream *up, bool wanted)
 	const struct kh_leg *leg = &up->conn->leg;
 	bool waits = kh_buf_len(&leg->out) && !leg->failed;
 
-	wanted = wanted && up->conn->answer_state != KH_UP_ANSWER_ENDED;
+	wanted = wanted && up->conn->answer_state != KH_UP_ANSWER_ENDED &&
+		 !kh_up_is_in_line(up->conn);
 	kh_stream_watch(leg->stream,
 			(waits ? KH_STREAM_WRITABLE : 0u) | (wanted ? KH_STREAM_READABLE : 0u));
 }
@@ -98,6 +99,8 @@ static bool take(struct kh_up *up, enum kh_io io, size_t got)
 	struct kh_up_user *user = up->only.user;
 	struct kh_err err = KH_ERR_INIT;
 
+	if (user->work)
+		kh_work_share_charge(user->work, KH_LIMIT_WORK_PER_READ + kh_work_of_piece(got));
 	switch (io) {
 	case KH_IO_OK:
 		*user->progress_ms = up->loop->now_ms;
@@ -127,7 +130,8 @@ void kh_up_raw_readable(struct kh_up *up)
 		struct kh_up_user *user = up->only.user;
 		struct kh_err err = KH_ERR_INIT;
 		size_t got = 0;
-		if (up->answer_state == KH_UP_ANSWER_ENDED || user->ops->is_full(user->side))
+		if (up->answer_state == KH_UP_ANSWER_ENDED || user->ops->is_full(user->side) ||
+		    kh_up_may_do(up) == 0)
 			return;
 		char *room = kh_buf_reserve(&up->in, KH_LEG_READ_BYTES);
 		if (!room) {

@@ -63,6 +63,7 @@ void kh_up_close(struct kh_up *up)
 	if (up->leg.stream)
 		kh_uncount(up->loop, KH_COUNT_UP_OPEN);
 	kh_list_remove(&up->link);
+	kh_work_place_leave(&up->line);
 	if (was_idle)
 		up->loop->ups->n_idle--;
 	kh_up_made(up); /* a question that goes on takes the charge along */
@@ -257,6 +258,7 @@ static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key,
 	up->only = (struct kh_up_stream){ .ops = key->scheme == KH_SCHEME_TCP ? &kh_up_raw_ops
 									      : &kh_up_h1_ops,
 					  .conn = up };
+	up->line.fn = kh_up_on_line;
 	up->h1 = kh_h1_new(KH_H1_RESPONSES);
 	kh_leg_init(&up->leg, true);
 	kh_buf_init(&up->in, UP_IN_BYTES);

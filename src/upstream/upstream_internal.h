@@ -89,10 +89,11 @@ struct kh_up {
 	bool chunked;	/* the content is sent chunked */
 	uint64_t whose; /* the number of the sandbox that used it last (fair_share.h) */
 	uint64_t idle_since_ms;
-	uint64_t kept_ms;	/* how long the server keeps it idle, by its Keep-Alive field */
-	struct kh_node waiting; /* struct kh_up_h2.link: users that wait until it is made, or has
-				   answered a PING */
-	struct kh_up_mux *mux;	/* HTTP/2; else NULL */
+	uint64_t kept_ms;	   /* how long the server keeps it idle, by its Keep-Alive field */
+	struct kh_node waiting;	   /* struct kh_up_h2.link: users that wait until it is made, or has
+				      answered a PING */
+	struct kh_up_mux *mux;	   /* HTTP/2; else NULL */
+	struct kh_work_place line; /* its sandbox has done its share of this turn (up_share.c) */
 };
 
 /* up_state.c: only these assign the states. Return: false with `err` (which may be NULL), and
@@ -112,6 +113,20 @@ void kh_up_refused(struct kh_up *up, const struct kh_err *err);
 void kh_up_on_stream(struct kh_stream *stream, unsigned events, void *arg);
 /* `leg` is connected to the upstream: starts TLS if needed, then the user goes on. */
 void kh_up_connected(struct kh_up *up);
+
+/* up_share.c: what comes is work of the sandbox that it is for */
+/* Its share. NULL: nobody uses the connection, or without a bound. */
+struct kh_work_share *kh_up_share(const struct kh_up *up);
+/* How much of what comes may be processed in this turn. Return: 0: nothing, and it is in line. */
+size_t kh_up_may_do(struct kh_up *up);
+/* The codec is behind: it goes on in a later turn. */
+void kh_up_mux_go_on_later(struct kh_up *up);
+/* Its turn in the line. */
+void kh_up_on_line(struct kh_work_place *line);
+static inline bool kh_up_is_in_line(const struct kh_up *up)
+{
+	return kh_work_place_waits(&up->line);
+}
 
 /* up_pool.c: those that are kept */
 /* Gives the connection back: `keep` puts it into the pool, else it is closed. */
@@ -205,6 +220,8 @@ enum kh_up_speaks kh_up_mux_known(struct kh_loop *loop, const struct kh_up_key *
 void kh_up_mux_begin(struct kh_up *up);
 void kh_up_mux_not(struct kh_up *up);
 void kh_up_mux_event(struct kh_up *up, unsigned events);
+/* With what was read, and what is to be read. */
+void kh_up_mux_go_on(struct kh_up *up);
 void kh_up_mux_free(struct kh_up_mux *mux);
 /* Every second: checks for overdue answers to PING, overdue SETTINGS, and idle connections. */
 void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms);

@@ -195,6 +195,10 @@ enum {
 	/* A piece of content, and how many of its bytes are one of a head's: chunks of one byte. */
 	KH_LIMIT_WORK_PER_PIECE = 32,
 	KH_LIMIT_WORK_CONTENT = 4,
+	/* A read from an upstream, and what it leads to: a write to the sandbox. */
+	KH_LIMIT_WORK_PER_READ = 256,
+	/* A WebSocket frame in it. */
+	KH_LIMIT_WORK_PER_FRAME = 8,
 	/* Steps of a decision that are one. */
 	KH_LIMIT_WORK_STEPS = 32,
 	/* CONTINUATION frames after one HEADERS: a section that never ends (CVE-2024-27316). The

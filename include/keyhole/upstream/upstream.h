@@ -19,7 +19,7 @@
 #include <keyhole/http/message.h>
 #include <keyhole/http/target.h>
 
-#include <keyhole/loop/loop.h>
+#include <keyhole/loop/work_share.h>
 
 struct kh_up;
 struct kh_up_stream;
@@ -150,6 +150,7 @@ struct kh_up_user {
 		       until the end of the turn */
 	struct kh_loop *loop;
 	struct kh_account *account; /* of its sandbox, or NULL */
+	struct kh_work_share *work; /* likewise; lives until the end of the turn, too */
 	const struct kh_message
 		*message;	     /* the request as it was received; must outlive the user */
 	uint64_t *progress_ms;	     /* set when the upstream takes or sends bytes */

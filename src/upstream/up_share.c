@@ -1,0 +1,59 @@
+/*
+ * up_share.c - what comes from an upstream is work of the sandbox that it is for
+ *
+ * A server can make small pieces of an answer, and a sandbox may have thousands of connections to
+ * it. So what is read is charged to the sandbox's share of the turn (work_share.h). When that is
+ * spent, the connection is not read, and waits in line with the sandbox's other connections.
+ *
+ * Nothing that was read over HTTP/1 is left over: only the next read waits. The codec of HTTP/2
+ * stops in the middle.
+ */
+
+#include "upstream_internal.h"
+
+/* All users of an HTTP/2 connection are of one sandbox. */
+struct kh_work_share *kh_up_share(const struct kh_up *up)
+{
+	const struct kh_up_user *user = up->only.user;
+
+	if (up->mux)
+		user = kh_list_is_empty(&up->mux->streams)
+			       ? NULL
+			       : kh_container_of(up->mux->streams.next, struct kh_up_h2, link)
+					 ->stream.user;
+	return user ? user->work : NULL;
+}
+
+size_t kh_up_may_do(struct kh_up *up)
+{
+	struct kh_work_share *share = kh_up_share(up);
+
+	if (kh_up_is_in_line(up))
+		return 0;
+	if (!share)
+		return KH_LIMIT_WORK_SHARE;
+	size_t left = kh_work_share_left(share);
+	if (left == 0)
+		kh_work_share_wait(share, &up->line);
+	return left;
+}
+
+void kh_up_mux_go_on_later(struct kh_up *up)
+{
+	struct kh_work_share *share = kh_up_share(up);
+
+	if (share)
+		kh_work_share_wait(share, &up->line);
+	else
+		kh_loop_call(up->loop, KH_LOOP_NEXT, &up->mux->next);
+}
+
+void kh_up_on_line(struct kh_work_place *line)
+{
+	struct kh_up *up = kh_container_of(line, struct kh_up, line);
+
+	if (up->mux)
+		kh_up_mux_go_on(up);
+	else
+		kh_up_on_stream(up->leg.stream, KH_STREAM_READABLE, up);
+}
