@@ -227,7 +227,9 @@ bool kh_session_set_leaf(struct kh_session *session, enum kh_leaf_state state);
 /* session.c */
 /* What is left is written, then the peer's end is awaited. */
 void kh_session_linger(struct kh_session *session);
-/* session_take.c: feeds the codec, within the sandbox's share of the turn. */
+/* session_take.c: may it work in this turn? If not, it is in line. */
+bool kh_session_may_work(struct kh_session *session);
+/* Feeds the codec, within the sandbox's share of the turn. */
 void kh_session_process(struct kh_session *session);
 /* kept.c */
 /* Charges what it keeps of memory by now. Return: false: that is beyond its sandbox's share. It is

@@ -7,19 +7,22 @@
  * (work_share.h). When that is spent, the session waits in line with what was read.
  */
 
-/* May it go on in this turn with what was read? If not, it is in line. */
-static bool has_share(struct kh_session *session)
+bool kh_session_may_work(struct kh_session *session)
 {
 	struct kh_work_share *share = &session->side.acceptor->work;
 
-	if (kh_buf_len(&session->in) == 0)
-		return true;
 	if (kh_session_is_in_line(session))
 		return false;
 	if (kh_work_share_left(share) > 0)
 		return true;
 	kh_work_share_wait(share, &session->place);
 	return false;
+}
+
+/* May it go on with what was read? */
+static bool has_share(struct kh_session *session)
+{
+	return kh_buf_len(&session->in) == 0 || kh_session_may_work(session);
 }
 
 static void charge(struct kh_session *session, size_t work)

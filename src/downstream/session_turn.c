@@ -145,6 +145,15 @@ static void on_eof(struct kh_session *session, enum kh_io how)
 			x ? "the sandbox went away before the response was complete" : NULL);
 }
 
+static void charge_messages(struct kh_session *session)
+{
+	unsigned messages = kh_stream_take_messages(session->leg.stream);
+
+	if (messages)
+		kh_work_share_charge(&session->side.acceptor->work,
+				     (size_t)messages * KH_LIMIT_WORK_PER_TLS_MESSAGE);
+}
+
 static void read_down(struct kh_session *session)
 {
 	for (int i = 0; i < READS_AT_ONCE && session->state != KH_SESSION_DEAD; i++) {
@@ -159,6 +168,7 @@ static void read_down(struct kh_session *session)
 			return;
 		}
 		enum kh_io io = kh_stream_read(session->leg.stream, room, KH_LEG_READ_BYTES, &got);
+		charge_messages(session);
 		if (io == KH_IO_AGAIN)
 			return;
 		if (io != KH_IO_OK) {
@@ -173,6 +183,17 @@ static void read_down(struct kh_session *session)
 		if (got < KH_LEG_READ_BYTES / 2 && !kh_stream_has_more(session->leg.stream))
 			return; /* most likely all there is */
 	}
+}
+
+/* What TLS has to do shows only in a read, so it has a share left first. */
+static bool may_read(void *arg)
+{
+	struct kh_session *session = arg;
+
+	if (kh_session_may_work(session))
+		return true;
+	kh_session_update(session);
+	return false;
 }
 
 static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
@@ -336,6 +357,7 @@ static void discard_session(struct kh_session *session)
 static void begin_session(struct kh_session *session, struct kh_stream *stream)
 {
 	session->leg.stream = stream;
+	kh_stream_ask_before_reading(stream, may_read);
 	kh_list_append(&session->side.loop->live, &session->member.link);
 	kh_list_append(&session->side.acceptor->sessions, &session->acceptor_link);
 	session->side.loop->n_live++;

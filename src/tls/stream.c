@@ -176,6 +176,12 @@ static void unblock(struct kh_stream *s)
 		(void)kh_stream_set_reading(s, READ_RETRY);
 }
 
+/* Of TLS, a probe is work. */
+static bool may_probe(const struct kh_stream *s)
+{
+	return s->state != STREAM_TLS || !s->may_read || s->may_read(s->arg);
+}
+
 /* `ready`: what the descriptor is ready for. */
 static void serve(struct kh_stream *s, unsigned ready)
 {
@@ -187,7 +193,7 @@ static void serve(struct kh_stream *s, unsigned ready)
 	if (ready & for_read)
 		unblock(s);
 	if ((s->watch & KH_STREAM_READABLE) && ((ready & for_read) || holds_now(s)) &&
-	    kh_stream_probe(s))
+	    may_probe(s) && kh_stream_probe(s))
 		events |= KH_STREAM_READABLE;
 	if ((s->watch & KH_STREAM_WRITABLE) && (ready & for_write))
 		events |= KH_STREAM_WRITABLE;
@@ -293,6 +299,11 @@ struct kh_stream *kh_stream_new_over(struct event_base *base, const struct kh_pi
 void kh_stream_pipe_changed(struct kh_stream *s)
 {
 	kh_stream_update(s);
+}
+
+void kh_stream_ask_before_reading(struct kh_stream *s, bool (*may_read)(void *arg))
+{
+	s->may_read = may_read;
 }
 
 void kh_stream_set_callback(struct kh_stream *s, kh_stream_cb *cb, void *arg)

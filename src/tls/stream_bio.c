@@ -4,12 +4,18 @@
  * It reads the prefix first, then the socket. A read that returned fewer bytes than it had room for
  * has emptied the socket: the next one returns EAGAIN without a system call, until the loop reports
  * new bytes. That saves a system call per message.
+ *
+ * OpenSSL reads until a message is whole, and a peer may send one in records of a byte each, for as
+ * long as it likes. So after a few full reads it is told that the socket is empty, too, until the
+ * loop says again that it is not.
  */
 #include "stream_internal.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sys/socket.h>
+
+enum { READS_AT_ONCE = 4 };
 
 static ssize_t read_prefix(struct kh_stream *s, void *bytes, size_t room)
 {
@@ -61,6 +67,8 @@ static int bio_read(BIO *bio, char *bytes, size_t room, size_t *got)
 	struct kh_stream *s = BIO_get_data(bio);
 	BIO_clear_retry_flags(bio);
 	ssize_t n = kh_stream_raw_read(s, bytes, room);
+	if (n > 0 && !s->prefix && s->socket == SOCKET_MORE && ++s->reads >= READS_AT_ONCE)
+		(void)kh_stream_set_socket(s, SOCKET_DRAINED);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		BIO_set_retry_read(bio);
 	*got = n > 0 ? (size_t)n : 0;

@@ -34,6 +34,7 @@ struct kh_stream {
 	struct event_base *base;
 	kh_stream_cb *cb;
 	void *arg;
+	bool (*may_read)(void *arg); /* NULL: always */
 	struct event on_read, on_write, on_kick;
 	int fd; /* -1 with a pipe */
 	const struct kh_pipe_ops *pipe_ops;
@@ -50,6 +51,11 @@ struct kh_stream {
 	bool read_armed, write_armed, kicked;
 	bool spoilt;   /* ends without close_notify: the user says so, in any state */
 	int raw_error; /* errno of the socket's last failure */
+	/* TLS messages without content: those that content has not paid for, those that nobody was
+	 * told of, and content that has not paid for a whole one (messages.c). */
+	unsigned messages, new_messages;
+	size_t paid_bytes;
+	unsigned reads; /* from the descriptor or pipe, each of all that was asked for */
 	SSL *ssl;
 	char *prefix; /* read before the descriptor */
 	size_t prefix_len, prefix_at;
@@ -104,6 +110,7 @@ static inline bool stream_reads_by_write(const struct kh_stream *s)
 /* The loop says that bytes may have come. */
 static inline void stream_refill(struct kh_stream *s)
 {
+	s->reads = 0;
 	if (s->socket == SOCKET_DRAINED)
 		(void)kh_stream_set_socket(s, SOCKET_MORE);
 }
@@ -129,6 +136,14 @@ void kh_stream_try_shutdown(struct kh_stream *s);
 /* identity.c */
 /* After each step of a handshake. */
 void kh_stream_signs_no_more(struct kh_stream *s);
+
+/* messages.c */
+/* OpenSSL's info callback. */
+void kh_stream_on_message(const SSL *ssl, int where, int ret);
+/* Did the peer send too many? Explains it. */
+bool kh_stream_is_flooded(struct kh_stream *s);
+/* Content came, which pays for messages before it. */
+void kh_stream_forgive_messages(struct kh_stream *s, size_t content);
 
 /* stream_bio.c */
 BIO *kh_stream_bio_new(struct kh_stream *s);

@@ -87,8 +87,15 @@ static void forget_errors(void)
 /* Maps what SSL_read or SSL_peek did not give. */
 static enum kh_io read_stopped(struct kh_stream *s, int rc)
 {
+	if (s->messages && kh_stream_is_flooded(s)) {
+		ERR_clear_error();
+		return end_reading(s, READ_ERROR);
+	}
 	switch (SSL_get_error(s->ssl, rc)) {
 	case SSL_ERROR_WANT_READ:
+		/* After a message without content: the rest is here, and no event would say so. */
+		if (s->prefix)
+			return s->reading == READ_OPEN ? KH_IO_AGAIN : block_reading(s, READ_OPEN);
 		return block_reading(s, READ_BLOCKED);
 	case SSL_ERROR_WANT_WRITE:
 		return block_reading(s, READ_BLOCKED_BY_WRITE);
@@ -110,7 +117,8 @@ bool kh_stream_probe(struct kh_stream *s)
 		return true;
 	forget_errors();
 	int rc = SSL_peek(s->ssl, &byte, 1);
-	return rc > 0 || read_stopped(s, rc) != KH_IO_AGAIN;
+	return rc > 0 || read_stopped(s, rc) != KH_IO_AGAIN ||
+	       (s->side == STREAM_DOWN && s->new_messages > 0);
 }
 
 static enum kh_io read_plain(struct kh_stream *s, void *bytes, size_t room, size_t *got)
@@ -134,6 +142,8 @@ static enum kh_io read_tls(struct kh_stream *s, void *bytes, size_t room, size_t
 	if (rc == 1) {
 		if (s->reading != READ_OPEN)
 			(void)kh_stream_set_reading(s, READ_OPEN);
+		if (s->messages)
+			kh_stream_forgive_messages(s, *got);
 		return KH_IO_OK;
 	}
 	*got = 0;
@@ -284,10 +294,12 @@ bool kh_stream_is_alive(struct kh_stream *s)
 		return !is_in_a_record(s);
 	if (s->state == STREAM_PLAIN)
 		return false;
-	/* Bytes are there: a whole ticket is no answer, anything else is one too many. */
+	/* Bytes are there: a whole ticket is no answer, anything else is one too many. One read has
+	 * to take them all. */
 	forget_errors();
 	int rc = SSL_peek(s->ssl, &byte, 1);
-	bool quiet = rc <= 0 && read_stopped(s, rc) == KH_IO_AGAIN && !is_in_a_record(s);
+	bool quiet = rc <= 0 && read_stopped(s, rc) == KH_IO_AGAIN && !is_in_a_record(s) &&
+		     s->socket == SOCKET_DRAINED && s->reads == 0;
 	kh_stream_rest(s);
 	kh_stream_update(s);
 	return quiet;

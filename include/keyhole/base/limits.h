@@ -201,6 +201,15 @@ enum {
 	KH_LIMIT_WORK_PER_FRAME = 8,
 	/* Steps of a decision that are one. */
 	KH_LIMIT_WORK_STEPS = 32,
+	/* A TLS message after the handshake, a KeyUpdate for example: about 50 microseconds. */
+	KH_LIMIT_WORK_PER_TLS_MESSAGE = 1024,
+	/* TLS messages without content (KeyUpdate, NewSessionTicket, HelloRequest, warnings) that a
+	   sandbox or an upstream may send, and the content that pays for each further one: records
+	   of 27 bytes that each cost as much as a head, without end. A client has no reason to send
+	   more than one in many gigabytes; a server sends a few tickets at the start. */
+	KH_LIMIT_TLS_MESSAGES_DOWN = 4,
+	KH_LIMIT_TLS_MESSAGES_UP = 16,
+	KH_LIMIT_TLS_CONTENT_PER_MESSAGE = 16 * 1024,
 	/* CONTINUATION frames after one HEADERS: a section that never ends (CVE-2024-27316). The
 	   largest allowed head takes 4. */
 	KH_LIMIT_H2_CONTINUATIONS = 6,

@@ -81,7 +81,9 @@ void kh_sessions_free(struct kh_sessions *sessions);
 struct kh_stream;
 
 enum kh_stream_event {
-	KH_STREAM_READABLE = 1 << 0, /* kh_stream_read has something to say (bytes, end or error) */
+	/* kh_stream_read has something to say (bytes, end or error), or a sandbox sent messages
+	 * without content (kh_stream_take_messages). */
+	KH_STREAM_READABLE = 1 << 0,
 	KH_STREAM_WRITABLE = 1 << 1,
 	KH_STREAM_HANDSHAKE_DONE = 1 << 2,   /* alone */
 	KH_STREAM_HANDSHAKE_FAILED = 1 << 3, /* alone; kh_stream_error says why */
@@ -112,6 +114,9 @@ struct kh_stream *kh_stream_new_over(struct event_base *base, const struct kh_pi
 /* The result of `ready` has changed. The loop reports the events later. */
 void kh_stream_pipe_changed(struct kh_stream *stream);
 void kh_stream_set_callback(struct kh_stream *stream, kh_stream_cb *cb, void *arg);
+/* `may_read` is asked (with the callback's `arg`) before the loop reads from a TLS stream to learn
+ * whether READABLE holds. If it returns false, it has stopped watching for READABLE. */
+void kh_stream_ask_before_reading(struct kh_stream *stream, bool (*may_read)(void *arg));
 /* Sends close_notify if TLS is established, closes and frees. May be called from the callback. No
  * event follows. */
 void kh_stream_free(struct kh_stream *stream);
@@ -134,6 +139,9 @@ enum kh_io {
 };
 /* Up to `room` bytes. */
 enum kh_io kh_stream_read(struct kh_stream *stream, void *bytes, size_t room, size_t *got);
+/* How many TLS messages without content reading has taken since the last call (roughly). More than
+ * KH_LIMIT_TLS_MESSAGES_DOWN or _UP end reading with an error. */
+unsigned kh_stream_take_messages(struct kh_stream *stream);
 /* Writes what fits now; OK may have written fewer than `len`. After AGAIN the same bytes may be
  * passed at another address. */
 enum kh_io kh_stream_write(struct kh_stream *stream, const void *bytes, size_t len, size_t *put);
