@@ -311,6 +311,8 @@ static bool place_acceptor(struct kh_acceptor *acceptor, size_t index)
 	kh_account_unref(acceptor->account);
 	acceptor->account = g->accounts ? kh_account_ref(g->accounts[index]) : NULL;
 	acceptor->number = (int64_t)index;
+	if (!kh_work_share_join(&acceptor->work, g->config->tenants[acceptor->config->tenant].name))
+		return false;
 	return loop->draining || loop->retiring || kh_acceptor_open(acceptor, g->listeners[index]);
 }
 
@@ -353,6 +355,7 @@ static void free_acceptor(struct kh_deferred_free *deferred_free)
 		kh_container_of(deferred_free, struct kh_acceptor, deferred_free);
 
 	forget_secret(acceptor);
+	kh_work_share_fini(&acceptor->work);
 	kh_account_unref(acceptor->account);
 	free(acceptor);
 }

@@ -28,6 +28,7 @@ static void free_acceptor(struct kh_deferred_free *deferred_free)
 	struct kh_dynamic_sandbox_acceptor *own =
 		kh_container_of(acceptor, struct kh_dynamic_sandbox_acceptor, acceptor);
 
+	kh_work_share_fini(&acceptor->work);
 	kh_account_unref(acceptor->account);
 	kh_dynamic_sandbox_unref(own->dynamic_sandbox);
 	free(own);
@@ -56,7 +57,8 @@ void kh_dynamic_sandbox_enter(struct kh_loop *loop, struct kh_dynamic_sandbox *d
 	own->acceptor.number = FIRST_NUMBER + (int64_t)dynamic_sandbox->number;
 	kh_list_append(&loop->dynamic_sandboxes, &own->link);
 	dynamic_sandbox->acceptors[loop->index] = own;
-	if (!kh_acceptor_open(&own->acceptor, dynamic_sandbox->fd))
+	if (!kh_work_share_join(&own->acceptor.work, dynamic_sandbox->tenant) ||
+	    !kh_acceptor_open(&own->acceptor, dynamic_sandbox->fd))
 		kh_log_error("sandbox %s: thread %u has no memory for it",
 			     kh_esc_str(dynamic_sandbox->config.sandbox), loop->index);
 }

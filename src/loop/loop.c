@@ -441,6 +441,7 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, const stru
 	kh_list_init(&loop->live);
 	kh_list_init(&loop->exchanges);
 	kh_rechecks_init(loop);
+	kh_list_init(&loop->work_tenants);
 	kh_list_init(&loop->deferred_frees);
 	for (enum kh_loop_when when = KH_LOOP_DOWN; when < KH_LOOP_WHENS; when++)
 		kh_list_init(&loop->calls[when]);

@@ -15,6 +15,7 @@ struct connection {
 
 static struct kh_loop loop;
 static struct kh_work_share share, other;
+static struct kh_work_share boxes[MANY]; /* of one tenant */
 static struct connection many[MANY];
 static size_t taken; /* in this turn */
 
@@ -61,6 +62,7 @@ static int set_up(void **state)
 	memset(&loop, 0, sizeof(loop));
 	memset(many, 0, sizeof(many));
 	kh_list_init(&loop.calls[KH_LOOP_NEXT]);
+	kh_list_init(&loop.work_tenants);
 	kh_work_share_init(&share, &loop);
 	kh_work_share_init(&other, &loop);
 	for (size_t i = 0; i < MANY; i++)
@@ -187,6 +189,114 @@ static void who_leaves_is_not_served(void **state)
 	assert_true(is_over());
 }
 
+/* ---- tenants ---- */
+
+static void begin_boxes(void)
+{
+	for (size_t i = 0; i < MANY; i++) {
+		kh_work_share_init(&boxes[i], &loop);
+		assert_true(kh_work_share_join(&boxes[i], "globex"));
+		many[i].share = &boxes[i];
+	}
+}
+
+static void end_boxes(void)
+{
+	for (size_t i = 0; i < MANY; i++)
+		kh_work_share_fini(&boxes[i]);
+	assert_true(is_over());
+	assert_true(kh_list_is_empty(&loop.work_tenants));
+}
+
+static void many_sandboxes_of_a_tenant_do_no_more_than_its_share(void **state)
+{
+	enum { HEAD = 10 * 1024, HEADS = 100, SHARE = KH_WORK_TENANT_SHARES * KH_LIMIT_WORK_SHARE };
+	size_t left = (size_t)MANY * HEADS, least = HEADS, most = 0;
+
+	(void)state;
+	begin_boxes();
+	for (size_t i = 0; i < MANY; i++)
+		many[i].heads = HEADS, many[i].each = HEAD;
+	for (unsigned turn = 0; !is_over() || turn == 0; turn++) {
+		/* Each has an event in each turn, the first ones before the others. */
+		taken = 0;
+		for (size_t i = 0; i < MANY; i++)
+			take(&many[i]);
+		end_turn();
+		assert_in_range(taken, turn > 0, SHARE + HEAD);
+		left -= taken / HEAD;
+		if (turn != 2 * MANY / KH_WORK_TENANT_SHARES)
+			continue;
+		/* They take turns. */
+		for (size_t i = 0; i < MANY; i++) {
+			size_t done = HEADS - many[i].heads;
+			least = done < least ? done : least;
+			most = done > most ? done : most;
+		}
+		assert_in_range(least, 1, most);
+		assert_true(most <= 2 * least + 2 * KH_LIMIT_WORK_SHARE / HEAD);
+	}
+	assert_int_equal(left, 0);
+	end_boxes();
+}
+
+static void another_tenants_sandbox_does_not_wait_for_all_of_a_tenant(void **state)
+{
+	struct connection *one = &many[MANY - 1];
+
+	(void)state;
+	begin_boxes();
+	assert_true(kh_work_share_join(&boxes[MANY - 1], "acme"));
+	for (size_t i = 0; i < MANY - 1; i++)
+		many[i].heads = 100000, many[i].each = 1024;
+	for (unsigned turn = 0; turn < 10; turn++) {
+		one->heads = 3, one->each = 1024;
+		for (size_t i = 0; i < MANY; i++)
+			take(&many[i]);
+		assert_int_equal(one->heads, 0);
+		end_turn();
+	}
+	end_boxes();
+}
+
+/* A sandbox that is busy alone leaves the rest of its tenant's share to the others. */
+static void a_sandbox_with_little_does_not_wait_for_a_busy_one_of_its_tenant(void **state)
+{
+	(void)state;
+	begin_boxes();
+	many[0].heads = 100000, many[0].each = 1024;
+	for (unsigned turn = 0; turn < 10; turn++) {
+		many[1].heads = 3, many[1].each = 1024;
+		take(&many[0]);
+		take(&many[1]);
+		assert_int_equal(many[1].heads, 0);
+		end_turn();
+	}
+	end_boxes();
+}
+
+/* A reload moves a listener to another tenant; sandboxes are removed while others are in line. */
+static void whoever_changes_its_tenant_keeps_its_line(void **state)
+{
+	(void)state;
+	begin_boxes();
+	for (size_t i = 0; i < MANY; i++)
+		many[i].heads = 4, many[i].each = KH_LIMIT_WORK_SHARE;
+	for (size_t i = 0; i < MANY; i++)
+		take(&many[i]);
+	for (size_t i = 0; i < MANY / 2; i++)
+		assert_true(kh_work_share_join(&boxes[i], "acme"));
+	for (size_t i = 0; i < MANY / 4; i++) {
+		kh_work_place_leave(&many[i].place);
+		kh_work_share_fini(&boxes[i]);
+	}
+	while (!is_over())
+		end_turn();
+	for (size_t i = MANY / 4; i < MANY; i++)
+		assert_int_equal(many[i].heads, 0);
+	end_boxes();
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, set_up)
@@ -196,6 +306,10 @@ int main(void)
 		TEST(what_was_done_beyond_the_share_is_taken_from_later_turns),
 		TEST(whoever_has_little_does_not_wait_for_whoever_has_much),
 		TEST(who_leaves_is_not_served),
+		TEST(many_sandboxes_of_a_tenant_do_no_more_than_its_share),
+		TEST(another_tenants_sandbox_does_not_wait_for_all_of_a_tenant),
+		TEST(a_sandbox_with_little_does_not_wait_for_a_busy_one_of_its_tenant),
+		TEST(whoever_changes_its_tenant_keeps_its_line),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,6 +99,7 @@ struct kh_loop {
 	struct kh_node exchanges;      /* struct kh_loop_member */
 	struct kh_node rechecks;       /* struct kh_acceptor.rechecks_link (rechecks.c) */
 	struct kh_loop_call recheck;   /* the next slice of them */
+	struct kh_node work_tenants;   /* struct kh_work_tenant.link (work_share.c) */
 	uint64_t decision_steps;       /* of all decisions so far (KH_LIMIT_DECISION_STEPS) */
 	struct kh_node deferred_frees; /* struct kh_deferred_free: freed at the end of the turn */
 	struct kh_node calls[KH_LOOP_WHENS]; /* struct kh_loop_call */

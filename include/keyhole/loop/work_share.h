@@ -14,12 +14,21 @@
  * Whoever finds nothing left waits in line, and reads nothing meanwhile. Each sandbox's line is
  * served once in a turn, in its order: a connection with little to do does not wait for all that
  * another one has, and a sandbox waits for one share of each other one.
+ *
+ * All sandboxes of a tenant on this thread together do as much as KH_WORK_TENANT_SHARES of them may
+ * do: a tenant with hundreds of sandboxes would have hundreds of shares in each turn. Where that is
+ * spent, its sandboxes take turns.
  */
+struct kh_work_tenant;
+enum { KH_WORK_TENANT_SHARES = 4 };
+
 struct kh_work_share {
 	struct kh_loop *loop;
-	struct kh_loop_call next;
-	struct kh_node waiting; /* struct kh_work_place.link */
-	uint64_t turn;		/* the loop's, in which `done` was done */
+	struct kh_work_tenant *tenant; /* a reference; NULL: without a bound */
+	struct kh_node link;	       /* among those of its tenant where somebody waits */
+	struct kh_loop_call next;      /* without a tenant */
+	struct kh_node waiting;	       /* struct kh_work_place.link */
+	uint64_t turn;		       /* the loop's, in which `done` was done */
 	size_t done;
 	bool serves; /* one of those in line */
 };
@@ -31,6 +40,9 @@ struct kh_work_place {
 };
 
 void kh_work_share_init(struct kh_work_share *share, struct kh_loop *loop);
+/* It is a sandbox of that tenant from here on; whoever is in line stays there. Return: false
+ * without memory: it belongs to no tenant. */
+bool kh_work_share_join(struct kh_work_share *share, const char *tenant);
 /* Nobody is in line any more. */
 void kh_work_share_fini(struct kh_work_share *share);
 /* What a connection that is not in line may do now. 0: it has to wait. */
