@@ -124,7 +124,7 @@ static bool may_trail(const struct kh_exchange *x, struct kh_slice name)
 }
 
 /* A rule that looks at a field does so in the head: some servers put both together. */
-static bool is_looked_at(const struct kh_exchange *x, struct kh_slice name)
+static bool is_looked_at(const struct kh_exchange *x, struct kh_slice name, uint64_t *steps)
 {
 	const struct kh_request_view view = { .scheme = x->scheme,
 					      .host = &x->authority.host,
@@ -132,7 +132,20 @@ static bool is_looked_at(const struct kh_exchange *x, struct kh_slice name)
 
 	const struct kh_standing *now = &x->ruling.at;
 
-	return kh_policy_looks_at_field(now->gen->policy, now->tenant, now->narrowing, &view, name);
+	return kh_policy_looks_at_field(now->gen->policy, now->tenant, now->narrowing, &view, name,
+					steps);
+}
+
+static bool refuse_trailer(struct kh_slice name, uint64_t steps, struct kh_err *err)
+{
+	if (steps > KH_LIMIT_DECISION_STEPS)
+		return kh_err_set(err, KH_ERR_REQUEST_TOO_COMPLEX,
+				  "there are too many fields behind the content for the rules of "
+				  "this host");
+	return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
+			  "the field %s is behind the content, and a rule looks at it: send it in "
+			  "the head",
+			  kh_esc(name));
 }
 
 /* Those of the fields behind the content that go upstream. Return: false with `err`: one of them
@@ -141,20 +154,22 @@ static bool choose_trailers(const struct kh_exchange *x, const struct kh_field *
 			    struct kh_field kept[KH_LIMIT_FIELDS], size_t *n_kept,
 			    struct kh_err *err)
 {
+	uint64_t steps = 0;
+	bool good = true;
+
 	*n_kept = 0;
-	for (size_t i = 0; i < n && *n_kept < KH_LIMIT_FIELDS; i++) {
+	for (size_t i = 0; i < n && good && *n_kept < KH_LIMIT_FIELDS; i++) {
 		if (!may_trail(x, trailers[i].name))
 			continue;
-		if (is_looked_at(x, trailers[i].name))
-			return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
-					  "the field %s is behind the content, and a rule looks at "
-					  "it: send it in the head",
-					  kh_esc(trailers[i].name));
-		if (!kh_placeholder_trailer_may_go(x, &trailers[i], err))
-			return false;
-		kept[(*n_kept)++] = trailers[i];
+		if (is_looked_at(x, trailers[i].name, &steps))
+			good = refuse_trailer(trailers[i].name, steps, err);
+		else if (!kh_placeholder_trailer_may_go(x, &trailers[i], err))
+			good = false;
+		else
+			kept[(*n_kept)++] = trailers[i];
 	}
-	return true;
+	kh_work_share_charge_steps(&x->side->acceptor->work, steps);
+	return good;
 }
 
 void kh_exchange_end_content(struct kh_exchange *x, const struct kh_field *trailers, size_t n)

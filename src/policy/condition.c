@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <keyhole/base/encode.h>
+#include <keyhole/base/limits.h>
 #include <keyhole/base/spelling.h>
 
 /* One character of a text: the bytes that it takes there, and the byte that it stands for. */
@@ -404,8 +405,11 @@ enum kh_mismatch kh_rule_conditions_miss_exactly(const struct kh_rule *rule,
 	return conditions_miss(rule, DENIES_EXACTLY, request, reading);
 }
 
+enum { FIELD_STEPS = 8 }; /* to find a rule, or to compare a name, which mostly differs early */
+
 static bool list_looks_at_field(const struct kh_index *index, size_t list,
-				const struct kh_request_view *view, struct kh_slice name)
+				const struct kh_request_view *view, struct kh_slice name,
+				struct kh_steps *steps)
 {
 	struct kh_host_keys keys;
 	struct kh_index_walk walk;
@@ -413,6 +417,9 @@ static bool list_looks_at_field(const struct kh_index *index, size_t list,
 	kh_index_walk_begin(&walk, index, list, &keys);
 	for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk));) {
 		const struct kh_rule_more *more = m->rule->more;
+		steps->done += FIELD_STEPS + (more ? more->n_conditions * FIELD_STEPS : 0);
+		if (kh_steps_are_over(steps))
+			return true;
 		if (!more || m->scheme != view->scheme || m->port != view->port)
 			continue;
 		for (size_t i = 0; i < more->n_conditions; i++) {
@@ -428,12 +435,17 @@ static bool list_looks_at_field(const struct kh_index *index, size_t list,
 
 bool kh_policy_looks_at_field(const struct kh_policy *policy, uint16_t tenant,
 			      const struct kh_narrowing *narrowing,
-			      const struct kh_request_view *view, struct kh_slice name)
+			      const struct kh_request_view *view, struct kh_slice name,
+			      uint64_t *steps)
 {
+	struct kh_steps all = { *steps, KH_LIMIT_DECISION_STEPS };
 	const struct kh_index *index = kh_policy_index(policy);
 	if (tenant >= kh_policy_config(policy)->n_tenants) /* which of them do is not known */
 		return true;
-	return list_looks_at_field(index, KH_SITE_LIST, view, name) ||
-	       list_looks_at_field(index, kh_tenant_list(tenant), view, name) ||
-	       (narrowing && list_looks_at_field(narrowing->index, narrowing->list, view, name));
+	bool looks = list_looks_at_field(index, KH_SITE_LIST, view, name, &all) ||
+		     list_looks_at_field(index, kh_tenant_list(tenant), view, name, &all) ||
+		     (narrowing &&
+		      list_looks_at_field(narrowing->index, narrowing->list, view, name, &all));
+	*steps = all.done;
+	return looks;
 }

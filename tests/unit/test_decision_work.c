@@ -257,6 +257,34 @@ static void all_addresses_of_a_name_share_the_steps_of_one_decision(void **state
 	fini(&f);
 }
 
+/* Each field behind the content is held against the conditions of all rules for the host. */
+static void fields_behind_the_content_share_the_steps_of_a_decision(void **state)
+{
+	(void)state;
+	enum { RULES = 4000, FIELDS = KH_LIMIT_FIELDS };
+	struct fixture f = policy_with("https://api.example/p", ", headers: { x-beta: v }", RULES);
+	struct kh_host host;
+	uint64_t steps = 0;
+	unsigned asked = 0;
+	assert_true(kh_host_parse(&host, KH_SLICE("api.example"), NULL));
+	const struct kh_request_view view = { .scheme = KH_SCHEME_HTTPS,
+					      .host = &host,
+					      .port = 443 };
+	looked = 0;
+	assert_false(
+		kh_policy_looks_at_field(f.policy, 0, NULL, &view, KH_SLICE("y-0001"), &steps));
+	assert_true(looked >= RULES && steps >= looked);
+	while (asked++ < FIELDS &&
+	       !kh_policy_looks_at_field(f.policy, 0, NULL, &view, KH_SLICE("y-0001"), &steps))
+		continue;
+	assert_true(asked < FIELDS);
+	assert_true(steps > KH_LIMIT_DECISION_STEPS && steps >= looked);
+	uint64_t before = looked; /* and from there on nothing is compared */
+	assert_true(kh_policy_looks_at_field(f.policy, 0, NULL, &view, KH_SLICE("y-0001"), &steps));
+	assert_int_equal(looked, before);
+	fini(&f);
+}
+
 /* Each parameter is held against all names that speak of a method, host or path. */
 static void each_parameter_of_each_query_is_counted(void **state)
 {
@@ -309,6 +337,7 @@ int main(void)
 		cmocka_unit_test(a_long_query_is_held_against_conditions_in_bounded_steps),
 		cmocka_unit_test(what_is_looked_at_in_fields_is_counted_once_a_step),
 		cmocka_unit_test(all_addresses_of_a_name_share_the_steps_of_one_decision),
+		cmocka_unit_test(fields_behind_the_content_share_the_steps_of_a_decision),
 		cmocka_unit_test(each_parameter_of_each_query_is_counted),
 		cmocka_unit_test(an_ordinary_request_takes_a_few_steps_a_rule),
 	};

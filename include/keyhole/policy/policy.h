@@ -248,10 +248,13 @@ static inline bool kh_decision_passes_auth(const struct kh_decision *decision)
 	return decision->bare || decision->rule->client_auth_pass;
 }
 
-/* Does any rule for the scheme, host and port of `view` look at that field, in any spelling? */
+/* Does any rule for the scheme, host and port of `view` look at that field, in any spelling? *steps
+ * counts the work for all fields of a request, 0 at first; above KH_LIMIT_DECISION_STEPS the
+ * answer is yes. */
 bool kh_policy_looks_at_field(const struct kh_policy *policy, uint16_t tenant,
 			      const struct kh_narrowing *narrowing,
-			      const struct kh_request_view *view, struct kh_slice name);
+			      const struct kh_request_view *view, struct kh_slice name,
+			      uint64_t *steps);
 
 /* How a tunnel (CONNECT, SOCKS5, TLS without CONNECT) is treated. Zero denies. */
 enum kh_tunnel_kind {
