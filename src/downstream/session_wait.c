@@ -165,7 +165,9 @@ static uint64_t compute_deadline(const struct kh_session *session)
 	case KH_SESSION_HEAD:
 	case KH_SESSION_TUNNEL:
 		kept = kept < life ? kept : life;
-		now += session->side.loop->retiring && t->idle_down > RETIRE_IDLE_MS
+		now += session->state == KH_SESSION_TUNNEL && kh_buf_len(&session->in)
+			       ? t->handshake
+		       : session->side.loop->retiring && t->idle_down > RETIRE_IDLE_MS
 			       ? RETIRE_IDLE_MS
 			       : t->idle_down;
 		return kept < now ? kept : now;
@@ -226,12 +228,12 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 			watch |= KH_STREAM_READABLE;
 		break;
 	case KH_SESSION_DISCARD:
+	case KH_SESSION_TUNNEL:
 		if (!kh_session_is_in_line(session))
 			watch |= KH_STREAM_READABLE;
 		break;
 	case KH_SESSION_SOCKS:
 	case KH_SESSION_HELLO:
-	case KH_SESSION_TUNNEL:
 	case KH_SESSION_LINGER:
 		watch |= KH_STREAM_READABLE;
 		break;

@@ -225,6 +225,17 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 		kh_session_kill(session, KH_ERR_PROTOCOL_UNKNOWN, NULL);
 		return;
 	}
+	size_t hello = kh_hello_length(in);
+	if (hello > KH_LIMIT_HELLO_BYTES) {
+		kh_err_set(&err, KH_ERR_DOWN_TLS,
+			   "ClientHello: too long, or cut into too small "
+			   "records");
+		kh_count(session->side.loop, KH_COUNT_HANDSHAKES_DOWN_FAILED);
+		kh_tunnel_refuse(session, &err);
+		return;
+	}
+	if (hello == 0 || !kh_session_may_work(session))
+		return;
 	/* The answer to CONNECT has to be out, in plain, before TLS speaks. */
 	if (!kh_leg_flush(&session->leg)) {
 		kh_session_kill(session, KH_ERR_DOWN_CLOSED, NULL);
@@ -233,6 +244,7 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 	if (kh_buf_len(&session->leg.out))
 		return;
 	kh_stream_watch(session->leg.stream, 0);
+	kh_work_share_charge(&session->side.acceptor->work, KH_LIMIT_WORK_PER_HANDSHAKE + hello);
 	if (!kh_stream_accept_tls(session->leg.stream, session->side.loop->down_ctx, in,
 				  &session->side.authority.host,
 				  session->side.loop->gen->config->timeouts.handshake) ||

@@ -197,6 +197,18 @@ enum kh_hello_status kh_hello_read(struct kh_hello *out, struct kh_slice bytes, 
 	return status;
 }
 
+size_t kh_hello_length(struct kh_slice bytes)
+{
+	const unsigned char *at = (const unsigned char *)bytes.ptr;
+
+	if (bytes.len >= RECORD_HEAD && (at[3] << 8 | at[4]) < MESSAGE_HEAD)
+		return SIZE_MAX;
+	if (bytes.len < RECORD_HEAD + MESSAGE_HEAD)
+		return 0;
+	at += RECORD_HEAD;
+	return MESSAGE_HEAD + ((size_t)at[1] << 16 | (size_t)at[2] << 8 | at[3]);
+}
+
 void kh_alert_format(enum kh_alert alert, unsigned char out[KH_ALERT_BYTES])
 {
 	enum { LEVEL_FATAL = 2 };

@@ -15,6 +15,8 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
+#include <keyhole/base/limits.h>
+
 enum { READS_AT_ONCE = 4 };
 
 static ssize_t read_prefix(struct kh_stream *s, void *bytes, size_t room)
@@ -62,6 +64,15 @@ ssize_t kh_stream_raw_write(struct kh_stream *s, const void *bytes, size_t len)
 	return n;
 }
 
+/* A sandbox's handshake has had its bytes. */
+static bool is_endless(struct kh_stream *s, ssize_t n)
+{
+	if (!s->handshake || s->side != STREAM_DOWN || n <= 0)
+		return false;
+	s->handshake->bytes += (size_t)n;
+	return s->handshake->bytes > KH_LIMIT_HANDSHAKE_BYTES;
+}
+
 static int bio_read(BIO *bio, char *bytes, size_t room, size_t *got)
 {
 	struct kh_stream *s = BIO_get_data(bio);
@@ -69,6 +80,10 @@ static int bio_read(BIO *bio, char *bytes, size_t room, size_t *got)
 	ssize_t n = kh_stream_raw_read(s, bytes, room);
 	if (n > 0 && !s->prefix && s->socket == SOCKET_MORE && ++s->reads >= READS_AT_ONCE)
 		(void)kh_stream_set_socket(s, SOCKET_DRAINED);
+	if (is_endless(s, n)) {
+		s->raw_error = errno = EMSGSIZE;
+		n = -1;
+	}
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		BIO_set_retry_read(bio);
 	*got = n > 0 ? (size_t)n : 0;

@@ -20,6 +20,7 @@ struct handshake {
 	struct kh_host host;
 	uint32_t timeout_ms;
 	unsigned want; /* EV_READ or EV_WRITE */
+	size_t bytes;  /* that a sandbox has sent */
 	bool leaf_refused;
 	struct kh_leaves *leaves; /* a reference; NULL: the context's */
 	struct kh_roots *roots;

@@ -327,6 +327,23 @@ static void a_byte_more_or_less_is_not_read_past(void **state)
 	kh_buf_fini(&bytes);
 }
 
+static void its_length_is_known_from_the_header(void **state)
+{
+	(void)state;
+	struct kh_buf real;
+	real_hello(&real, "api.example.com");
+	struct kh_slice hello = kh_buf_view(&real);
+	for (size_t n = 0; n <= hello.len; n++)
+		assert_int_equal(kh_hello_length(kh_slice_sub(hello, 0, n)),
+				 n < 9 ? 0 : hello.len - 5);
+	kh_buf_fini(&real);
+	assert_int_equal(kh_hello_length(kh_slice_of("\x16\3\1\0\xff\1\xff\xff\xff", 9)),
+			 4 + 0xffffff);
+	/* The header itself is in pieces. */
+	assert_int_equal(kh_hello_length(kh_slice_of("\x16\3\1\0\3", 5)), SIZE_MAX);
+	assert_int_equal(kh_hello_length(kh_slice_of("\x16\3\1\0\1\1\x16\3\1", 9)), SIZE_MAX);
+}
+
 static void an_alert_is_one_record(void **state)
 {
 	(void)state;
@@ -346,6 +363,7 @@ int main(void)
 		cmocka_unit_test(an_encrypted_hello_is_seen_whatever_its_kind),
 		cmocka_unit_test(no_extension_stands_there_twice),
 		cmocka_unit_test(a_byte_more_or_less_is_not_read_past),
+		cmocka_unit_test(its_length_is_known_from_the_header),
 		cmocka_unit_test(an_alert_is_one_record),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

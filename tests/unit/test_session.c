@@ -15,7 +15,7 @@ static void test_only_the_steps_of_its_table_are_made(void **state)
 	 * linger, dead */
 	static const char *const allowed[STATES] = {
 		".x..........x", ".xxxxx.xxx.xx", ".x..xx.xxx.xx", "....xx...x.xx", "....xx...x.xx",
-		".x....x.....x", ".x..........x", ".x........xxx", "...........xx", "...........xx",
+		".x....x....xx", ".x..........x", ".x........xxx", "...........xx", "...........xx",
 		".x.........xx", "............x", ".............",
 	};
 

@@ -1,11 +1,21 @@
 /* test_tunnel.c - from CONNECT, SOCKS5 or a ClientHello to what a tunnel carries */
-/* wrap: kh_up_acquire */
+/* wrap: kh_up_acquire kh_work_share_charge */
 #include "pipe_client.h"
 
 #include <openssl/ssl.h>
 
 #define CONNECT(authority) "CONNECT " authority " HTTP/1.1\r\nHost: " authority "\r\n\r\n"
 #define TUNNELS_OPEN atomic_load(&world.loop->counts.n[KH_COUNT_TUNNELS_OPEN])
+
+static size_t charged;
+
+void __real_kh_work_share_charge(struct kh_work_share *share, size_t work);
+void __wrap_kh_work_share_charge(struct kh_work_share *share, size_t work);
+void __wrap_kh_work_share_charge(struct kh_work_share *share, size_t work)
+{
+	charged += work;
+	__real_kh_work_share_charge(share, work);
+}
 
 static struct kh_session *session(void)
 {
@@ -226,6 +236,55 @@ static void say_hello(const char *sni)
 	client_puts(bytes + len / 2, len - len / 2);
 }
 
+/* Lists of 120 KiB cost OpenSSL as much as eight handshakes. */
+static void test_a_hello_that_is_too_long_is_refused(void **state)
+{
+	static const char *const heads[] = {
+		"\x16\3\1\x40\x01\1\x01\xe0\x01", /* 120 KiB */
+		"\x16\3\1\x01\x01\1\x01\x40\x01", /* more than 64 KiB, a piece of it */
+		"\x16\3\1\x3f\x03\1\x3f\xff\xff", /* 4 MiB */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+		client_begin();
+		client_says(CONNECT("a.example:443"));
+		assert_heard("HTTP/1.1 200 ");
+		client_puts(heads[i], 9);
+		assert_heard("\x15\3");
+		assert_state(KH_SESSION_LINGER);
+		assert_records(0, 0, 1);
+		assert_int_equal(world.loop->counts.n[KH_COUNT_HANDSHAKES_DOWN_FAILED], 1);
+		client_ends();
+		client_end(0);
+	}
+}
+
+/* A handshake costs as much as three heads. Without a share left it does not begin. */
+static void test_a_handshake_is_charged_and_waits_for_a_share(void **state)
+{
+	enum { TURNS = 20 };
+	char bytes[4096];
+	size_t len = hello("a.example", bytes, sizeof(bytes));
+
+	(void)state;
+	client_begin();
+	client_says(CONNECT("a.example:443"));
+	assert_heard("HTTP/1.1 200 ");
+	struct kh_work_share *share = &world.acceptor.work;
+	kh_work_share_charge(share, TURNS * (size_t)KH_LIMIT_WORK_SHARE);
+	charged = 0;
+	client_puts(bytes, len);
+	assert_state(KH_SESSION_TUNNEL);
+	assert_true(kh_session_is_in_line(session()));
+	for (int i = 0; i < TURNS; i++)
+		client_turn();
+	assert_state(KH_SESSION_HANDSHAKE);
+	assert_int_equal(charged, KH_LIMIT_WORK_PER_HANDSHAKE + len - 5); /* without its record */
+	client_goes();
+	client_end(0);
+}
+
 static void test_tls_that_passes_names_its_host(void **state)
 {
 	(void)state;
@@ -373,6 +432,8 @@ int main(void)
 		cmocka_unit_test(test_a_raw_one_is_accepted_when_its_upstream_is_there),
 		cmocka_unit_test(test_a_raw_one_without_an_upstream_is_answered),
 		cmocka_unit_test(test_a_raw_one_has_no_answer_once_it_stands),
+		cmocka_unit_test(test_a_hello_that_is_too_long_is_refused),
+		cmocka_unit_test(test_a_handshake_is_charged_and_waits_for_a_share),
 		cmocka_unit_test(test_tls_that_passes_names_its_host),
 		cmocka_unit_test(test_tls_straight_away_opens_a_tunnel_to_its_sni),
 		cmocka_unit_test(test_a_handshake_waits_for_its_leaf),

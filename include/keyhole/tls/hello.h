@@ -21,6 +21,10 @@ struct kh_hello {
  */
 enum kh_hello_status kh_hello_read(struct kh_hello *out, struct kh_slice bytes, struct kh_err *err);
 
+/* How long the ClientHello is that these bytes begin, as its header says; its record may hold it
+ * only in part. 0: they are too few to tell. SIZE_MAX: no client begins so. */
+size_t kh_hello_length(struct kh_slice bytes);
+
 /* A fatal alert record (RFC 8446 §6), unencrypted, for a refusal before keys are established. */
 enum { KH_ALERT_BYTES = 7 };
 enum kh_alert {
