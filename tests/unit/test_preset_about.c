@@ -31,7 +31,7 @@ static void test_description_parameters_and_variables_are_those_of_the_file(void
 	assert_int_equal(about.n_variables, 3);
 	assert_string_equal(about.variables[0], "ANTHROPIC_API_KEY");
 	kh_preset_about_fini(&about);
-	assert_true(read("npm"));
+	assert_true(read("pypi"));
 	assert_int_equal(about.n_parameters + about.n_variables, 0);
 	kh_preset_about_fini(&about);
 }
