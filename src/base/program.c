@@ -65,3 +65,29 @@ char *kh_program_find(const char *name)
 	}
 	return NULL;
 }
+
+static bool is_good_entry(const char *entry)
+{
+	kh_auto_free char *folder = entry[0] == '/' ? realpath(entry, NULL) : NULL;
+
+	return folder && !is_avoided(folder);
+}
+
+char *kh_program_path(void)
+{
+	const char *path = getenv("PATH");
+	char *out = strdup("");
+
+	while (out && path && *path) {
+		size_t len = strcspn(path, ":");
+		kh_auto_free char *entry = kh_strf("%.*s", (int)len, path);
+		kh_auto_free char *before = out;
+
+		path += len + (path[len] == ':');
+		out = !entry ? NULL
+		      : !is_good_entry(entry)
+			      ? kh_steal_ptr(&before)
+			      : kh_strf("%s%s%s", before, *before ? ":" : "", entry);
+	}
+	return out;
+}

@@ -10,6 +10,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/slice.h>
 
 #include "run_internal.h"
 
@@ -27,6 +28,33 @@ static bool is_named(const struct kh_run_options *o, const char *path)
 	return named && strcmp(named, path) == 0;
 }
 
+/* Rules that were trusted once are not left out because an agent has written to the file: an agent
+ * with a profile would then have those of its presets. Return: may the run go on? */
+static bool changed(const char *path)
+{
+	kh_cli_complain(
+		"run: %s: has changed since you trusted it, or another file is in its place "
+		"(read it, then: keyhole trust %s%s%s; or keyhole trust --remove, or -c "
+		"FILE)",
+		kh_esc_str(path), quote_for(path), kh_esc_str(path), quote_for(path));
+	return false;
+}
+
+/* Is there a note about either file of the folder? */
+static bool was_trusted(const char *top)
+{
+	static const char *const names[] = { "keyhole.yaml", ".keyhole/keyhole.yaml" };
+	bool any = false;
+
+	for (size_t i = 0; !any && i < sizeof(names) / sizeof(names[0]); i++) {
+		struct kh_err err = KH_ERR_INIT;
+		kh_auto_free char *path = kh_strf("%s/%s", top, names[i]);
+		any = !path || kh_trusted_file_is(path, "", &err) != KH_TRUSTED_NOT ||
+		      err.code != KH_ERR_NONE;
+	}
+	return any;
+}
+
 /* Return: may the run go on? */
 static bool not_used(const struct kh_run_options *o, const char *path, bool named, const char *why)
 {
@@ -35,7 +63,7 @@ static bool not_used(const struct kh_run_options *o, const char *path, bool name
 				"%s (read it, then: keyhole trust %s%s%s)",
 				kh_esc_str(o->config_path), why, quote_for(path), kh_esc_str(path),
 				quote_for(path));
-	else if (!o->quiet)
+	else
 		kh_cli_complain("run: %s is not used: %s (read it, then: keyhole trust %s%s%s)",
 				kh_esc_str(path), why, quote_for(path), kh_esc_str(path),
 				quote_for(path));
@@ -52,9 +80,10 @@ bool kh_run_trust_find(struct kh_run_options *o)
 		return true;
 	if (!kh_trusted_file_find(top, &path, o->trusted_digest, &err)) {
 		o->trusted_digest[0] = '\0';
-		if (!o->config_path && !o->quiet)
-			kh_cli_complain("run: %s (it is not used)", err.text);
-		return true;
+		if (o->config_path)
+			return true;
+		kh_cli_complain("run: %s (it is not used)", err.text);
+		return !was_trusted(top);
 	}
 	bool named = path && is_named(o, path);
 	enum kh_trusted trusted = KH_TRUSTED_NOT;
@@ -62,7 +91,11 @@ bool kh_run_trust_find(struct kh_run_options *o)
 		trusted = kh_trusted_file_is(path, o->trusted_digest, &err);
 	if (trusted != KH_TRUSTED_SAME)
 		o->trusted_digest[0] = '\0';
-	if (!path || (!named && o->config_path))
+	if (!named && o->config_path)
+		return true;
+	if (trusted != KH_TRUSTED_SAME && !named && was_trusted(top))
+		return changed(path ? path : top);
+	if (!path)
 		return true;
 	if (trusted == KH_TRUSTED_NOT)
 		return not_used(o, path, named,
@@ -78,14 +111,27 @@ bool kh_run_trust_find(struct kh_run_options *o)
 
 /* ---- what it names ---- */
 
-/* `name` as the workspace's file would be meant, too: a command's words may be relative. */
-static bool lies_in(const char *top, const char *name)
+static bool is_below(const char *path, const char *top)
 {
-	kh_auto_free char *joined = kh_path_join(top, name);
-	kh_auto_free char *real = joined ? realpath(joined, NULL) : NULL;
 	size_t len = strlen(top);
 
-	return real && strncmp(real, top, len) == 0 && (real[len] == '/' || !real[len]);
+	return strncmp(path, top, len) == 0 && (path[len] == '/' || !path[len]);
+}
+
+/* By its name or by where it leads: the agent may change a link in the workspace. The name may have
+ * a folder with a link in it: each folder above is resolved, too. */
+static bool lies_in(const char *top, const char *name)
+{
+	kh_auto_free char *part = kh_slice_dup(kh_slice_str(name));
+
+	for (char *end = part ? part + strlen(part) : NULL; end && end > part;
+	     end = strrchr(part, '/')) {
+		*end = '\0';
+		kh_auto_free char *real = realpath(*part ? part : "/", NULL);
+		if (is_below(part, top) || (real && is_below(real, top)))
+			return true;
+	}
+	return !part;
 }
 
 static bool refuse(const struct kh_run_options *o, const char *option, const char *name,
@@ -107,11 +153,12 @@ static bool check_source(const struct kh_run_options *o, const char *top,
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
 	if (source->kind == KH_SOURCE_FILE && lies_in(top, source->name))
 		return refuse(o, option, source->name, err);
-	for (size_t i = 0; source->exec && i < source->exec->n_argv; i++)
-		/* A bare name is looked up on PATH, and never in the workspace. */
-		if ((i > 0 || strchr(source->exec->argv[i], '/')) &&
-		    lies_in(top, source->exec->argv[i]))
+	/* A command runs in the folder "/", and a bare name is never found in the workspace. */
+	for (size_t i = 0; source->exec && i < source->exec->n_argv; i++) {
+		const char *path = strchr(source->exec->argv[i], '/');
+		if (path && lies_in(top, path))
 			return refuse(o, option, source->exec->argv[i], err);
+	}
 	return true;
 }
 

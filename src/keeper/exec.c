@@ -157,7 +157,8 @@ static char **environment_of(struct kh_job *job, const struct kh_vault *vault)
 	return list;
 }
 
-/* A name without a slash is looked for on PATH, but never where a sandbox may write. */
+/* A name without a slash is looked for on PATH, but never where a sandbox may write; nor does the
+ * program find others there. */
 static void become(const struct kh_exec *exec, char **environment)
 {
 	kh_auto_free char *found =
@@ -166,6 +167,14 @@ static void become(const struct kh_exec *exec, char **environment)
 		errno = ENOENT;
 		return;
 	}
+	kh_auto_free char *path = kh_program_path();
+	kh_auto_free char *entry = path ? kh_strf("PATH=%s", path) : NULL;
+	const char *ours = find("PATH");
+	for (char **at = environment; ours && *at; at++)
+		if (*at == ours)
+			*at = entry;
+	if (!entry)
+		return;
 	kh_spawn_restore_descriptors();
 	(void)execvpe(found ? found : exec->argv[0], exec->argv, environment);
 }
@@ -176,7 +185,7 @@ __attribute__((noreturn)) static void child(const struct kh_exec *exec, char **e
 	(void)setsid();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == keeper &&
 	    dup2(out, STDOUT_FILENO) >= 0 && dup2(complaint, STDERR_FILENO) >= 0 &&
-	    kh_spawn_bare(-1)) {
+	    kh_spawn_bare(-1) && chdir("/") == 0) {
 		(void)signal(SIGUSR2, SIG_DFL);
 		become(exec, environment);
 	}

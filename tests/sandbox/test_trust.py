@@ -55,6 +55,12 @@ def test_it_is_not_used_until_it_is_trusted_and_the_words_that_are_shown_do_it(r
     assert "GET http://127.0.0.1:9/yes\nkeyhole:   why: sandboxes may not connect to this address" in done.stderr, done.stderr
     assert "is not used" not in done.stderr and "may reach nothing" not in done.stderr
     assert "keyhole: " not in ask(run, project, "-q").stderr
+    os.rename(project, project + ".gone")
+    assert "another file is in its place" in ask(run, project, check=125).stderr
+    sandbox_file = os.path.join(top(project), ".keyhole" if project.endswith("/project/keyhole.yaml") else "", "keyhole.yaml")
+    os.makedirs(os.path.dirname(sandbox_file), exist_ok=True)
+    os.symlink("/etc/hostname", sandbox_file)
+    assert ask(run, project, check=125).stdout == ""
 
 
 def test_the_current_folder_is_the_default(run, project):
@@ -66,14 +72,14 @@ def test_the_current_folder_is_the_default(run, project):
     assert f"{project} is not used" in ask(run, project).stderr
 
 
-def test_a_changed_file_is_ignored_with_a_line_and_with_c_nothing_runs(run, project):
+def test_after_a_change_nothing_runs_until_it_is_trusted_again(run, project):
     keyhole(run, "trust", project)
     assert ask(run, project, "-c", project).stdout == "403 403 \nkept\n"
     with open(project, "a", encoding="utf-8") as file:
         file.write("\n")
     assert keyhole(run, "trust", "--list").stdout == f"{project}: has changed: is not used\n"
-    done = ask(run, project)
-    assert f"{project} is not used: it has changed since you trusted it" in done.stderr
+    done = ask(run, project, "-q", check=125)
+    assert f"{project}: has changed since you trusted it, or another file is in its place" in done.stderr and done.stdout == ""
     done = ask(run, project, "-c", project, check=125)
     assert "lies in the workspace, where the agent may write, and it has changed since you trusted it" in done.stderr
     assert done.stdout == ""
@@ -111,7 +117,9 @@ def test_a_run_can_not_write_what_is_read_next_time(run, project):
 
 
 @pytest.mark.parametrize("what, option", [
-    ({"exec": ["/bin/sh", "tool"]}, "credentials.key"),
+    ({"exec": ["/bin/sh", "--file={top}/tool"]}, "credentials.key"),
+    ({"exec": ["/bin/sh", "{top}/away/tool"]}, "credentials.key"),
+    ({"file": "away/tool"}, "credentials.key"),
     ({"exec": ["{top}/tool"]}, "credentials.key"),
     ({"exec": ["/bin/sh", "{top}/tool"]}, "credentials.key"),
     ({"file": "tool"}, "credentials.key"),
@@ -119,15 +127,34 @@ def test_a_run_can_not_write_what_is_read_next_time(run, project):
 def test_it_may_not_name_what_the_agent_can_write(run, project, what, option):
     tool = os.path.join(top(project), "tool")
     run.sandbox.file(tool, f"#!/bin/sh\ntouch {run.sandbox.place}/ran; echo secretsecretsecret\n", 0o755)
+    run.sandbox.file(os.path.join(run.sandbox.folder("elsewhere"), "tool"), "secretsecretsecret")
+    os.symlink(run.sandbox.folder("elsewhere"), os.path.join(top(project), "away"))
     value = json.loads(json.dumps(what).replace("{top}", top(project)))
     if "file" in value:
-        value = {"file": tool}
+        value = {"file": os.path.join(top(project), value["file"])}
     config = {**RULES, "credentials": {"key": {"value": value, "hosts": ["127.0.0.1"], "bearer": True}}}
     run.sandbox.file(project, json.dumps(config))
     keyhole(run, "trust", project)
     done = ask(run, project, check=125)
     assert f"{project}: {option}: " in done.stderr and "lies in the workspace, where the agent may write" in done.stderr, done.stderr
     assert not os.path.exists(os.path.join(run.sandbox.place, "ran"))
+
+
+def test_a_command_neither_runs_in_the_workspace_nor_finds_programs_there(run, sandbox, project):
+    """A word of it may be the name of a file in the project. What the command starts is looked for elsewhere, too."""
+    sandbox.file(os.path.join(sandbox.place, "bin/get"), "#!/usr/bin/env inner\n", 0o755)
+    sandbox.file(os.path.join(sandbox.place, "bin/inner"), "#!/bin/sh\npwd > $HOME/where; echo secretsecretsecret\n", 0o755)
+    sandbox.file(os.path.join(top(project), "bin/inner"), "#!/bin/sh\necho planted > $HOME/where\n", 0o755)
+    sandbox.folder("project/token")
+    config = {**RULES, "credentials": {"key": {"value": {"exec": ["get", "token"]}, "hosts": ["a.test"], "bearer": True}},
+              "tenants": {"me": {"rules": [{"allow": "GET https://a.test/", "credential": "key"}]}}}  # fmt: skip
+    sandbox.file(project, json.dumps(config))
+    sandbox.give(sandbox.place)
+    path = f"{top(project)}/bin:{sandbox.place}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    keyhole(run, "trust", project)
+    done = run("--workspace", top(project), "--", "true", use=None, check=0, cwd=top(project), PATH=path)
+    with open(os.path.join(sandbox.place, "where"), encoding="utf-8") as file:
+        assert file.read() == "/\n", done.stderr
 
 
 def test_trust_refuses_what_check_refuses_and_what_is_not_there(run, sandbox, project):
@@ -147,7 +174,7 @@ def test_a_note_of_others_or_a_damaged_one_trusts_nothing(run, project):
     (note,) = (os.path.join(folder, name) for name in os.listdir(folder))
     assert os.stat(note).st_mode & 0o777 == 0o600 and os.stat(folder).st_mode & 0o777 == 0o700
     os.chmod(note, 0o666)
-    assert "which you trust" not in ask(run, project).stderr
+    assert "which you trust" not in ask(run, project, check=125).stderr
     os.chmod(note, 0o600)
     with open(note, encoding="utf-8") as file:
         text = file.read()
@@ -155,4 +182,4 @@ def test_a_note_of_others_or_a_damaged_one_trusts_nothing(run, project):
         with open(note, "w", encoding="utf-8") as file:
             file.write(damaged)
         done = ask(run, project)
-        assert "which you trust" not in done.stderr and f"{project} is not used" in done.stderr, damaged
+        assert "which you trust" not in done.stderr and done.returncode == 125 and done.stdout == "", damaged

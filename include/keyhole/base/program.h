@@ -20,5 +20,8 @@ char *kh_program_find(const char *name);
  */
 enum { KH_PROGRAM_AVOIDED = 8 };
 bool kh_program_avoid(const char *folder);
+/* PATH without the entries in which kh_program_find finds nothing, for programs that look for
+ * others. On the heap; NULL without memory. */
+char *kh_program_path(void);
 
 #endif
