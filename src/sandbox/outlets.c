@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -146,10 +147,19 @@ bool kh_outlets_holds(const struct kh_outlets *outlets, int dir, const char *nam
 bool kh_outlets_digest(const char *path, int dir, const char *name,
 		       unsigned char out[KH_CONCERN_DIGEST_BYTES])
 {
-	char text[PATH_MAX];
-	ssize_t n = readlinkat(dir, name, text, sizeof(text));
+	char text[2 * PATH_MAX + 1], way[32 + NAME_MAX];
+	ssize_t n = readlinkat(dir, name, text, PATH_MAX);
 	if (n <= 0)
 		return false;
-	kh_concern_link_digest(path, kh_slice_of(text, (size_t)n), out);
+	/* With the same text it leads elsewhere when a link on its way does. */
+	text[n] = '\0';
+	(void)snprintf(way, sizeof(way), "/proc/self/fd/%d/%s", dir, name);
+	kh_auto_free char *end = realpath(way, NULL);
+	size_t len = end ? strlen(end) : 0;
+	if (len > PATH_MAX)
+		return false;
+	if (end)
+		memcpy(text + n + 1, end, len);
+	kh_concern_link_digest(path, kh_slice_of(text, (size_t)n + 1 + len), out);
 	return true;
 }

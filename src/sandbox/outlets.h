@@ -31,7 +31,7 @@ bool kh_outlets_note_home(const char *state, const char *home, struct kh_err *er
 const char *kh_outlets_why(const struct kh_outlets *outlets, int dir, const char *name);
 /* Does it lead into such a folder or through one, as far as that can be told? */
 bool kh_outlets_holds(const struct kh_outlets *outlets, int dir, const char *name);
-/* The digest of a link: its path, and what it says. */
+/* The digest of a link: its path, what it says, and where it leads by now. */
 bool kh_outlets_digest(const char *path, int dir, const char *name,
 		       unsigned char out[KH_CONCERN_DIGEST_BYTES]);
 

@@ -58,6 +58,17 @@ def test_what_leads_there_by_another_link_of_the_agents_leads_nowhere(host, home
     assert said(done) and not os.path.exists(host.path("a")) and not os.path.exists(host.path("b")), done.stderr
 
 
+def test_a_link_that_leads_elsewhere_by_now_was_not_there_before(host, home):
+    """Prepared in one run, where it leads into the workspace, and turned in the next by a link on its way."""
+    host.sandbox.file(host.path("src/m.c"))
+    host.sandbox.give(host.path("src"))
+    tail = os.path.basename(home)
+    done = attack(host, home, f"mkdir -p x/{tail}; mv src x/{tail}/src; ln -s x/{tail}/src src")
+    assert said(done) == [] and os.path.exists(host.path("src/m.c")), done.stderr
+    done = attack(host, home, f"mkdir ~/src; mv x y; ln -s {os.path.dirname(home)} x")
+    assert said(done) and not os.path.lexists(host.path("src")), done.stderr
+
+
 def test_the_hosts_prompt_runs_nothing_of_a_repository_behind_such_a_link(host, home):
     host.sandbox.file(host.path("src/m.c"))
     repository(host.sandbox, host.workspace)
