@@ -228,8 +228,7 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 	size_t hello = kh_hello_length(in);
 	if (hello > KH_LIMIT_HELLO_BYTES) {
 		kh_err_set(&err, KH_ERR_DOWN_TLS,
-			   "ClientHello: too long, or cut into too small "
-			   "records");
+			   "ClientHello: too long, or a record without content");
 		kh_count(session->side.loop, KH_COUNT_HANDSHAKES_DOWN_FAILED);
 		kh_tunnel_refuse(session, &err);
 		return;

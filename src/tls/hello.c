@@ -199,14 +199,25 @@ enum kh_hello_status kh_hello_read(struct kh_hello *out, struct kh_slice bytes, 
 
 size_t kh_hello_length(struct kh_slice bytes)
 {
-	const unsigned char *at = (const unsigned char *)bytes.ptr;
+	const unsigned char *all = (const unsigned char *)bytes.ptr;
+	unsigned char head[MESSAGE_HEAD];
+	size_t n = 0, at = 0;
 
-	if (bytes.len >= RECORD_HEAD && (at[3] << 8 | at[4]) < MESSAGE_HEAD)
-		return SIZE_MAX;
-	if (bytes.len < RECORD_HEAD + MESSAGE_HEAD)
-		return 0;
-	at += RECORD_HEAD;
-	return MESSAGE_HEAD + ((size_t)at[1] << 16 | (size_t)at[2] << 8 | at[3]);
+	/* The header itself may be cut into records. */
+	while (n < sizeof(head)) {
+		if (bytes.len - at < RECORD_HEAD)
+			return 0;
+		size_t len = (size_t)all[at + 3] << 8 | all[at + 4];
+		if (len == 0)
+			return SIZE_MAX;
+		at += RECORD_HEAD;
+		for (; len > 0 && n < sizeof(head); len--) {
+			if (at == bytes.len)
+				return 0;
+			head[n++] = all[at++];
+		}
+	}
+	return MESSAGE_HEAD + ((size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3]);
 }
 
 void kh_alert_format(enum kh_alert alert, unsigned char out[KH_ALERT_BYTES])
