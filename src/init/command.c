@@ -288,9 +288,12 @@ static void reap(void)
 			return;
 		}
 		/* Whoever asks to be traced by its parent is not: it would wait for ever. */
-		if (WIFSTOPPED(status) &&
-		    ptrace(PTRACE_DETACH, pid, NULL, (void *)(intptr_t)WSTOPSIG(status)) == 0)
-			continue;
+		if (WIFSTOPPED(status)) {
+			/* That of an exec is the tracer's alone. */
+			intptr_t signo = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+			if (ptrace(PTRACE_DETACH, pid, NULL, (void *)signo) == 0)
+				continue;
+		}
 		if (pid != child)
 			continue;
 		if (WIFSTOPPED(status))

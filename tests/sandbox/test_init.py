@@ -326,6 +326,8 @@ def test_orphans_are_reaped(sandbox):
 
 def test_a_command_that_has_its_parent_trace_it_still_hears_signals(sandbox):
     """PID 1 is the parent of the command and of each orphan. A tracer that lets nobody go on would stop them for ever."""
+    script = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.execv('/bin/echo', ['echo', 'exec'])"
+    assert sandbox.run("/usr/bin/python3", "-I", "-c", script, check=0).stdout == b"exec\n"
     code = ("import ctypes, signal, time; signal.signal(signal.SIGUSR1, lambda *_: print('heard', flush=True));"
             "ctypes.CDLL(None).ptrace(0, 0, 0, 0); signal.raise_signal(signal.SIGUSR1); time.sleep(100)")  # fmt: skip
     process = sandbox.start("/usr/bin/python3", "-I", "-c", code)
