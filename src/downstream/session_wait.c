@@ -229,12 +229,12 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 		break;
 	case KH_SESSION_DISCARD:
 	case KH_SESSION_TUNNEL:
+	case KH_SESSION_LINGER:
 		if (!kh_session_is_in_line(session))
 			watch |= KH_STREAM_READABLE;
 		break;
 	case KH_SESSION_SOCKS:
 	case KH_SESSION_HELLO:
-	case KH_SESSION_LINGER:
 		watch |= KH_STREAM_READABLE;
 		break;
 	case KH_SESSION_NEW:
