@@ -319,7 +319,8 @@ static void on_place(struct kh_work_place *place)
 	session->side.loop->now_ms = kh_clock_mono_ms();
 	if (x && session->state == KH_SESSION_EXCHANGE && !kh_exchange_has_request(x))
 		x->progress_ms = session->side.loop->now_ms;
-	/* Of TLS nothing was read yet, and in an event of its own it may find no share left again. */
+	/* Of TLS nothing was read yet, and in an event of its own it may find no share left again.
+	 */
 	if (kh_buf_len(&session->in) == 0 && kh_stream_is_tls(session->leg.stream))
 		read_down(session);
 	kh_session_turn(session);

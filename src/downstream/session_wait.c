@@ -146,6 +146,17 @@ void kh_session_on_timer(evutil_socket_t fd, short what, void *arg)
 	kh_session_turn(session);
 }
 
+/* How long nothing may come; a ClientHello that has begun has a time of its own. */
+static uint64_t longest_idle(const struct kh_session *session, const struct kh_timeouts *t)
+{
+	if (session->state != KH_SESSION_HEAD && kh_buf_len(&session->in))
+		return t->handshake;
+	return session->state != KH_SESSION_HELLO && session->side.loop->retiring &&
+			       t->idle_down > RETIRE_IDLE_MS
+		       ? RETIRE_IDLE_MS
+		       : t->idle_down;
+}
+
 /* When the state's wait ends; 0: it has a timer of its own, or none. */
 static uint64_t compute_deadline(const struct kh_session *session)
 {
@@ -165,16 +176,12 @@ static uint64_t compute_deadline(const struct kh_session *session)
 	case KH_SESSION_HEAD:
 	case KH_SESSION_TUNNEL:
 		kept = kept < life ? kept : life;
-		now += session->state == KH_SESSION_TUNNEL && kh_buf_len(&session->in)
-			       ? t->handshake
-		       : session->side.loop->retiring && t->idle_down > RETIRE_IDLE_MS
-			       ? RETIRE_IDLE_MS
-			       : t->idle_down;
+		now += longest_idle(session, t);
 		return kept < now ? kept : now;
 	case KH_SESSION_SOCKS:
 		return kept < now + t->header ? kept : now + t->header;
 	case KH_SESSION_HELLO:
-		now += kh_buf_len(&session->in) ? t->handshake : t->idle_down;
+		now += longest_idle(session, t);
 		return kept < now ? kept : now;
 	case KH_SESSION_EXCHANGE:
 	case KH_SESSION_RAW:
