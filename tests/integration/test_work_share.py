@@ -7,9 +7,11 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
+import time
 
 import pytest
-from harness import PATIENCE, Wire
+from harness import PATIENCE, Tunnel, Wire
 from hyperframe.frame import DataFrame, SettingsFrame
 from sandboxes import inside
 from test_h2_hostile import headers
@@ -179,3 +181,35 @@ def test_another_tenants_request_does_not_wait_for_content_in_pieces_of_a_byte(s
             assert pieces < 5000 * CONNECTIONS
         for sink in sinks:
             sink.close()
+
+
+def test_a_tls_connection_is_read_while_others_of_its_sandbox_are_always_in_the_line(daemon):
+    """Its bytes are still in the socket when it takes its place, and it has no turn outside of the line."""
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64))
+        server.settimeout(PATIENCE)
+        port = server.getsockname()[1]
+        one = daemon({
+            "upstream": {"resolve": {"mine.test": f"127.0.0.1:{port}"}},
+            "tenants": {"acme": {"rules": [{"allow": "http://mine.test"}, {"allow": "https://api.test"}]}},
+            "worker": {"threads": 1},
+        })  # fmt: skip
+        tunnel = stack.enter_context(Tunnel(one, "api.test"))
+        tunnel.send("GET /v1/models HTTP/1.1\r\nHost: api.test\r\n\r\n")
+        status = tunnel.response().status
+        for _ in range(12):
+            wire = stack.enter_context(Wire(one.socket_path))
+            wire.send("GET http://mine.test/ HTTP/1.1\r\nHost: mine.test\r\n\r\n")
+            peer = stack.enter_context(server.accept()[0])
+            peer.recv(4096)
+            peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            peer.settimeout(None)
+            wire.sock.settimeout(None)
+            for command, ends in ((["cat"], {"stdin": wire.sock, "stdout": subprocess.DEVNULL}), (["yes", "1\r\na\r"], {"stdout": peer})):
+                process = subprocess.Popen(command, **ends)
+                stack.callback(process.wait)
+                stack.callback(process.kill)
+        time.sleep(1)
+        for _ in range(5):
+            tunnel.send("GET /v1/models HTTP/1.1\r\nHost: api.test\r\n\r\n")
+            assert tunnel.response().status == status
