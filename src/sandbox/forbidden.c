@@ -281,7 +281,7 @@ static bool check_within(const struct kh_view *view, const char *folder, struct 
 
 bool kh_forbidden_check_state(const struct kh_view *view, const char *state, struct kh_err *err)
 {
-	static const char *const parts[] = { "set-aside", "workspaces" };
+	static const char *const parts[] = { "set-aside", "workspaces", "trusted" };
 	bool ok = !state || kh_forbidden_check(view, &state, 1, err);
 	for (size_t i = 0; ok && state && i < sizeof(parts) / sizeof(parts[0]); i++) {
 		kh_auto_free char *part = kh_strf("%s/%s", state, parts[i]);

@@ -183,3 +183,11 @@ def test_a_note_of_others_or_a_damaged_one_trusts_nothing(run, project):
             file.write(damaged)
         done = ask(run, project)
         assert "which you trust" not in done.stderr and done.returncode == 125 and done.stdout == "", damaged
+
+
+def test_no_sandbox_gets_the_notes(run, project):
+    keyhole(run, "trust", project)
+    folder = os.path.join(run.state, "keyhole", "trusted")
+    for option in ("--home", "--ro", "--workspace"):
+        done = run(option, folder, "--", "true", use=None, check=125)
+        assert "the sandbox would see it through" in done.stderr, done.stderr
