@@ -131,7 +131,7 @@ static const char head[] =
 	"version: 1\n\n"
 	"# The journal of each request. Without this, each `keyhole run` writes a new one in\n"
 	"# $XDG_STATE_HOME/keyhole/audit.\n"
-	"# audit: { file: audit.jsonl }\n\n"
+	"# audit: { file: /var/log/keyhole/audit.jsonl } # where no sandbox sees it\n\n"
 	"tenants:\n"
 	"  me:\n"
 	"    rules:\n"
