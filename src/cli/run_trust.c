@@ -34,8 +34,8 @@ static bool changed(const char *path)
 {
 	kh_cli_complain(
 		"run: %s: has changed since you trusted it, or another file is in its place "
-		"(read it, then: keyhole trust %s%s%s; or keyhole trust --remove, or -c "
-		"FILE)",
+		"(read it, then: keyhole trust %s%s%s; to run without it: keyhole trust "
+		"--remove with the same file)",
 		kh_esc_str(path), quote_for(path), kh_esc_str(path), quote_for(path));
 	return false;
 }

@@ -330,7 +330,8 @@ static bool register_run(struct kh_run_record *record, const char *home, struct 
 	if (record->alive < 0 || record->stubs < 0 || flock(record->alive, LOCK_EX | LOCK_NB) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", record->path);
 	snprintf(text, sizeof(text), "%d\n", (int)getpid());
-	return kh_file_write_all(record->alive, kh_slice_str(text), err) &&
+	return (kh_file_write_all(record->alive, kh_slice_str(text), err) ||
+		kh_err_wrap(err, "%s/alive", record->path)) &&
 	       (!record->workspace || note_workspace(record, err)) &&
 	       (!home || (kh_outlets_note_home(record->state, home, err) &&
 			  kh_run_home_note(record->path, home, err))) &&

@@ -170,6 +170,15 @@ def test_a_disk_that_is_full_leaves_nothing(run, workspace, small_disk, which, h
 
 
 @pytest.mark.identity("root")
+def test_where_a_run_can_not_be_noted_the_file_is_named(run, workspace, small_disk, sandbox):
+    notes = sandbox.folder("notes")
+    small_disk(notes)
+    fill(notes, "bytes")
+    done = run("--workspace", workspace, "--", "true", STATE_DIRECTORY=notes, check=125)
+    assert re.search(rf"keyhole: .*{notes}/.*: No space left on device\n", done.stderr), done.stderr
+
+
+@pytest.mark.identity("root")
 def test_a_disk_that_fills_up_meanwhile_stops_the_requests_and_leaves_nothing(run, workspace, small_disk):
     """A journal that can't be written forwards nothing; the sandbox ends as it would have."""
     small_disk(run.state)
