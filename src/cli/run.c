@@ -121,6 +121,16 @@ static bool has_terminal(void)
 	       tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
+/* Without a home there is none, and nothing in it. */
+static bool find_user_state(char **out, struct kh_err *err)
+{
+	struct kh_err homeless = KH_ERR_INIT;
+	kh_auto_free char *base = kh_file_state_home(&homeless);
+	*out = base ? kh_strf("%s/keyhole", base) : NULL;
+	return *out || (!base && homeless.code == KH_ERR_USAGE) ||
+	       kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+}
+
 static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 {
 	const struct kh_run_options *o = &run->options;
@@ -133,7 +143,9 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 						       run->ready.placeholders[i].value };
 	size_t n_files;
 	struct kh_home_file *files;
-	if (!kh_run_home_files(o, run->config, &run->ready, &files, &n_files, err)) {
+	kh_auto_free char *user_state = NULL;
+	if (!find_user_state(&user_state, err) ||
+	    !kh_run_home_files(o, run->config, &run->ready, &files, &n_files, err)) {
 		free(placeholders);
 		return false;
 	}
@@ -175,6 +187,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.socket_dir = run->attach.folder ? run->attach.folder : run->folder.socket_dir,
 		.socket_dir_judged = run->attach.folder ? &run->attach.held : NULL,
 		.state = state,
+		.user_state = user_state,
 		.forbidden_paths = (const char *const *)run->forbidden,
 		.n_forbidden = n_forbidden,
 		.host_uid = (uid_t)-1,

@@ -300,7 +300,8 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	if (engine->environ_file && !lay_environ(b, err))
 		return false;
 	if (!kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err) ||
-	    !kh_forbidden_check_state(view, spec->state, err))
+	    !kh_forbidden_check_state(view, spec->state, err) ||
+	    !kh_forbidden_check_state(view, spec->user_state, err))
 		return false;
 	if (!lay_way_out(b, spec, engine, err))
 		return false;

@@ -202,8 +202,8 @@ void kh_forbidden_unescape(char *text);
 /* forbidden.c: would any of these paths be visible? False names which, and through what. */
 bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, size_t n,
 			struct kh_err *err);
-/* The same of keyhole's state (or NULL): what was set aside, and what says what was in a workspace
- * before, neither as a whole nor in parts. The reviews lie beside them. */
+/* The same of a folder with keyhole's state (or NULL): what was set aside, what says what was in a
+ * workspace before, and which files the user trusts, neither as a whole nor in parts. */
 bool kh_forbidden_check_state(const struct kh_view *view, const char *state, struct kh_err *err);
 /* Is one of two folders in the other, or in what is mounted in it? Both exist. */
 bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, struct kh_err *err);
