@@ -28,6 +28,8 @@ class Run:
         return {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.sandbox.place,
             "XDG_STATE_HOME": self.state, "XDG_RUNTIME_DIR": self.runtime,
+            # Or all runs of root's share the host's.
+            "STATE_DIRECTORY": os.path.join(self.state, "keyhole"),
             "RUNTIME_DIRECTORY": self.runtime,
             "KEYHOLE_PRESETS": os.path.join(self.sandbox.programs, "policies"),
             "ANTHROPIC_API_KEY": KEY, **self.sandbox.words(), **more,
