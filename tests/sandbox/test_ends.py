@@ -155,9 +155,11 @@ def ends_well(process):
     assert process.returncode == 125 and out == b"", (process.returncode, out, err)
     # Which file or folder, and why; before it maybe what else could not be written there.
     warning = rb"(keyhole: run: warning: the next run has other placeholders: [^\n]*/[^\n]*: No space left on device\n)?"
-    # Of the journal, which lies on the same disk: from other processes, so somewhere among the lines.
-    for line in (rb"worker: error: journal: \d+ of \d+ bytes written: No space left on device", rb"keeper: error: the worker can't start \(status \d+\); giving up"):
-        err = re.sub(rb"(?m)^keyhole: " + line + rb"\n", b"", err, count=1)
+    # Of the journal, which lies on the same disk: from other processes, so anywhere among the lines.
+    for line in (rb"worker: error: journal: \d+ of \d+ bytes written: No space left on device",
+                 rb"keeper: error: worker \d+ ended with status \d+[^\n]*",
+                 rb"keeper: error: the worker can't start \(status \d+\); giving up"):  # fmt: skip
+        err = re.sub(rb"(?m)^keyhole: " + line + rb"\n", b"", err)
     assert re.fullmatch(warning + rb"keyhole: .*(/|folder of this run).*: No space left on device\n", err), err
 
 
