@@ -194,6 +194,7 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.host_gid = (gid_t)-1,
 		.ports = o->ports,
 		.n_ports = o->n_ports,
+		.capture_range = o->capture_range,
 		.limits = o->limits,
 		.publish = o->publish,
 		.n_publish = o->n_publish,

@@ -53,6 +53,7 @@ struct kh_run_options {
 	size_t n_env;
 	uint16_t ports[KH_LIMIT_INIT_PORTS - 2];
 	size_t n_ports;
+	struct kh_cidr capture_range; /* family 0: the default */
 	struct kh_sandbox_limits limits;
 	struct kh_published publish[KH_LIMIT_PUBLISHED_PORTS];
 	size_t n_publish;

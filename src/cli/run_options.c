@@ -13,7 +13,9 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/host.h>
 #include <keyhole/base/slice.h>
+#include <keyhole/sandbox/init.h>
 
 #include "run_internal.h"
 
@@ -34,6 +36,7 @@ enum {
 	OPT_ENV,
 	OPT_ENGINE,
 	OPT_PORTS,
+	OPT_CAPTURE_RANGE,
 	OPT_PUBLISH,
 	OPT_MEMORY,
 	OPT_CPUS,
@@ -62,6 +65,7 @@ static const struct option longs[] = {
 	{ "env", required_argument, NULL, OPT_ENV },
 	{ "engine", required_argument, NULL, OPT_ENGINE },
 	{ "ports", required_argument, NULL, OPT_PORTS },
+	{ "capture-range", required_argument, NULL, OPT_CAPTURE_RANGE },
 	{ "publish", required_argument, NULL, OPT_PUBLISH },
 	{ "memory", required_argument, NULL, OPT_MEMORY },
 	{ "cpus", required_argument, NULL, OPT_CPUS },
@@ -162,6 +166,36 @@ static bool add_ports(struct kh_run_options *out, const char *text)
 		out->ports[out->n_ports++] = (uint16_t)port;
 		at = end + 1;
 	}
+	return true;
+}
+
+/* Addresses that a connection can be made to, and that are not the sandbox's own: 127.0.0.0/10. */
+static bool set_capture_range(struct kh_run_options *out, const char *text)
+{
+	enum { LOOPBACK = 127, OWN_BELOW = 64, MULTICAST = 224 };
+	struct kh_cidr range;
+	struct kh_err err = KH_ERR_INIT;
+	if (!kh_cidr_parse(&range, kh_slice_str(text), &err)) {
+		kh_cli_complain("--capture-range %s: %s", kh_esc_str(text), err.text);
+		return false;
+	}
+	if (range.family != 4 || range.prefix_bits < KH_INIT_NAMES_LEAST_BITS ||
+	    range.prefix_bits > KH_INIT_NAMES_MOST_BITS) {
+		kh_cli_complain("--capture-range %s: wants a range of IPv4 from /%d to /%d, for "
+				"example 11.0.0.0/10",
+				kh_esc_str(text), KH_INIT_NAMES_LEAST_BITS,
+				KH_INIT_NAMES_MOST_BITS);
+		return false;
+	}
+	if (range.addr[0] == 0 || range.addr[0] >= MULTICAST ||
+	    (range.addr[0] == LOOPBACK && range.addr[1] < OWN_BELOW)) {
+		kh_cli_complain("--capture-range %s: has addresses of the sandbox's own, or ones "
+				"to which no connection can be made (for example, take "
+				"11.0.0.0/10)",
+				kh_esc_str(text));
+		return false;
+	}
+	out->capture_range = range;
 	return true;
 }
 
@@ -371,6 +405,8 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 		return true;
 	case OPT_PORTS:
 		return add_ports(out, value);
+	case OPT_CAPTURE_RANGE:
+		return set_capture_range(out, value);
 	case OPT_USE:
 		return add_presets(out, value);
 	case OPT_ALLOW:

@@ -40,6 +40,8 @@ const char kh_run_usage[] =
 	"                           or auto: container, or process if container does not work\n"
 	"      --ports PORT[,PORT…] relays connections to these ports too, besides 80 and 443,\n"
 	"                           for programs without proxy support\n"
+	"      --capture-range RANGE gives names addresses of RANGE instead of 127.64.0.0/10, for\n"
+	"                           programs that refuse private addresses: 11.0.0.0/10\n"
 	"      --publish PORT[:PORT] forwards 127.0.0.1:PORT of the host to a server inside,\n"
 	"                           on the second PORT\n"
 	"      --memory SIZE        limits the memory of all processes together; above it the\n"

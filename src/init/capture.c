@@ -221,7 +221,7 @@ static bool target_of_v4(const struct sockaddr_in *addr, struct init_target *out
 {
 	uint32_t ip = ntohl(addr->sin_addr.s_addr);
 	out->port = ntohs(addr->sin_port);
-	if (ip >= INIT_NAMES_FIRST && ip <= INIT_NAMES_LAST) {
+	if (init_names_in_range(ip)) {
 		out->place = init_names_find(ip);
 		return out->place != 0;
 	}

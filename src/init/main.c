@@ -24,6 +24,7 @@
 #include <keyhole/base/limits.h>
 
 #include "init_internal.h"
+#include "names.h"
 
 enum { FILTERS_MOST = 2 };
 
@@ -196,6 +197,20 @@ static void parse_ports(const char *text, struct arguments *out)
 		init_die("--capture wants ports");
 }
 
+static void parse_names(const char *text)
+{
+	unsigned address[4], bits;
+	int end = 0;
+	if (!text ||
+	    sscanf(text, "%3u.%3u.%3u.%3u/%2u%n", &address[0], &address[1], &address[2],
+		   &address[3], &bits, &end) != 5 ||
+	    text[end] || bits < KH_INIT_NAMES_LEAST_BITS || bits > KH_INIT_NAMES_MOST_BITS)
+		init_die("--names wants ADDRESS/BITS, BITS from %d to %d", KH_INIT_NAMES_LEAST_BITS,
+			 KH_INIT_NAMES_MOST_BITS);
+	init_names_set_range(address[0] << 24 | address[1] << 16 | address[2] << 8 | address[3],
+			     bits);
+}
+
 static void parse(int argc, char **argv, struct arguments *out)
 {
 	*out = (struct arguments){
@@ -221,6 +236,8 @@ static void parse(int argc, char **argv, struct arguments *out)
 			parse_stdio(value, out->command.stdio);
 		else if (strcmp(argv[i], "--capture") == 0)
 			parse_ports(value, out);
+		else if (strcmp(argv[i], "--names") == 0)
+			parse_names(value);
 		else if (strcmp(argv[i], "--user") == 0)
 			parse_user(value, out);
 		else if (strcmp(argv[i], "--bound") == 0 && value)

@@ -29,7 +29,20 @@ _Static_assert(KH_LIMIT_INIT_NAMES > KH_LIMIT_INIT_CONNECTIONS,
 static uint16_t buckets[2][BUCKETS];
 static uint16_t ends[2];
 static unsigned n_used;
-static uint32_t last_address = INIT_NAMES_FIRST;
+static uint32_t range_first = INIT_NAMES_ADDRESS;
+static uint32_t range_last = INIT_NAMES_ADDRESS + (UINT32_MAX >> INIT_NAMES_PREFIX_BITS);
+static uint32_t last_address = INIT_NAMES_ADDRESS;
+
+void init_names_set_range(uint32_t address, unsigned prefix_bits)
+{
+	range_first = last_address = address;
+	range_last = address + (UINT32_MAX >> prefix_bits);
+}
+
+bool init_names_in_range(uint32_t address)
+{
+	return address >= range_first && address <= range_last;
+}
 
 static uint16_t *bucket_of_name(const char *name)
 {
@@ -109,8 +122,8 @@ static uint16_t take_place(void)
 static uint32_t next_address(void)
 {
 	do {
-		if (++last_address >= INIT_NAMES_LAST)
-			last_address = INIT_NAMES_FIRST + 1;
+		if (++last_address >= range_last)
+			last_address = range_first + 1;
 	} while (init_names_find(last_address));
 	return last_address;
 }

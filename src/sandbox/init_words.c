@@ -110,6 +110,15 @@ static bool add_become(struct kh_words *out, const struct kh_build *b,
 	return ok;
 }
 
+static bool add_names(struct kh_words *words, const struct kh_cidr *range)
+{
+	const uint8_t *at = range->addr;
+	char text[32];
+	snprintf(text, sizeof(text), "%u.%u.%u.%u/%u", at[0], at[1], at[2], at[3],
+		 range->prefix_bits);
+	return add_word(words, "--names") && add_word(words, text);
+}
+
 bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 		    const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
 		    const char *tty)
@@ -128,6 +137,8 @@ bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 	bool ok = true;
 	for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++)
 		ok = ok && add_word(out, head[i]);
+	if (spec->capture_range.family)
+		ok = ok && add_names(out, &spec->capture_range);
 	if (engine->called)
 		ok = ok && add_become(out, b, spec);
 	if (engine->connects)

@@ -22,7 +22,7 @@ static uint32_t address(const char *name)
 	for (const char *c = name; *c; c++)
 		CHECK(is_host_byte((uint8_t)*c) || *c == '.');
 	uint32_t found = init_names_address(name);
-	CHECK(found > INIT_NAMES_FIRST && found < INIT_NAMES_LAST);
+	CHECK(init_names_in_range(found));
 	CHECK(strcmp(init_names_text(init_names_find(found)), name) == 0);
 	CHECK(init_names_address(name) == found);
 	return found;

@@ -327,6 +327,32 @@ def test_ports_that_are_none_are_refused(inside, said):  # noqa: F811
     assert done.stderr.startswith("keyhole: --ports ") and done.stderr.count("\n") == 1
 
 
+def test_names_have_addresses_of_the_range_that_was_asked_for(plain, inside):  # noqa: F811
+    """Which a client that refuses private addresses takes for those of a server on the internet."""
+    code = f"""if True:
+        import ipaddress, json, socket, urllib.request
+        address = ipaddress.ip_address(socket.gethostbyname("{NAME}"))
+        body = json.load(urllib.request.build_opener(urllib.request.ProxyHandler({{}})).open("{URL}", timeout=20))
+        def reset(host):
+            try:
+                s = socket.create_connection((host, 443), timeout=10)
+                return s.recv(1).hex()
+            except OSError as e:
+                return e.errno
+        print(json.dumps([str(address), address.is_global, bool(body), reset("11.0.9.9"), reset("127.0.0.1")]))
+    """
+    done = plain("/usr/bin/python3", "-c", code, options=["--capture-range", "11.0.0.0/10"])
+    assert json.loads(done.stdout) == ["11.0.0.1", True, True, errno.ECONNRESET, errno.ECONNRESET]
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.parametrize("said", ["", "11.0.0.0", "11.0.0.0/7", "11.0.0.0/19", "11.0.0.1/10", "127.0.0.0/8", "127.0.0.0/10",
+                                  "127.32.0.0/12", "0.0.0.0/8", "224.0.0.0/8", "fd00::/18", "eleven/10", "11.0.0.0/10,12.0.0.0/10"])  # fmt: skip
+def test_ranges_in_which_no_name_can_be_reached_are_refused(inside, said):  # noqa: F811
+    done = inside("true", options=["--capture-range", said], check=125)
+    assert done.stderr.startswith("keyhole: --capture-range ") and done.stderr.count("\n") == 1
+
+
 # --- the relay of a captured connection -----------------------------------------------------------
 
 

@@ -222,11 +222,11 @@ static void a_name_keeps_its_address(void **state)
 {
 	(void)state;
 	uint32_t one = init_names_address("one.example"), two = init_names_address("two.example");
-	assert_true(one > INIT_NAMES_FIRST && one < INIT_NAMES_LAST && one != two);
+	assert_true(init_names_in_range(one) && init_names_in_range(two) && one != two);
 	assert_int_equal(init_names_address("one.example"), one);
 	assert_string_equal(init_names_text(init_names_find(one)), "one.example");
 	assert_string_equal(init_names_text(init_names_find(two)), "two.example");
-	assert_int_equal(init_names_find(INIT_NAMES_FIRST), 0);
+	assert_int_equal(init_names_find(INIT_NAMES_ADDRESS), 0);
 	assert_int_equal(init_names_find(0), 0);
 }
 
@@ -276,15 +276,41 @@ static void the_addresses_begin_anew(void **state)
 	unsigned place = init_names_find(kept);
 	init_names_hold(place);
 	bool again = false;
-	for (unsigned i = 0; i < INIT_NAMES_LAST - INIT_NAMES_FIRST + 10; i++) {
+	for (unsigned i = 0; i < (UINT32_MAX >> INIT_NAMES_PREFIX_BITS) + 11; i++) {
 		uint32_t address = numbered(i);
-		assert_true(address > INIT_NAMES_FIRST && address < INIT_NAMES_LAST);
+		assert_true(init_names_in_range(address) && init_names_in_range(address - 1) &&
+			    init_names_in_range(address + 1));
 		assert_int_not_equal(address, kept);
-		again = again || address == INIT_NAMES_FIRST + 1;
+		again = again || address == INIT_NAMES_ADDRESS + 1;
 	}
 	assert_true(again);
 	assert_int_equal(init_names_address("kept.example"), kept);
 	init_names_release(place);
+}
+
+/* The smallest and the largest, with their neighbours. */
+static void addresses_are_of_the_range_that_was_set(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t address, last;
+		unsigned bits;
+	} ranges[] = {
+		{ 0x0b000000, 0x0bffffff, 8 },
+		{ 0xdfffc000, 0xdfffffff, 18 },
+		{ INIT_NAMES_ADDRESS, 0x7f7fffff, INIT_NAMES_PREFIX_BITS },
+	};
+
+	for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "range%u.example", i);
+		init_names_set_range(ranges[i].address, ranges[i].bits);
+		assert_int_equal(init_names_address(name), ranges[i].address + 1);
+		assert_true(init_names_in_range(ranges[i].address));
+		assert_true(init_names_in_range(ranges[i].last));
+		assert_false(init_names_in_range(ranges[i].address - 1));
+		assert_false(init_names_in_range(ranges[i].last + 1));
+	}
 }
 
 int main(void)
@@ -303,6 +329,7 @@ int main(void)
 		cmocka_unit_test(the_name_used_longest_ago_goes_and_one_in_use_stays),
 		cmocka_unit_test(all_places_taken_is_said),
 		cmocka_unit_test(the_addresses_begin_anew),
+		cmocka_unit_test(addresses_are_of_the_range_that_was_set),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,7 @@
  *   --capture  answers DNS on 127.0.0.1:53 with addresses of its own, and relays connections to
  *              them on these ports ("80,443") as CONNECT name:port; the same for literal addresses
  *              if the namespace allows a local route (CAP_NET_ADMIN)
+ *   --names    the range of those addresses, ADDRESS/BITS, instead of 127.64.0.0/10
  *   --user     the command's uid and gid, in a second user namespace that is made after the ports
  *              are bound (needs CAP_SETFCAP in the first one if it was started as uid 0 there)
  *   --seccomp  a file with a classic BPF filter, loaded before the command is started. At most
@@ -62,6 +63,8 @@
  */
 enum {
 	KH_INIT_PORT = 3128,
+	KH_INIT_NAMES_LEAST_BITS = 8,
+	KH_INIT_NAMES_MOST_BITS = 18,
 	KH_INIT_FAILED = 125,
 	KH_INIT_NOT_EXECUTABLE = 126,
 	KH_INIT_NOT_FOUND = 127,

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <keyhole/base/err.h>
+#include <keyhole/base/host.h>
 
 /* The sandbox runs as this uid and gid inside. */
 enum { KH_SANDBOX_UID = 1000, KH_SANDBOX_GID = 1000 };
@@ -117,11 +118,13 @@ struct kh_sandbox_spec {
 	const char *state;	/* of kh_workspace_state(); needed for a writable workspace */
 	const char *user_state; /* what keyhole keeps for the user who runs it, which for root is
 				   another folder: no part that others rely on may be visible */
-	const char *init_path; /* path of keyhole-init; NULL: beside the binary, or where it is
-				  installed */
-	const uint16_t *ports; /* ports, besides 80 and 443, on which connections of programs that
-				  use no proxy are captured */
+	const char *init_path;	/* path of keyhole-init; NULL: beside the binary, or where it is
+				   installed */
+	const uint16_t *ports;	/* ports, besides 80 and 443, on which connections of programs that
+				   use no proxy are captured */
 	size_t n_ports;
+	/* Where the addresses of names come from; family 0: 127.64.0.0/10. */
+	struct kh_cidr capture_range;
 	struct kh_sandbox_limits limits;
 	const struct kh_published *publish;
 	size_t n_publish;
