@@ -59,7 +59,7 @@ def test_every_option_of_the_configuration_that_is_named_is_there():
     assert {name for name in named if name not in known} == set()
 
 
-@pytest.mark.parametrize("words", sorted(set(re.findall(r"`keyhole (\w+)(?: (--[a-z]+|[a-z-]+))?", TEXT))))
+@pytest.mark.parametrize("words", sorted(set(re.findall(r"`keyhole (\w+)(?: (--[a-z-]+|[a-z-]+))?", TEXT))))
 def test_every_command_that_is_named_is_there(words):
     command, more = words
     assert f"\n  {command} " in help_of()
