@@ -106,6 +106,7 @@ void kh_session_hello(struct kh_session *session)
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_hello hello;
 
+	kh_session_charge(session, kh_buf_len(&session->in) / KH_LIMIT_WORK_HELLO);
 	enum kh_hello_status status = kh_hello_read(&hello, kh_buf_view(&session->in), &err);
 	if (status == KH_HELLO_NEED_MORE)
 		return;

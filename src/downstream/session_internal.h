@@ -135,6 +135,7 @@ struct kh_session {
 	bool closing;	 /* after what waits is written, the connection ends */
 	bool fin_sent;	 /* our last byte has left, be it in LINGER or in RAW */
 	bool over_share; /* it was refused for what it keeps */
+	bool unread;	 /* its share was spent before it could read what may have come */
 	uint32_t exchanges;
 	uint64_t tunnel_ends_ms; /* with `tunnel`: its lifetime; 0: it has none */
 	uint64_t discarded_bytes;
@@ -167,6 +168,12 @@ static inline bool kh_session_is_accepted(const struct kh_session *session)
 {
 	return session->tunnel_state == KH_TUNNEL_ACCEPTED ||
 	       session->tunnel_state == KH_TUNNEL_STANDS;
+}
+
+/* To its sandbox's share of the turn. */
+static inline void kh_session_charge(struct kh_session *session, size_t work)
+{
+	kh_work_share_charge(&session->side.acceptor->work, work);
 }
 
 static inline bool kh_session_awaits_leaf(const struct kh_session *session)

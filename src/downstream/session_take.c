@@ -25,11 +25,6 @@ static bool has_share(struct kh_session *session)
 	return kh_buf_len(&session->in) == 0 || kh_session_may_work(session);
 }
 
-static void charge(struct kh_session *session, size_t work)
-{
-	kh_work_share_charge(&session->side.acceptor->work, work);
-}
-
 /* Its first bytes are there, and not all. */
 static void begin_head(struct kh_session *session)
 {
@@ -67,8 +62,9 @@ static void take_head(struct kh_session *session)
 	}
 	enum kh_h1_event event = kh_h1_feed(session->h1, &in, &body);
 	kh_buf_consume(&session->in, before - in.len);
-	charge(session,
-	       before - in.len + (event == KH_H1_NEED_MORE ? 0 : (size_t)KH_LIMIT_WORK_PER_HEAD));
+	kh_session_charge(session,
+			  before - in.len +
+				  (event == KH_H1_NEED_MORE ? 0 : (size_t)KH_LIMIT_WORK_PER_HEAD));
 	if (event == KH_H1_ERROR) {
 		kh_session_refuse(session, kh_h1_error(session->h1));
 		return;
@@ -101,7 +97,7 @@ static bool take_frames(struct kh_session *session, struct kh_exchange *x)
 		kh_buf_release(&session->in);
 		return false;
 	}
-	charge(session, bytes.len); /* any number of frames */
+	kh_session_charge(session, bytes.len); /* any number of frames */
 	if (bytes.len == 0)
 		kh_exchange_request_end(x, NULL, 0);
 	else
@@ -122,7 +118,7 @@ static bool take_body(struct kh_session *session)
 		return take_frames(session, x);
 	enum kh_h1_event event = kh_h1_feed(session->h1, &in, &body);
 	if (before > in.len)
-		charge(session, kh_work_of_piece(before - in.len));
+		kh_session_charge(session, kh_work_of_piece(before - in.len));
 	if (event == KH_H1_BODY && x) {
 		kh_exchange_body(x, body);
 	} else if (event == KH_H1_BODY) {

@@ -150,12 +150,14 @@ static void charge_messages(struct kh_session *session)
 	unsigned messages = kh_stream_take_messages(session->leg.stream);
 
 	if (messages)
-		kh_work_share_charge(&session->side.acceptor->work,
-				     (size_t)messages * KH_LIMIT_WORK_PER_TLS_MESSAGE);
+		kh_session_charge(session, (size_t)messages * KH_LIMIT_WORK_PER_TLS_MESSAGE);
 }
 
 static void read_down(struct kh_session *session)
 {
+	if (session->state == KH_SESSION_DEAD || session->state == KH_SESSION_HANDSHAKE)
+		return;
+	kh_session_charge(session, KH_LIMIT_WORK_PER_READ);
 	for (int i = 0; i < READS_AT_ONCE && session->state != KH_SESSION_DEAD; i++) {
 		size_t got = 0;
 		if (session->eof || !(kh_session_down_watch(session) & KH_STREAM_READABLE))
@@ -185,16 +187,24 @@ static void read_down(struct kh_session *session)
 	}
 }
 
-/* What TLS has to do shows only in a read, so it has a share left first. */
+/* What a read leads to shows only in the read, so it has a share left first. */
 static bool may_read(void *arg)
 {
 	struct kh_session *session = arg;
 
-	if (kh_session_may_work(session))
-		return true;
-	kh_session_update(session);
-	return false;
+	session->unread = !kh_session_may_work(session);
+	if (session->unread)
+		kh_session_update(session);
+	return !session->unread;
 }
+
+static void did_step(void *arg, size_t bytes, unsigned hellos)
+{
+	kh_session_charge(arg, KH_LIMIT_WORK_PER_READ + bytes +
+				       hellos * (size_t)KH_LIMIT_WORK_PER_HANDSHAKE);
+}
+
+static const struct kh_stream_gate gate = { .may_read = may_read, .did_step = did_step };
 
 static void on_stream(struct kh_stream *stream, unsigned events, void *arg)
 {
@@ -319,10 +329,12 @@ static void on_place(struct kh_work_place *place)
 	session->side.loop->now_ms = kh_clock_mono_ms();
 	if (x && session->state == KH_SESSION_EXCHANGE && !kh_exchange_has_request(x))
 		x->progress_ms = session->side.loop->now_ms;
-	/* Of TLS nothing was read yet, and in an event of its own it may find no share left again.
-	 */
-	if (kh_buf_len(&session->in) == 0 && kh_stream_is_tls(session->leg.stream))
+	/* In an event of its own it may find no share left again. */
+	if (session->unread) {
+		session->unread = false;
+		kh_stream_go_on(session->leg.stream);
 		read_down(session);
+	}
 	kh_session_turn(session);
 }
 
@@ -361,7 +373,7 @@ static void discard_session(struct kh_session *session)
 static void begin_session(struct kh_session *session, struct kh_stream *stream)
 {
 	session->leg.stream = stream;
-	kh_stream_ask_before_reading(stream, may_read);
+	kh_stream_set_gate(stream, &gate);
 	kh_list_append(&session->side.loop->live, &session->member.link);
 	kh_list_append(&session->side.acceptor->sessions, &session->acceptor_link);
 	session->side.loop->n_live++;

@@ -234,15 +234,13 @@ unsigned kh_session_down_watch(const struct kh_session *session)
 		if (!kh_mux_is_behind(session->mux))
 			watch |= KH_STREAM_READABLE;
 		break;
+	case KH_SESSION_SOCKS:
+	case KH_SESSION_HELLO:
 	case KH_SESSION_DISCARD:
 	case KH_SESSION_TUNNEL:
 	case KH_SESSION_LINGER:
 		if (!kh_session_is_in_line(session))
 			watch |= KH_STREAM_READABLE;
-		break;
-	case KH_SESSION_SOCKS:
-	case KH_SESSION_HELLO:
-		watch |= KH_STREAM_READABLE;
 		break;
 	case KH_SESSION_NEW:
 	case KH_SESSION_HANDSHAKE:

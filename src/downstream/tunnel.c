@@ -186,6 +186,7 @@ void kh_tunnel_begin(struct kh_session *session)
 {
 	struct kh_err err = KH_ERR_INIT;
 
+	kh_session_charge(session, KH_LIMIT_WORK_PER_HEAD);
 	enum kh_tunnel_kind kind = kh_tunnel_may_open(session, &session->side.authority, &err);
 	session->side.tunnel = true;
 	if (kind == KH_TUNNEL_DENIED)
@@ -243,7 +244,6 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 	if (kh_buf_len(&session->leg.out))
 		return;
 	kh_stream_watch(session->leg.stream, 0);
-	kh_work_share_charge(&session->side.acceptor->work, KH_LIMIT_WORK_PER_HANDSHAKE + hello);
 	if (!kh_stream_accept_tls(session->leg.stream, session->side.loop->down_ctx, in,
 				  &session->side.authority.host,
 				  session->side.loop->gen->config->timeouts.handshake) ||

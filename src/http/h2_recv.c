@@ -35,6 +35,9 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
 
 	(void)session;
 	h2->turn_bytes += KH_LIMIT_WORK_PER_PIECE;
+	/* A new window is given to each stream that is open. */
+	if (hd->type == NGHTTP2_SETTINGS && !(hd->flags & NGHTTP2_FLAG_ACK))
+		h2->turn_bytes += h2->n_streams / KH_LIMIT_WORK_STREAMS;
 	if (!kh_h2_is_failed(h2) && !kh_h2_guard_frame(h2, hd))
 		calm_down(h2, hd->type == NGHTTP2_CONTINUATION
 				      ? "a field section in too many frames"

@@ -89,6 +89,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 		*alert = SSL_AD_INTERNAL_ERROR;
 		return SSL_CLIENT_HELLO_ERROR;
 	}
+	s->handshake->unpaid_hellos++;
 	if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &ext, &len))
 		return SSL_CLIENT_HELLO_SUCCESS;
 	if (!read_sni(ext, len, &sni)) {

@@ -265,6 +265,17 @@ static void finish(struct kh_stream *s)
 	(void)kh_stream_report(s, KH_STREAM_HANDSHAKE_DONE);
 }
 
+/* Whoever waits for a leaf has not answered yet. */
+static void say_step(struct kh_stream *s, bool waits)
+{
+	size_t bytes = s->handshake->unpaid_bytes;
+	unsigned hellos = waits ? 0 : s->handshake->unpaid_hellos;
+	s->handshake->unpaid_bytes = 0;
+	s->handshake->unpaid_hellos -= hellos;
+	if (s->gate.did_step)
+		s->gate.did_step(s->arg, bytes, hellos);
+}
+
 void kh_stream_drive(struct kh_stream *s)
 {
 	if (s->state == STREAM_BROKEN) {
@@ -276,6 +287,7 @@ void kh_stream_drive(struct kh_stream *s)
 	ERR_clear_error();
 	int rc = SSL_do_handshake(s->ssl);
 	kh_stream_signs_no_more(s);
+	say_step(s, SSL_want_x509_lookup(s->ssl));
 	if (rc == 1) {
 		finish(s);
 		return;

@@ -49,7 +49,7 @@ static unsigned interest(const struct kh_stream *s)
 	unsigned want = 0;
 	switch (s->state) {
 	case STREAM_HANDSHAKE:
-		return s->kicked ? 0 : s->handshake->want;
+		return s->kicked || s->held ? 0 : s->handshake->want;
 	case STREAM_ROOTS:
 	case STREAM_LEAF:
 	case STREAM_FAILED:
@@ -176,10 +176,10 @@ static void unblock(struct kh_stream *s)
 		(void)kh_stream_set_reading(s, READ_RETRY);
 }
 
-/* Of TLS, a probe is work. */
-static bool may_probe(const struct kh_stream *s)
+/* What has come is work, even for TLS alone. */
+static bool may_read(const struct kh_stream *s)
 {
-	return s->state != STREAM_TLS || !s->may_read || s->may_read(s->arg);
+	return !s->gate.may_read || s->gate.may_read(s->arg);
 }
 
 /* `ready`: what the descriptor is ready for. */
@@ -193,7 +193,7 @@ static void serve(struct kh_stream *s, unsigned ready)
 	if (ready & for_read)
 		unblock(s);
 	if ((s->watch & KH_STREAM_READABLE) && ((ready & for_read) || holds_now(s)) &&
-	    may_probe(s) && kh_stream_probe(s))
+	    may_read(s) && kh_stream_probe(s))
 		events |= KH_STREAM_READABLE;
 	if ((s->watch & KH_STREAM_WRITABLE) && (ready & for_write))
 		events |= KH_STREAM_WRITABLE;
@@ -209,8 +209,14 @@ static void wake(struct kh_stream *s, unsigned ready)
 {
 	switch (s->state) {
 	case STREAM_ROOTS:
-	case STREAM_HANDSHAKE:
 		kh_stream_drive(s);
+		return;
+	case STREAM_HANDSHAKE:
+		s->held = !may_read(s);
+		if (s->held)
+			kh_stream_update(s);
+		else
+			kh_stream_drive(s);
 		return;
 	case STREAM_BROKEN:
 		if (s->handshake)
@@ -301,9 +307,18 @@ void kh_stream_pipe_changed(struct kh_stream *s)
 	kh_stream_update(s);
 }
 
-void kh_stream_ask_before_reading(struct kh_stream *s, bool (*may_read)(void *arg))
+void kh_stream_set_gate(struct kh_stream *s, const struct kh_stream_gate *gate)
 {
-	s->may_read = may_read;
+	s->gate = *gate;
+}
+
+void kh_stream_go_on(struct kh_stream *s)
+{
+	if (!s->held)
+		return;
+	s->held = false;
+	if (s->state == STREAM_HANDSHAKE)
+		kh_stream_drive(s);
 }
 
 void kh_stream_set_callback(struct kh_stream *s, kh_stream_cb *cb, void *arg)

@@ -70,6 +70,7 @@ static bool is_endless(struct kh_stream *s, ssize_t n)
 	if (!s->handshake || s->side != STREAM_DOWN || n <= 0)
 		return false;
 	s->handshake->bytes += (size_t)n;
+	s->handshake->unpaid_bytes += (size_t)n;
 	return s->handshake->bytes > KH_LIMIT_HANDSHAKE_BYTES;
 }
 

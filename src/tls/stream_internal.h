@@ -21,6 +21,8 @@ struct handshake {
 	uint32_t timeout_ms;
 	unsigned want; /* EV_READ or EV_WRITE */
 	size_t bytes;  /* that a sandbox has sent */
+	size_t unpaid_bytes;
+	unsigned unpaid_hellos; /* answered, or about to be */
 	bool leaf_refused;
 	struct kh_leaves *leaves; /* a reference; NULL: the context's */
 	struct kh_roots *roots;
@@ -35,7 +37,7 @@ struct kh_stream {
 	struct event_base *base;
 	kh_stream_cb *cb;
 	void *arg;
-	bool (*may_read)(void *arg); /* NULL: always */
+	struct kh_stream_gate gate;
 	struct event on_read, on_write, on_kick;
 	int fd; /* -1 with a pipe */
 	const struct kh_pipe_ops *pipe_ops;
@@ -50,6 +52,7 @@ struct kh_stream {
 	unsigned watch;
 	/* What libevent was asked for, each by itself. They follow the states: kh_stream_update. */
 	bool read_armed, write_armed, kicked;
+	bool held;     /* a step of the handshake waits for kh_stream_go_on */
 	bool spoilt;   /* ends without close_notify: the user says so, in any state */
 	int raw_error; /* errno of the socket's last failure */
 	/* TLS messages without content: those that content has not paid for, those that nobody was

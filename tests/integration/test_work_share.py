@@ -57,9 +57,12 @@ class Crowd:
     """All connections of one sandbox."""
 
     def __init__(self, one):
-        path = inside(one, os.path.join(one.folder, "e", "s")).socket_path
         self.one, self.socks, self.cpu_s = one, [], None
-        for _ in range(CONNECTIONS):
+        self.join(CONNECTIONS)
+
+    def join(self, more):
+        path = inside(self.one, os.path.join(self.one.folder, "e", "s")).socket_path
+        for _ in range(more):
             self.socks.append(socket.socket(socket.AF_UNIX))
             self.socks[-1].settimeout(PATIENCE)
             self.socks[-1].connect(path)

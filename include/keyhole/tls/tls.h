@@ -114,9 +114,19 @@ struct kh_stream *kh_stream_new_over(struct event_base *base, const struct kh_pi
 /* The result of `ready` has changed. The loop reports the events later. */
 void kh_stream_pipe_changed(struct kh_stream *stream);
 void kh_stream_set_callback(struct kh_stream *stream, kh_stream_cb *cb, void *arg);
-/* `may_read` is asked (with the callback's `arg`) before the loop reads from a TLS stream to learn
- * whether READABLE holds. If it returns false, it has stopped watching for READABLE. */
-void kh_stream_ask_before_reading(struct kh_stream *stream, bool (*may_read)(void *arg));
+/* Both are called with the callback's `arg`. */
+struct kh_stream_gate {
+	/* Asked before anything is done with what may have come: before READABLE is reported, and
+	 * before each step of a handshake. Return: false: not now. It has stopped watching for
+	 * READABLE then, and calls kh_stream_go_on later if there is a handshake. NULL: always. */
+	bool (*may_read)(void *arg);
+	/* After a step of the handshake: it has read `bytes`, and answered so many ClientHellos.
+	 * The stream must not be freed. */
+	void (*did_step)(void *arg, size_t bytes, unsigned hellos);
+};
+void kh_stream_set_gate(struct kh_stream *stream, const struct kh_stream_gate *gate);
+/* The step of the handshake that may_read refused, if there is one. It may call the callback. */
+void kh_stream_go_on(struct kh_stream *stream);
 /* Sends close_notify if TLS is established, closes and frees. May be called from the callback. No
  * event follows. */
 void kh_stream_free(struct kh_stream *stream);
