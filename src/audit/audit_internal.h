@@ -195,6 +195,23 @@ bool kh_chain_is_lost(const struct kh_chain *chain);
 /* Of the segment before: its last line. */
 bool kh_join_record(struct kh_batch *batch, uint64_t segment, uint64_t last_seq, const char *head);
 
+/* held.c: how far the chain of a segment holds. */
+struct kh_held {
+	uint64_t size; /* of the file */
+	/* The last line that follows from the one that was continued. */
+	uint64_t seq;
+	char head[KH_HASH_HEX + 1];
+	uint64_t suspect; /* where what no record explains begins; UINT64_MAX: nowhere */
+	bool whole;	  /* the bounds sufficed; else nothing else is known */
+};
+/* Follows the chain from that line. Return: false with `err`: the line is not there, or the file
+ * can't be read. */
+bool kh_held_since(int fd, const struct kh_journal_base *line,
+		   const struct kh_recover_bounds *bounds, struct kh_held *held,
+		   struct kh_err *err);
+/* The last line that was found (kh_recover_tail) is that line, and what follows it is torn. */
+bool kh_held_is_tail(const struct kh_held *held, const struct kh_journal *found);
+
 /* verify.c: kh_journal_verify, with its patience for the end of a line that is being written. */
 bool kh_verify_within(int fd, uint32_t wait_ms, struct kh_verify_report *report,
 		      struct kh_err *err);
@@ -213,7 +230,8 @@ extern const struct kh_recover_bounds kh_continued_bounds;
 /* kh_journal_is_continued within these bounds; NULL: its own. */
 bool kh_continued_within(int fd, const struct kh_journal_base *base,
 			 const struct kh_journal_past *past, const struct kh_recover_bounds *bounds,
-			 enum kh_journal_followed *how, struct kh_err *err);
+			 enum kh_journal_followed *how, struct kh_checkpoint *last,
+			 struct kh_err *err);
 
 /* ids.c: the ids of exchanges that are open. */
 struct kh_ids {

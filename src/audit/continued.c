@@ -64,34 +64,37 @@ static bool stand_then(struct kh_journal *found, uint64_t since, struct place *o
 }
 
 /* Would the next writer go on from the last line that holds? */
-static bool is_tail(struct kh_journal *found, const struct kh_verify_report *report,
-		    uint64_t suspect, struct kh_err *err)
+static bool is_tail(struct kh_journal *found, const struct kh_held *held, struct kh_err *err)
 {
 	if (!kh_recover_tail(found, err))
 		return false;
-	/* A copy of that line may stand at the end, too. */
-	uint64_t torn = found->torn ? found->end - found->torn : UINT64_MAX;
-
-	if (torn == suspect && found->seq == report->last_seq &&
-	    memcmp(found->head, report->head, KH_HASH_HEX) == 0)
-		return true;
-	return kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
+	return kh_held_is_tail(held, found) ||
+	       kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
 			  "journal: what stands at offset %llu does not continue the line before "
 			  "it, and no record explains it: whoever wrote it was not keyhole, or was "
 			  "taken over",
-			  (unsigned long long)suspect);
+			  (unsigned long long)held->suspect);
 }
 
+/* *last: the last line that holds, where what follows it may not. */
 static bool follow(struct kh_journal *found, const struct place *place,
-		   const struct kh_recover_bounds *bounds, bool *whole, struct kh_err *err)
+		   const struct kh_recover_bounds *bounds, struct kh_checkpoint *last, bool *whole,
+		   struct kh_err *err)
 {
 	struct kh_verify_report report = { .last_seq = place->seq };
-	uint64_t suspect;
+	struct kh_held held = { .seq = 0 };
 
 	memcpy(report.head, place->head, sizeof(report.head));
-	return kh_verify_behind(found->read_fd, place->offset, bounds, &report, &suspect, whole,
-				err) &&
-	       (!*whole || is_tail(found, &report, suspect, err));
+	if (!kh_verify_behind(found->read_fd, place->offset, bounds, &report, &held.suspect, whole,
+			      err))
+		return false;
+	held.seq = report.last_seq;
+	memcpy(held.head, report.head, sizeof(held.head));
+	if (held.seq > found->base && held.suspect != UINT64_MAX) {
+		*last = (struct kh_checkpoint){ .seq = held.seq, .end = held.suspect };
+		(void)kh_hex_decode(kh_slice_of(held.head, KH_HASH_HEX), last->hash, KH_HASH_BYTES);
+	}
+	return !*whole || is_tail(found, &held, err);
 }
 
 static bool too_much(const struct kh_checkpoint *told, struct kh_err *err)
@@ -103,7 +106,8 @@ static bool too_much(const struct kh_checkpoint *told, struct kh_err *err)
 }
 
 static bool follow_told(struct kh_journal *found, const struct kh_checkpoint *told,
-			const struct kh_recover_bounds *bounds, struct kh_err *err)
+			const struct kh_recover_bounds *bounds, struct kh_checkpoint *last,
+			struct kh_err *err)
 {
 	struct place place = { .offset = told->end, .seq = told->seq };
 	bool whole;
@@ -113,7 +117,7 @@ static bool follow_told(struct kh_journal *found, const struct kh_checkpoint *to
 				  "journal: line %llu is not where the keeper was told of it",
 				  (unsigned long long)told->seq);
 	kh_hex_encode(told->hash, KH_HASH_BYTES, place.head);
-	return follow(found, &place, bounds, &whole, err) && (whole || too_much(told, err));
+	return follow(found, &place, bounds, last, &whole, err) && (whole || too_much(told, err));
 }
 
 static bool too_long(struct kh_err *err)
@@ -124,7 +128,8 @@ static bool too_long(struct kh_err *err)
 
 /* Nothing is known of it. */
 static bool follow_all(struct kh_journal *found, const struct kh_recover_bounds *bounds,
-		       enum kh_journal_followed *how, struct kh_err *err)
+		       enum kh_journal_followed *how, struct kh_checkpoint *last,
+		       struct kh_err *err)
 {
 	struct place place = { .seq = found->seq };
 	bool whole = false;
@@ -133,7 +138,8 @@ static bool follow_all(struct kh_journal *found, const struct kh_recover_bounds 
 	memcpy(place.head, found->head, sizeof(place.head));
 	if (fstat(found->read_fd, &st) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal");
-	if ((uint64_t)st.st_size <= bounds->bytes && !follow(found, &place, bounds, &whole, err))
+	if ((uint64_t)st.st_size <= bounds->bytes &&
+	    !follow(found, &place, bounds, last, &whole, err))
 		return false;
 	*how = whole ? KH_FOLLOWED_WHOLE : KH_FOLLOWED_TOO_LONG;
 	return whole || too_long(err);
@@ -141,17 +147,18 @@ static bool follow_all(struct kh_journal *found, const struct kh_recover_bounds 
 
 static bool follow_since(struct kh_journal *found, const struct kh_journal_past *past,
 			 const struct kh_recover_bounds *bounds, enum kh_journal_followed *how,
-			 struct kh_err *err)
+			 struct kh_checkpoint *last, struct kh_err *err)
 {
 	struct place place;
 	bool whole = false;
 
 	if (past->followed && (!stand_then(found, past->since, &place, err) ||
-			       !follow(found, &place, bounds, &whole, err)))
+			       !follow(found, &place, bounds, last, &whole, err)))
 		return false;
 	/* At least what the last line follows from is what the keeper was told of. */
-	if (!whole && !(past->told.end > past->since ? follow_told(found, &past->told, bounds, err)
-						     : too_much(&past->told, err)))
+	if (!whole &&
+	    !(past->told.end > past->since ? follow_told(found, &past->told, bounds, last, err)
+					   : too_much(&past->told, err)))
 		return false;
 	*how = whole ? KH_FOLLOWED_WHOLE : KH_FOLLOWED_TOO_LONG;
 	return whole || too_long(err);
@@ -159,7 +166,8 @@ static bool follow_since(struct kh_journal *found, const struct kh_journal_past 
 
 bool kh_continued_within(int fd, const struct kh_journal_base *base,
 			 const struct kh_journal_past *past, const struct kh_recover_bounds *bounds,
-			 enum kh_journal_followed *how, struct kh_err *err)
+			 enum kh_journal_followed *how, struct kh_checkpoint *last,
+			 struct kh_err *err)
 {
 	bool known = past->followed || past->told.end > 0;
 	struct kh_journal found = { .read_fd = fd };
@@ -167,11 +175,12 @@ bool kh_continued_within(int fd, const struct kh_journal_base *base,
 	bool ok = kh_digest_init(&found.digest, &why);
 
 	*how = KH_FOLLOWED_NOT;
+	*last = (struct kh_checkpoint){ .seq = 0 };
 	kh_journal_stand(&found, base);
 	if (!bounds)
 		bounds = known ? &kh_recover_bounds : &kh_continued_bounds;
-	ok = ok && (known ? follow_since(&found, past, bounds, how, &why)
-			  : follow_all(&found, bounds, how, &why));
+	ok = ok && (known ? follow_since(&found, past, bounds, how, last, &why)
+			  : follow_all(&found, bounds, how, last, &why));
 	if (!ok && *how == KH_FOLLOWED_NOT && why.code == KH_ERR_AUDIT_UNAVAILABLE)
 		*how = KH_FOLLOWED_SPOILED;
 	if (!ok && err)
@@ -182,7 +191,7 @@ bool kh_continued_within(int fd, const struct kh_journal_base *base,
 
 bool kh_journal_is_continued(int fd, const struct kh_journal_base *base,
 			     const struct kh_journal_past *past, enum kh_journal_followed *how,
-			     struct kh_err *err)
+			     struct kh_checkpoint *last, struct kh_err *err)
 {
-	return kh_continued_within(fd, base, past, NULL, how, err);
+	return kh_continued_within(fd, base, past, NULL, how, last, err);
 }

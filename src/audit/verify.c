@@ -56,6 +56,7 @@ static void take_joined(struct verifier *v, struct kh_slice text)
 		accuse_joined(v, "names no end that the segment before can have");
 	else if (!report->joined_seq) {
 		report->joined_seq = last;
+		(void)kh_line_number(text, "left", &report->joined_left);
 		memcpy(report->joined_hash, hash.ptr, KH_HASH_HEX);
 	} else if (report->joined_seq != last ||
 		   memcmp(report->joined_hash, hash.ptr, KH_HASH_HEX) != 0)
@@ -339,6 +340,11 @@ static void hold_to_next(struct verifier *v)
 			 "it ends at seq %llu, and the next segment says at seq %llu: cut off, or "
 			 "written on",
 			 (unsigned long long)report->last_seq,
+			 (unsigned long long)next->joined_seq);
+	else if (next->joined_left)
+		snprintf(report->problem, sizeof(report->problem),
+			 "%llu bytes stood after line %llu that continued nothing, and are gone",
+			 (unsigned long long)next->joined_left,
 			 (unsigned long long)next->joined_seq);
 	report->ok = report->problem[0] == '\0';
 }

@@ -8,8 +8,11 @@
  * `keyhole audit verify` then reports that the line is missing in the file that was set aside, or
  * what is wrong after it.
  *
+ * A worker that finds at its start that the chain is broken tells of the last line that holds, and
+ * ends: the new segment continues that line. What is behind it is left where it is.
+ *
  * A daemon that has just started has no checkpoint, so its first worker follows the whole file. If
- * the chain is broken, the new segment continues from the file's first line.
+ * no line is known to hold, the new segment continues from the file's first line.
  *
  * If there is too much to follow, nothing is known against the file. Then the worker closes what is
  * open in it, and the new segment continues from its last line.
@@ -23,6 +26,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,13 +58,17 @@ const char *kh_keeper_busy(const struct kh_keeper *k)
 	return NULL;
 }
 
-/* Which line a new segment continues: the last one that a worker spoke of; in the file of an
- * earlier daemon, of which nothing is known, its first one; else none. */
+/* Which line a new segment continues: the last one up to which the worker found that the chain
+ * holds; without that the last one that a worker spoke of; in the file of an earlier daemon, of
+ * which nothing is known, its first one; else none. */
 static struct kh_journal_base last_known(const struct kh_keeper *k)
 {
-	struct kh_journal_base line = { .seq = k->worker_process.checkpoint.seq };
+	const struct kh_worker_process *w = &k->worker_process;
+	const struct kh_checkpoint *told =
+		k->journal_spoiled && w->held.end > 0 ? &w->held : &w->checkpoint;
+	struct kh_journal_base line = { .seq = told->seq };
 	if (line.seq)
-		memcpy(line.hash, k->worker_process.checkpoint.hash, sizeof(line.hash));
+		memcpy(line.hash, told->hash, sizeof(line.hash));
 	else
 		(void)kh_journal_first_line(k->sockets.journal, &line);
 	return line;
@@ -82,6 +90,18 @@ void kh_keeper_forget_before(struct kh_keeper *k)
 	k->worker_process.before = -1;
 }
 
+static void say_what_is_left(const struct kh_keeper *k)
+{
+	uint64_t end = k->worker_process.held.end;
+	struct stat st;
+	if (k->journal_spoiled && end > 0 && fstat(k->sockets.journal, &st) == 0 &&
+	    (uint64_t)st.st_size > end)
+		kh_log_error("journal %s: the last %llu bytes continue nothing, and are left in "
+			     "the file that is set aside",
+			     kh_esc_str(k->config->audit_path),
+			     (unsigned long long)((uint64_t)st.st_size - end));
+}
+
 /* A new file at the journal's name that goes on from there: from the last line of one that has
  * `ended`, else from the last one that is known. */
 static bool begin_segment(struct kh_keeper *k, bool ended, struct kh_err *err)
@@ -92,6 +112,7 @@ static bool begin_segment(struct kh_keeper *k, bool ended, struct kh_err *err)
 		base.ended = true;
 	else
 		base = last_known(k);
+	say_what_is_left(k);
 	base.set_aside = !base.ended;
 	kh_auto_close int lock = -1;
 	kh_auto_close int next = kh_segment_open(path, k->sockets.journal, &lock, err);

@@ -221,11 +221,12 @@ struct kh_worker_process {
 	 * continues. */
 	bool acceptors_shut;
 	struct kh_journal_base base;
-	/* The journal continues line `before_cut` of this segment, to which nobody writes any more
+	/* The journal continues the line `before_cut` of this segment, to which nobody writes any
+	 * more
 	 * (-1: none). A worker said that it wrote the `joined` record, and may have been taken
 	 * over: each later one repeats it before it reads a byte of a sandbox. Owned. */
 	int before;
-	uint64_t before_cut;
+	struct kh_journal_base before_cut;
 	/* HEAD: requested, and the answer. */
 	bool head_asked, head_known;
 	struct kh_journal_base head;
@@ -240,6 +241,9 @@ struct kh_worker_process {
 	uint64_t fingerprints_due_ms, fingerprints_ms;
 	/* The last checkpoint. Its end is 0 if the line is in an earlier segment. */
 	struct kh_checkpoint checkpoint;
+	/* What this worker said of the file before it was ready: the last line whose chain holds.
+	 * end 0: nothing. */
+	struct kh_checkpoint held;
 	/* The line before the journal's first one: the lower bound of its numbers (numbers.c). */
 	uint64_t base_seq;
 	bool base_known;
@@ -260,6 +264,9 @@ void kh_worker_process_read_base(struct kh_worker_process *worker_process);
 /* Can the journal have a line `seq` that ends at offset `end` (0: anywhere in the file)? */
 bool kh_worker_process_can_be_at(const struct kh_worker_process *worker_process, uint64_t seq,
 				 uint64_t end);
+/* The worker tells of this line of the journal: a checkpoint, or the last line that holds. */
+void kh_worker_process_note_line(struct kh_worker_process *worker_process,
+				 const struct kh_checkpoint *line);
 /* The worker has reported an impossible line number. */
 void kh_worker_process_doubt(struct kh_worker_process *worker_process, uint64_t seq);
 
@@ -305,7 +312,8 @@ void kh_worker_process_retire(struct kh_worker_process *worker_process);
 /* Requests the journal's last line. Return: false: no worker serves. */
 bool kh_worker_process_ask_head(struct kh_worker_process *worker_process);
 /* Tells it to record how the previous segment ended; the member `join` has the progress. */
-void kh_worker_process_join(struct kh_worker_process *worker_process, int segment, uint64_t cut);
+void kh_worker_process_join(struct kh_worker_process *worker_process, int segment,
+			    const struct kh_journal_base *cut);
 void kh_worker_process_condemn(struct kh_worker_process *worker_process);
 /* Return: true: the process was reaped; *status is waitpid's, and the state is NONE. */
 bool kh_worker_process_reap(struct kh_worker_process *worker_process, bool wait, int *status);

@@ -43,6 +43,31 @@ bool kh_worker_process_can_be_at(const struct kh_worker_process *worker_process,
 	       kh_journal_seq_fits(seq, worker_process->base_seq, end ? end : (uint64_t)st.st_size);
 }
 
+/* One that has just begun tells of the last line that holds where the file can't be continued. It
+ * may be one before those that were told; what was told stays. */
+static bool is_last_held(const struct kh_worker_process *worker_process,
+			 const struct kh_checkpoint *line)
+{
+	return worker_process->serving_ms == 0 && line->seq > worker_process->base_seq &&
+	       line->end > 0 && kh_worker_process_can_be_at(worker_process, line->seq, line->end) &&
+	       kh_checkpoint_holds(worker_process->sockets->journal, line);
+}
+
+void kh_worker_process_note_line(struct kh_worker_process *worker_process,
+				 const struct kh_checkpoint *line)
+{
+	struct kh_checkpoint *last = &worker_process->checkpoint;
+	bool held = is_last_held(worker_process, line);
+
+	if (held)
+		worker_process->held = *line;
+	if (line->seq > last->seq && line->end > last->end &&
+	    kh_worker_process_can_be_at(worker_process, line->seq, line->end))
+		*last = *line;
+	else if (!held)
+		kh_worker_process_doubt(worker_process, line->seq);
+}
+
 void kh_worker_process_doubt(struct kh_worker_process *worker_process, uint64_t seq)
 {
 	if (worker_process->doubted)

@@ -178,7 +178,7 @@ static void forget_legacy(struct kh_keeper *k)
 	/* Unless the segment that goes on from it was set aside meanwhile. */
 	if (k->worker_process.base.open) {
 		k->worker_process.before = kh_steal_fd(&k->legacy.segment);
-		k->worker_process.before_cut = k->legacy.cut.seq;
+		k->worker_process.before_cut = k->legacy.cut;
 		k->worker_process.base.open = false;
 	}
 	kh_legacy_fini(&k->legacy);
@@ -224,6 +224,6 @@ void kh_keeper_on_legacy(struct kh_keeper *k)
 			return;
 		}
 		legacy->join_ms = kh_clock_mono_ms() + JOIN_AGAIN_MS;
-		kh_worker_process_join(&k->worker_process, legacy->segment, legacy->cut.seq);
+		kh_worker_process_join(&k->worker_process, legacy->segment, &legacy->cut);
 	}
 }

@@ -57,6 +57,7 @@ bool kh_worker_process_spawn(struct kh_worker_process *worker_process, struct kh
 	worker_process->state = KH_WORKER_PROCESS_STARTING;
 	worker_process->told = worker_process->confirmed = 0;
 	worker_process->serving_ms = 0;
+	worker_process->held = (struct kh_checkpoint){ .seq = 0 };
 	worker_process->drained = false;
 	worker_process->retired = false;
 	worker_process->head_asked = false;
@@ -83,6 +84,8 @@ void kh_worker_process_condemn(struct kh_worker_process *worker_process)
 	worker_process->state = KH_WORKER_PROCESS_CONDEMNED;
 }
 
+static void take_last_words(struct kh_worker_process *worker_process);
+
 bool kh_worker_process_reap(struct kh_worker_process *worker_process, bool wait, int *status)
 {
 	if (worker_process->state == KH_WORKER_PROCESS_NONE)
@@ -95,6 +98,7 @@ bool kh_worker_process_reap(struct kh_worker_process *worker_process, bool wait,
 		return false;
 	if (got < 0)
 		*status = 0;
+	take_last_words(worker_process);
 	kh_channel_fini(&worker_process->channel);
 	kh_child_log_end_line();
 	kh_signer_reset(&worker_process->signer);
@@ -150,12 +154,14 @@ bool kh_worker_process_ask_head(struct kh_worker_process *worker_process)
 	return worker_process->head_asked;
 }
 
-void kh_worker_process_join(struct kh_worker_process *worker_process, int segment, uint64_t cut)
+void kh_worker_process_join(struct kh_worker_process *worker_process, int segment,
+			    const struct kh_journal_base *cut)
 {
 	struct kh_journal_files files;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_buf_init(&body, sizeof(cut));
-	if (kh_journal_lend(segment, &files, NULL) && kh_wire_put_u64(&body, cut) &&
+	kh_buf_init(&body, 2 * sizeof(*cut));
+	if (kh_journal_lend(segment, &files, NULL) && kh_wire_put_u64(&body, cut->seq) &&
+	    kh_wire_put_bytes(&body, kh_slice_of((const char *)cut->hash, sizeof(cut->hash))) &&
 	    tell(worker_process, KH_WORKER_MSG_JOIN, kh_buf_view(&body),
 		 (int[]){ files.append, files.read }, 2, NULL))
 		worker_process->join = KH_WORKER_PROCESS_JOIN_ASKED;
@@ -331,19 +337,26 @@ static bool on_checkpoint(struct kh_worker_process *worker_process,
 	uint64_t seq = kh_wire_u64(&r);
 	struct kh_slice head = kh_wire_bytes(&r);
 	uint64_t end = kh_wire_u64(&r);
-	struct kh_checkpoint *last = &worker_process->checkpoint;
-	if (!kh_wire_done(&r) || head.len != sizeof(last->hash))
+	struct kh_checkpoint line = { .seq = seq, .end = end };
+	if (!kh_wire_done(&r) || head.len != sizeof(line.hash))
 		return false;
-	if (worker_process->frozen)
-		return true;
-	if (seq <= last->seq || end <= last->end ||
-	    !kh_worker_process_can_be_at(worker_process, seq, end)) {
-		kh_worker_process_doubt(worker_process, seq);
-		return true;
-	}
-	*last = (struct kh_checkpoint){ .seq = seq, .end = end };
-	memcpy(last->hash, head.ptr, sizeof(last->hash));
+	memcpy(line.hash, head.ptr, sizeof(line.hash));
+	if (!worker_process->frozen)
+		kh_worker_process_note_line(worker_process, &line);
 	return true;
+}
+
+/* It has ended. What it said of the journal before that may lie unread. */
+static void take_last_words(struct kh_worker_process *worker_process)
+{
+	struct kh_channel_message message;
+	for (int i = 0; i < MESSAGES_A_TURN && worker_process->serving_ms == 0; i++) {
+		if (kh_channel_receive(&worker_process->channel, false, &message) != KH_CHANNEL_GOT)
+			return;
+		if (message.type == KH_WORKER_MSG_CHECKPOINT && message.n_fds == 0)
+			(void)on_checkpoint(worker_process, &message);
+		kh_channel_message_close(&message);
+	}
 }
 
 static bool on_head(struct kh_worker_process *worker_process,

@@ -89,7 +89,7 @@ static bool feed_journal(struct kh_worker_process *worker_process, struct kh_err
 	const struct kh_journal_base *base = &worker_process->base;
 	const struct kh_checkpoint *told = &worker_process->checkpoint;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_buf_init(&body, 2 * sizeof(*base) + 3 * sizeof(*told));
+	kh_buf_init(&body, 3 * sizeof(*base) + 3 * sizeof(*told));
 	struct kh_journal_files files, before = { -1, -1 };
 	struct stat st;
 	/* Without it the worker serves all the same, and `audit verify` misses its record. */
@@ -99,23 +99,26 @@ static bool feed_journal(struct kh_worker_process *worker_process, struct kh_err
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal: its size is not known");
 	worker_process->lent_at = (uint64_t)st.st_size;
 	kh_worker_process_read_base(worker_process);
-	bool ok = kh_journal_lend(worker_process->sockets->journal, &files, err) &&
-		  kh_wire_put_u64(&body, base->seq) &&
-		  kh_wire_put_bytes(&body,
-				    kh_slice_of((const char *)base->hash, sizeof(base->hash))) &&
-		  kh_wire_put_u8(&body, worker_process->journal_held) &&
-		  kh_wire_put_u8(&body, base->set_aside) && kh_wire_put_u8(&body, base->ended) &&
-		  kh_wire_put_u8(&body, base->open) &&
-		  kh_wire_put_u64(&body, joins ? worker_process->before_cut : 0) &&
-		  kh_wire_put_u8(&body, worker_process->followed) &&
-		  kh_wire_put_u64(&body, worker_process->since) &&
-		  kh_wire_put_u64(&body, told->seq) &&
-		  kh_wire_put_bytes(&body,
-				    kh_slice_of((const char *)told->hash, sizeof(told->hash))) &&
-		  kh_wire_put_u64(&body, told->end) &&
-		  tell(worker_process, KH_WORKER_MSG_JOURNAL, kh_buf_view(&body),
-		       (int[]){ files.append, files.read, before.append, before.read },
-		       joins ? 4 : 2, err);
+	bool ok =
+		kh_journal_lend(worker_process->sockets->journal, &files, err) &&
+		kh_wire_put_u64(&body, base->seq) &&
+		kh_wire_put_bytes(&body,
+				  kh_slice_of((const char *)base->hash, sizeof(base->hash))) &&
+		kh_wire_put_u8(&body, worker_process->journal_held) &&
+		kh_wire_put_u8(&body, base->set_aside) && kh_wire_put_u8(&body, base->ended) &&
+		kh_wire_put_u8(&body, base->open) &&
+		kh_wire_put_u64(&body, joins ? worker_process->before_cut.seq : 0) &&
+		kh_wire_put_bytes(&body, kh_slice_of((const char *)worker_process->before_cut.hash,
+						     sizeof(worker_process->before_cut.hash))) &&
+		kh_wire_put_u8(&body, worker_process->followed) &&
+		kh_wire_put_u64(&body, worker_process->since) &&
+		kh_wire_put_u64(&body, told->seq) &&
+		kh_wire_put_bytes(&body,
+				  kh_slice_of((const char *)told->hash, sizeof(told->hash))) &&
+		kh_wire_put_u64(&body, told->end) &&
+		tell(worker_process, KH_WORKER_MSG_JOURNAL, kh_buf_view(&body),
+		     (int[]){ files.append, files.read, before.append, before.read }, joins ? 4 : 2,
+		     err);
 	kh_journal_lent(worker_process->sockets->journal, &files);
 	if (worker_process->before >= 0)
 		kh_journal_lent(worker_process->before, &before);

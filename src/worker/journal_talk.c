@@ -2,6 +2,7 @@
 
 #include "worker_start.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
@@ -28,14 +29,16 @@ bool kh_journal_talk_join(struct kh_worker *w, struct kh_channel_message *messag
 			  struct kh_err *err)
 {
 	struct kh_wire_reader r = { .rest = message->body };
-	uint64_t cut = kh_wire_u64(&r);
-	if (!kh_wire_done(&r) || message->n_fds != 2)
+	struct kh_journal_base cut = { .seq = kh_wire_u64(&r) };
+	struct kh_slice hash = kh_wire_bytes(&r);
+	if (!kh_wire_done(&r) || message->n_fds != 2 || hash.len != sizeof(cut.hash))
 		return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
+	memcpy(cut.hash, hash.ptr, sizeof(cut.hash));
 	kh_cleanup(kh_buf_fini) struct kh_buf why;
 	kh_buf_init(&why, KH_LIMIT_CHANNEL_BYTES / 2);
 	struct kh_err problem = KH_ERR_INIT;
 	const struct kh_journal_files files = { message->fds[0], message->fds[1] };
-	bool joined = kh_journal_join(w->journal, files, cut, &problem);
+	bool joined = kh_journal_join(w->journal, files, &cut, &problem);
 	return kh_wire_put_str(&why, joined ? NULL : problem.text) &&
 	       kh_channel_send(&w->channel, KH_WORKER_MSG_JOINED, 0, kh_buf_view(&why), NULL, 0,
 			       err);
@@ -59,19 +62,24 @@ bool kh_journal_talk_cut(struct kh_worker *w, struct kh_slice body)
 	return true;
 }
 
+bool kh_journal_talk_line(struct kh_worker *w, const struct kh_checkpoint *line)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf body;
+	kh_buf_init(&body, sizeof(*line) + sizeof(uint32_t));
+	return kh_wire_put_u64(&body, line->seq) &&
+	       kh_wire_put_bytes(&body,
+				 kh_slice_of((const char *)line->hash, sizeof(line->hash))) &&
+	       kh_wire_put_u64(&body, line->end) &&
+	       kh_channel_send(&w->channel, KH_WORKER_MSG_CHECKPOINT, 0, kh_buf_view(&body), NULL,
+			       0, NULL);
+}
+
 /* What is in the journal by now, so that the keeper knows it if it is there no longer. */
 bool kh_journal_talk_checkpoint(struct kh_worker *w)
 {
 	struct kh_checkpoint c;
-	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_buf_init(&body, sizeof(c) + sizeof(uint32_t));
-	if (!kh_journal_checkpoint(w->journal, &c))
-		return true;
-	return kh_wire_put_u64(&body, c.seq) &&
-	       kh_wire_put_bytes(&body, kh_slice_of((const char *)c.hash, sizeof(c.hash))) &&
-	       kh_wire_put_u64(&body, c.end) &&
-	       kh_channel_send(&w->channel, KH_WORKER_MSG_CHECKPOINT, 0, kh_buf_view(&body), NULL,
-			       0, NULL);
+
+	return !kh_journal_checkpoint(w->journal, &c) || kh_journal_talk_line(w, &c);
 }
 
 /* A second behind the first record that follows the last checkpoint. Return: how long to wait. */

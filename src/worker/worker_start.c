@@ -54,21 +54,25 @@ static bool take_journal(struct kh_beginning *b, struct kh_channel_message *mess
 	base.set_aside = kh_wire_u8(&r) != 0;
 	base.ended = kh_wire_u8(&r) != 0;
 	base.open = kh_wire_u8(&r) != 0;
-	b->before_cut = kh_wire_u64(&r);
+	struct kh_journal_base before = { .seq = kh_wire_u64(&r) };
+	struct kh_slice before_hash = kh_wire_bytes(&r);
 	past->followed = kh_wire_u8(&r) != 0;
 	past->since = kh_wire_u64(&r);
 	past->told = (struct kh_checkpoint){ .seq = kh_wire_u64(&r) };
 	struct kh_slice told = kh_wire_bytes(&r);
 	past->told.end = kh_wire_u64(&r);
-	if (message->n_fds != (b->before_cut ? 4 : 2) || !kh_wire_done(&r) ||
-	    hash.len != sizeof(base.hash) || told.len != sizeof(past->told.hash))
+	if (message->n_fds != (before.seq ? 4 : 2) || !kh_wire_done(&r) ||
+	    hash.len != sizeof(base.hash) || before_hash.len != sizeof(before.hash) ||
+	    told.len != sizeof(past->told.hash))
 		return not_understood(err);
+	memcpy(before.hash, before_hash.ptr, sizeof(before.hash));
+	b->before = before;
 	memcpy(base.hash, hash.ptr, sizeof(base.hash));
 	memcpy(past->told.hash, told.ptr, sizeof(past->told.hash));
 	b->journal_base = base;
 	b->journal_files.append = kh_steal_fd(&message->fds[0]);
 	b->journal_files.read = kh_steal_fd(&message->fds[1]);
-	if (b->before_cut)
+	if (before.seq)
 		b->before_files = (struct kh_journal_files){ kh_steal_fd(&message->fds[2]),
 							     kh_steal_fd(&message->fds[3]) };
 	return true;
@@ -91,8 +95,11 @@ static enum kh_worker_exit end_long_journal(const struct kh_beginning *b, struct
 static bool follow_journal(struct kh_beginning *b, struct kh_err *err)
 {
 	enum kh_journal_followed how;
+	struct kh_checkpoint last;
 	bool ok = kh_journal_is_continued(b->journal_files.read, &b->journal_base, &b->journal_past,
-					  &how, err);
+					  &how, &last, err);
+	if (how == KH_FOLLOWED_SPOILED && last.end > 0)
+		(void)kh_journal_talk_line(b->worker, &last);
 	if (how == KH_FOLLOWED_TOO_LONG)
 		b->journal_exit = end_long_journal(b, err);
 	else if (how == KH_FOLLOWED_SPOILED)
@@ -105,9 +112,9 @@ static bool follow_journal(struct kh_beginning *b, struct kh_err *err)
 static void join_again(struct kh_beginning *b)
 {
 	struct kh_err err = KH_ERR_INIT;
-	if (!b->before_cut)
+	if (!b->before.seq)
 		return;
-	if (!kh_journal_join(b->worker->journal, b->before_files, b->before_cut, &err))
+	if (!kh_journal_join(b->worker->journal, b->before_files, &b->before, &err))
 		kh_log_error("the end of the journal's segment before can't be written: %s",
 			     err.text);
 	(void)close(b->before_files.append);

@@ -15,10 +15,10 @@ struct kh_beginning {
 	struct kh_buf resolv_conf, hosts;
 	struct kh_journal_files journal_files;
 	struct kh_journal_base journal_base;
-	/* The segment that the journal continues from line `before_cut`; 0: none is to be joined.
-	 */
+	/* The segment that the journal continues from the line `before`; seq 0: none is to be
+	 * joined. */
 	struct kh_journal_files before_files;
-	uint64_t before_cut;
+	struct kh_journal_base before;
 	struct kh_journal_past journal_past;
 	bool journal_held; /* forward nothing until the journal is back in its place */
 	pthread_t threads[KH_WORKER_THREADS_MOST];
@@ -44,6 +44,8 @@ bool kh_journal_talk_join(struct kh_worker *w, struct kh_channel_message *messag
 bool kh_journal_talk_held(struct kh_worker *w, struct kh_slice body);
 bool kh_journal_talk_cut(struct kh_worker *w, struct kh_slice body);
 bool kh_journal_talk_checkpoint(struct kh_worker *w);
+/* CHECKPOINT with that line. */
+bool kh_journal_talk_line(struct kh_worker *w, const struct kh_checkpoint *line);
 /* `written`: b->written is readable. Return: how long to wait; -1: for ever. */
 int kh_journal_talk_turn(struct kh_beginning *b, bool written);
 

@@ -341,20 +341,20 @@ def test_a_last_line_with_any_number_ends_no_service(daemon):
 
 
 def test_a_daemon_that_finds_an_impossible_number_comes_up_and_tells(daemon):
-    """Nothing is known of the file but what is in it: the new segment names its first line."""
+    """Nothing is known of the file but what is in it: the new segment names the last line up to which it holds."""
     one = daemon()
     one.checked = False
     assert ask(one) == 200
     one.process.terminate()
     one.process.wait(PATIENCE)
-    first, last = records(one.journal_path)[0], records(one.journal_path)[-1]
+    last = records(one.journal_path)[-1]
     with open(one.journal_path, "ab") as file:
         file.write(sealed("stop", 2**63 - 1, last["hash"]))
     one.start()
     assert ask(one) == 200
     begun = records(one.journal_path)[0]
-    assert (begun["event"], begun["continues"], begun["prev"]) == ("start", first["seq"], first["hash"])
-    assert segments(one) == ["audit.jsonl.000000000001"]
+    assert (begun["event"], begun["continues"], begun["prev"]) == ("start", last["seq"], last["hash"])
+    assert segments(one) == [f"audit.jsonl.{last['seq']:012}"]
     status, said = verify(one.journal_path)
     assert status != 0 and f"{2**63 - 1}" in said, said
     served_with_honest_numbers(one)
@@ -403,13 +403,15 @@ def test_no_daemon_goes_on_behind_a_line_that_continues_nothing(daemon):
 def test_a_last_line_without_a_valid_hash_keeps_no_daemon_from_starting(daemon):
     one = daemon()
     for end in (b'{"event":"x"}\n', b"no record\n", b"\n", sealed("stop", 9, "ab" * 32)[:-1]):
-        first = ended(one)[0]
+        last = ended(one)[-1]
         with open(one.journal_path, "ab") as file:
             file.write(end)
         one.start()
         assert ask(one) == 200
+        # What is before it is protected by the new segment; what is left behind it is said.
         begun = records(one.journal_path)[0]
-        assert (begun["event"], begun["continues"], begun["prev"]) == ("start", first["seq"], first["hash"])
+        assert (begun["event"], begun["continues"], begun["prev"]) == ("start", last["seq"], last["hash"])
+        assert f"the last {len(end)} bytes continue nothing" in one.stderr()
         assert verify(one.journal_path)[0] == 1
     served_with_honest_numbers(one)
 
@@ -551,6 +553,7 @@ def test_a_line_that_is_no_record_is_set_aside_though_the_worker_went_on_behind_
     append(one, b'{"event":"open","time":"2026-11-23T06:00:00.000Z","id":"x00000000000000ff","no":"record"}\n')
     goes_on = sealed("stop", last["seq"] + 1, last["hash"])
     append(one, goes_on)
+    size = os.path.getsize(one.journal_path)
     head = bytes.fromhex(json.loads(goes_on)["hash"])
     say_checkpoint(one, last["seq"] + 1, os.path.getsize(one.journal_path), head)
     kill_worker(one)
@@ -558,6 +561,8 @@ def test_a_line_that_is_no_record_is_set_aside_though_the_worker_went_on_behind_
     first = records(one.journal_path)[0]
     assert (first["event"], first["set_aside"]) == ("start", True)
     assert os.path.basename(old).endswith(f"{first['continues']:012}")
+    assert (first["continues"], first["prev"]) == (last["seq"], last["hash"])
+    assert os.path.getsize(os.path.join(os.path.dirname(one.journal_path), old)) == size
     assert "does not continue the line before it, and no record explains it" in one.stderr()
     # What clean workers write from now on can be checked, and is continued.
     kill_worker(one)

@@ -10,10 +10,13 @@ static const char forged[] =
 	"\"seq\":3,\"prev\":\"0000000000000000000000000000000000000000000000000000000000000000\","
 	"\"hash\":\"0000000000000000000000000000000000000000000000000000000000000000\"}\n";
 
+/* Of what was followed last: the last line that holds. */
+static struct kh_checkpoint last_held;
+
 static bool continued(int fd, struct kh_journal_past past, struct kh_err *err)
 {
 	enum kh_journal_followed how;
-	bool ok = kh_journal_is_continued(fd, NULL, &past, &how, err);
+	bool ok = kh_journal_is_continued(fd, NULL, &past, &how, &last_held, err);
 
 	assert_int_equal(how, ok ? KH_FOLLOWED_WHOLE : KH_FOLLOWED_SPOILED);
 	return ok;
@@ -203,7 +206,7 @@ static enum kh_journal_followed followed(int fd, uint64_t most_bytes)
 	const struct kh_journal_past nothing = { .followed = false };
 	enum kh_journal_followed how;
 	struct kh_err err = KH_ERR_INIT;
-	bool ok = kh_continued_within(fd, NULL, &nothing, &bounds, &how, &err);
+	bool ok = kh_continued_within(fd, NULL, &nothing, &bounds, &how, &last_held, &err);
 
 	assert_int_equal(ok, how == KH_FOLLOWED_WHOLE);
 	assert_int_equal(ok, err.code == KH_ERR_NONE);
@@ -277,8 +280,14 @@ static void an_end_without_a_valid_hash_is_spoiled(void **state)
 
 		write_exchanges(journal, 2);
 		kh_journal_free(journal);
+		struct kh_verify_report honest = verified(fd);
+		uint64_t end = size_of(fd);
 		append(fd, ends[i], strlen(ends[i]));
 		assert_int_equal(followed(fd, UINT64_MAX), KH_FOLLOWED_SPOILED);
+		/* It is said up to where nothing is wrong. */
+		assert_int_equal(last_held.seq, honest.last_seq);
+		assert_int_equal(last_held.end, end);
+		assert_true(kh_checkpoint_holds(fd, &last_held));
 		assert_null(kh_journal_open(fd, KH_DURABILITY_WRITTEN, &report, NULL));
 		assert_true(report.spoiled);
 		close(fd);
@@ -311,7 +320,7 @@ static void what_is_too_long_ends_well_and_goes_on_in_a_segment(void **state)
 		struct kh_journal_files files = { fd, fd };
 		struct kh_journal *journal = opened(fd, NULL);
 		struct kh_journal_report report;
-		struct kh_journal_base last;
+		struct kh_journal_base line;
 		struct kh_batch batch;
 		bool spoiled;
 
@@ -323,7 +332,7 @@ static void what_is_too_long_ends_well_and_goes_on_in_a_segment(void **state)
 		kh_journal_free(journal);
 		uint64_t size = size_of(fd) - (torn == 1 ? 30 : torn == 2 ? 1 : 0);
 		assert_int_equal(ftruncate(fd, (off_t)size), 0);
-		assert_int_equal(kh_journal_last_line(fd, &last), torn == 0);
+		assert_int_equal(kh_journal_last_line(fd, &line), torn == 0);
 
 		assert_int_equal(followed(fd, size - 1), KH_FOLLOWED_TOO_LONG);
 		assert_int_equal(size_of(fd), size);
@@ -332,18 +341,18 @@ static void what_is_too_long_ends_well_and_goes_on_in_a_segment(void **state)
 		assert_false(spoiled);
 		assert_verifies(fd);
 		assert_int_equal(verified(fd).unclosed, 0);
-		assert_true(kh_journal_last_line(fd, &last));
-		assert_int_equal(last.seq, verified(fd).last_seq);
-		last.ended = true;
+		assert_true(kh_journal_last_line(fd, &line));
+		assert_int_equal(line.seq, verified(fd).last_seq);
+		line.ended = true;
 		journal = kh_journal_open_segment((struct kh_journal_files){ next, next },
-						  KH_DURABILITY_WRITTEN, &last, &report, NULL);
+						  KH_DURABILITY_WRITTEN, &line, &report, NULL);
 		assert_non_null(journal);
 		write_exchanges(journal, 1);
 		kh_journal_close(journal);
 		struct kh_verify_report now = verified(next), before;
 		assert_true(now.ok);
-		assert_int_equal(now.continues, last.seq);
-		assert_int_equal(now.joined_seq, last.seq);
+		assert_int_equal(now.continues, line.seq);
+		assert_int_equal(now.joined_seq, line.seq);
 		assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
 		assert_true(kh_verify_segment(fd, &now, &before, NULL));
 		assert_true(before.ok);
@@ -370,15 +379,15 @@ static void what_a_worker_wrote_too_much_of_is_not_gone_on_in(void **state)
 	assert_true(kh_journal_checkpoint(journal, &past.told));
 	write_exchanges(journal, 1);
 	struct kh_recover_bounds bounds = { 1000, size_of(fd) - past.told.end, 60000 };
-	assert_false(kh_continued_within(fd, NULL, &past, &bounds, &how, NULL));
+	assert_false(kh_continued_within(fd, NULL, &past, &bounds, &how, &last_held, NULL));
 	assert_int_equal(how, KH_FOLLOWED_TOO_LONG);
 	/* Nor is what follows the checkpoint short enough. */
 	write_exchanges(journal, 2);
-	assert_false(kh_continued_within(fd, NULL, &past, &bounds, &how, NULL));
+	assert_false(kh_continued_within(fd, NULL, &past, &bounds, &how, &last_held, NULL));
 	assert_int_equal(how, KH_FOLLOWED_SPOILED);
 	/* All of it is. */
 	bounds.bytes = UINT64_MAX;
-	assert_true(kh_continued_within(fd, NULL, &past, &bounds, &how, NULL));
+	assert_true(kh_continued_within(fd, NULL, &past, &bounds, &how, &last_held, NULL));
 	assert_int_equal(how, KH_FOLLOWED_WHOLE);
 	kh_journal_free(journal);
 	close(fd);

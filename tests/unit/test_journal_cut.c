@@ -32,7 +32,7 @@ static bool fill_up(size_t fit)
 {
 	int fd = new_file(), other = open_for_cutting(fd), event = eventfd(0, EFD_NONBLOCK);
 	struct kh_journal *journal = opened(fd, NULL);
-	struct kh_checkpoint told;
+	struct kh_checkpoint told, last;
 	struct kh_batch batch;
 	uint64_t cut, end, seq;
 	uint8_t head[32];
@@ -63,7 +63,7 @@ static bool fill_up(size_t fit)
 		committed(journal, &batch);
 	assert_true(kh_journal_is_continued(
 		other, NULL, &(struct kh_journal_past){ .followed = true, .told = told }, &how,
-		NULL));
+		&last, NULL));
 	kh_journal_head(journal, &seq, head);
 	assert_int_equal(seq, told.seq + 2); /* and no `recovered` record */
 	assert_chain(fd, seq);

@@ -133,9 +133,10 @@ static void assert_followed(int fd)
 {
 	const struct kh_journal_past nothing = { .followed = false };
 	enum kh_journal_followed how;
+	struct kh_checkpoint last;
 	struct kh_err err = KH_ERR_INIT;
 
-	if (!kh_journal_is_continued(fd, NULL, &nothing, &how, &err))
+	if (!kh_journal_is_continued(fd, NULL, &nothing, &how, &last, &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(how, KH_FOLLOWED_WHOLE);
 }

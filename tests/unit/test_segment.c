@@ -71,7 +71,7 @@ static void a_segment_goes_on_from_the_line_that_it_names(void **state)
 	assert_int_equal(report.last_seq, cut.seq + 1 + 4);
 	assert_true(verified_with(first, &report).ok);
 	kh_journal_close(old);
-	assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
+	assert_true(kh_journal_join(new, by_one(first), &cut, NULL));
 	kh_journal_close(new);
 	assert_joined(first, second);
 	close(first);
@@ -95,7 +95,7 @@ static void a_second_life_of_a_segment_is_no_beginning(void **state)
 	assert_int_equal(report.starts, 2);
 	assert_int_equal(report.continues, cut.seq);
 	kh_journal_close(old);
-	assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
+	assert_true(kh_journal_join(new, by_one(first), &cut, NULL));
 	kh_journal_close(new);
 	kh_journal_close(opened(second, NULL)); /* and this is a later daemon's */
 	report = verified(second);
@@ -213,9 +213,9 @@ static void what_a_dead_writer_left_is_closed_before_it_is_joined(void **state)
 			assert_int_equal(ftruncate(first, end + (off_t)torn), 0);
 		kh_journal_free(old);
 		new = continued(second, &cut);
-		assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
+		assert_true(kh_journal_join(new, by_one(first), &cut, NULL));
 		/* Once more, as after a death between the record and its being told. */
-		assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
+		assert_true(kh_journal_join(new, by_one(first), &cut, NULL));
 		kh_journal_close(new);
 		assert_joined(first, second);
 		report = verified(first);
@@ -243,7 +243,7 @@ static void every_line_that_is_cut_off_is_missed(void **state)
 	new = continued(second, &cut);
 	write_exchanges(old, 2);
 	kh_journal_close(old);
-	assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
+	assert_true(kh_journal_join(new, by_one(first), &cut, NULL));
 	kh_journal_close(new);
 	next = verified(second);
 	bytes = read_back(first, &len);
@@ -278,7 +278,7 @@ static void a_joined_record_that_is_due_and_missing_is_found(void **state)
 	kh_journal_free(new);
 	/* The segment was continued. */
 	new = continued(third, &end);
-	assert_true(kh_journal_join(new, by_one(second), end.seq, NULL));
+	assert_true(kh_journal_join(new, by_one(second), &end, NULL));
 	kh_journal_close(new);
 	next = verified(third);
 	assert_true(next.ok);
@@ -296,8 +296,8 @@ static void a_joined_record_that_is_due_and_missing_is_found(void **state)
 	assert_int_equal(report.bad_line, report.joined_due_line);
 	/* As the next worker does. */
 	new = opened(second, NULL);
-	assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
-	assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
+	assert_true(kh_journal_join(new, by_one(first), &cut, NULL));
+	assert_true(kh_journal_join(new, by_one(first), &cut, NULL));
 	kh_journal_close(new);
 	assert_joined(first, second);
 	close(first);
@@ -337,7 +337,7 @@ static void a_segment_that_ends_before_its_cut_is_not_joined(void **state)
 	(void)state;
 	kh_journal_close(opened(first, NULL));
 	new = continued(second, &cut);
-	assert_false(kh_journal_join(new, by_one(first), cut.seq, NULL));
+	assert_false(kh_journal_join(new, by_one(first), &cut, NULL));
 	kh_journal_close(new);
 	assert_int_equal(verified(second).joined_seq, 0);
 	close(first);
@@ -447,11 +447,78 @@ static void a_segment_of_many_starts_before_a_break_is_read_a_few_times(void **s
 	new = continued(second, &cut);
 	size = (uint64_t)lseek(first, 0, SEEK_END);
 	before = bytes_read();
-	assert_true(kh_journal_join(new, by_one(first), cut.seq, NULL));
+	assert_true(kh_journal_join(new, by_one(first), &cut, NULL));
 	assert_true(bytes_read() - before < MOST_TIMES * size);
 	kh_journal_free(new);
 	close(first);
 	close(second);
+}
+
+/* What a worker that was taken over may leave after it handed over; the last line may be sound. */
+static void break_chain(int fd, int how, const char *cut_line, uint64_t seq)
+{
+	if (how == 0)
+		assert_true(dprintf(fd, "no record\n") > 0);
+	if (how == 1)
+		assert_true(dprintf(fd, "%s\n", cut_line) > 0);
+	if (how == 2)
+		append_line(fd, seq + 7);
+	if (how == 3) {
+		append_line(fd, seq + 7);
+		append_line(fd, seq + 8);
+	}
+	/* The copy, and what continues it. */
+	if (how == 4) {
+		struct kh_line line;
+
+		assert_true(dprintf(fd, "%s\n", cut_line) > 0);
+		assert_true(kh_line_parse(&line, kh_slice_str(cut_line)));
+		append_line(fd, line.seq + 1);
+	}
+}
+
+static void no_join_is_written_behind_a_break(void **state)
+{
+	(void)state;
+	for (int how = 0; how < 5; how++) {
+		int first = new_file(), second = new_file();
+		struct kh_journal *old = opened(first, NULL), *new;
+		struct kh_journal_base cut, end;
+		struct kh_verify_report next;
+		char *bytes;
+
+		write_exchanges(old, 3);
+		cut = base_of(old);
+		struct kh_line line = last_line(first, &bytes);
+		char *cut_line = strndup(line.hashed.ptr, KH_LINE_BYTES);
+		assert_non_null(cut_line);
+		new = continued(second, &cut);
+		write_exchanges(old, 2);
+		end = base_of(old);
+		kh_journal_free(old);
+		off_t held = lseek(first, 0, SEEK_END);
+		break_chain(first, how, cut_line, end.seq);
+		off_t size = lseek(first, 0, SEEK_END);
+		assert_true(kh_journal_join(new, by_one(first), &cut, NULL));
+		assert_true(kh_journal_join(new, by_one(first), &cut, NULL));
+		kh_journal_close(new);
+		/* Nobody wrote behind it, and what is before it is protected. */
+		assert_int_equal(lseek(first, 0, SEEK_END), size);
+		next = verified(second);
+		assert_true(next.ok);
+		assert_int_equal(next.joined_seq, end.seq);
+		assert_int_equal(next.joined_left, size - held);
+		assert_false(verified_with(first, &next).ok);
+		/* Taken away, it is not forgotten. */
+		assert_int_equal(ftruncate(first, held), 0);
+		assert_true(verified(first).ok);
+		assert_false(verified_with(first, &next).ok);
+		assert_non_null(strstr(verified_with(first, &next).problem, "are gone"));
+		free(cut_line);
+		free(bytes);
+		close(first);
+		close(second);
+	}
 }
 
 static void a_file_begins_with_no_number_near_the_last(void **state)
@@ -489,6 +556,7 @@ int main(void)
 		cmocka_unit_test(another_journal_is_not_the_one_before),
 		cmocka_unit_test(a_last_line_of_a_number_that_can_not_be_is_not_continued),
 		cmocka_unit_test(a_segment_of_many_starts_before_a_break_is_read_a_few_times),
+		cmocka_unit_test(no_join_is_written_behind_a_break),
 		cmocka_unit_test(a_file_begins_with_no_number_near_the_last),
 		cmocka_unit_test(a_segment_that_ends_before_its_cut_is_not_joined),
 	};

@@ -86,14 +86,18 @@ struct kh_journal *kh_journal_open_segment(struct kh_journal_files files,
 					   const struct kh_journal_base *base,
 					   struct kh_journal_report *report, struct kh_err *err);
 /*
- * The writer of the segment `files` has ended, and this journal continued that segment from line
- * `cut`. Closes what a crash left open in the segment (`recovered`, `aborted`), then writes a
- * `joined` record to this journal. Nobody else may write to the segment meanwhile. If its writer
- * ended with a `stop` record, only the last line is read. Both files need free space. The caller
- * keeps the descriptors. Return: false with `err`.
+ * The writer of the segment `files` has ended, and this journal continued that segment from the
+ * line `cut`. Closes what a crash left open in the segment (`recovered`, `aborted`), then writes a
+ * `joined` record to this journal. Nobody else may write to the segment meanwhile. Both files need
+ * free space. The caller keeps the descriptors.
+ *
+ * First the chain is followed from `cut` on, for at most a second and KH_LIMIT_RECOVER_BYTES. If it
+ * does not lead to the end of the file, nothing is written to the segment: the record names the
+ * last line up to which it holds, and how many bytes are left after that (`left`). If there is too
+ * much to follow, the record says so (`unread`). Return: false with `err`.
  */
-bool kh_journal_join(struct kh_journal *journal, struct kh_journal_files files, uint64_t cut,
-		     struct kh_err *err);
+bool kh_journal_join(struct kh_journal *journal, struct kh_journal_files files,
+		     const struct kh_journal_base *cut, struct kh_err *err);
 /* Writes a `stop` record and frees. */
 void kh_journal_close(struct kh_journal *journal);
 /* Seq and hash of the last line written. Safe from any thread. */
@@ -136,11 +140,14 @@ enum kh_journal_followed {
  * also a `start` record, may be a forged one. At most KH_LIMIT_FOLLOW_BYTES are read, for at most
  * KH_LIMIT_FOLLOW_MS.
  *
+ * *last: if it is spoiled, the last line up to which the chain was followed, and where it ends (0:
+ * no such line is known).
+ *
  * Return: true if a writer may go on in this file (WHOLE); else false with `err`.
  */
 bool kh_journal_is_continued(int fd, const struct kh_journal_base *base,
 			     const struct kh_journal_past *past, enum kh_journal_followed *how,
-			     struct kh_err *err);
+			     struct kh_checkpoint *last, struct kh_err *err);
 /* Closes a journal that is too long to be followed, so that a segment can continue its last line:
  * torn bytes by a `recovered` record, open exchanges by `aborted` records, the end by `stop`.
  * Return: false with `err`; *spoiled as in the report. */
@@ -316,6 +323,8 @@ struct kh_verify_report {
 	/* From its `joined` record: the last line of the segment before. 0: there is no such record
 	 * (yet). */
 	uint64_t joined_seq;
+	/* And how many bytes were left after that line which continued nothing. */
+	uint64_t joined_left;
 	/* A `start` record after the first one, which does not say that the segment before still
 	 * had a writer: then a `joined` record is due. 0: none. */
 	uint64_t joined_due_line;

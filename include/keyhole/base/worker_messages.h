@@ -59,10 +59,10 @@
 	X(JOURNAL, 20) /* fds: the journal, opened anew for this worker, O_WRONLY|O_APPEND and \
 		   O_RDONLY; u64 seq, bytes hash of the line that this segment continues (seq \
 		   0: none); u8 as of JOURNAL_HELD; u8 that line's segment was set aside; u8 it \
-		   ends with that line; u8 it still has a writer; u64 cut as of JOIN, with its \
-		   two fds (0: none, and no fds): join it before anything is served; u8 a worker \
-		   has followed the file, u64 up to there; u64 seq, bytes hash, u64 end of the \
-		   last checkpoint in this file (end 0: none) */ \
+		   ends with that line; u8 it still has a writer; u64, bytes cut as of JOIN, \
+		   with its two fds (0: none, and no fds): join it before anything is served; u8 a \
+		   worker has followed the file, u64 up to there; u64 seq, bytes hash, u64 end of \
+		   the last checkpoint in this file (end 0: none) */ \
 	X(ROOTS, 21) /* fds: PEM files of trust roots (the system's, then the configuration's) */ \
 	X(RESOLVER, 22) /* fds: sealed copies of resolv.conf and hosts (empty if absent) */ \
 	X(ISSUER, 23)	/* u16 tenant whose sandboxes it is for (KH_NO_TENANT: all; otherwise one \
@@ -94,8 +94,8 @@
 	X(HEAD_WANT, 34)   /* asks for HEAD */ \
 	X(RETIRE, 35) /* another process accepts: serve each connection to its end, then act as \
 		   after DRAIN, which may follow */ \
-	X(JOIN, 36)   /* u64 cut, fds as of JOURNAL: the segment before, to which nobody writes \
-		     any more (kh_journal_join) */ \
+	X(JOIN, 36)   /* u64 seq, bytes hash of the line that was continued, fds as of JOURNAL: \
+		     the segment before, to which nobody writes any more (kh_journal_join) */ \
 	X(DRAIN, 37)  /* stop accepting, finish what runs, then send DRAINED and exit 0 */
 
 #define KH_WORKER_MSG_ENUM(name, value) KH_WORKER_MSG_##name = value,
