@@ -212,6 +212,13 @@ bool kh_held_since(int fd, const struct kh_journal_base *line,
 /* The last line that was found (kh_recover_tail) is that line, and what follows it is torn. */
 bool kh_held_is_tail(const struct kh_held *held, const struct kh_journal *found);
 
+/* verify_joined.c */
+/* A `joined` record. Return: NULL, or what is wrong with it. */
+const char *kh_joined_take(struct kh_verify_report *report, struct kh_slice text);
+/* The whole file is read: is it what the next segment says (NULL: there is none), and does anything
+ * protect the end of the one before? */
+void kh_joined_hold(struct kh_verify_report *report, const struct kh_verify_report *next);
+
 /* verify.c: kh_journal_verify, with its patience for the end of a line that is being written. */
 bool kh_verify_within(int fd, uint32_t wait_ms, struct kh_verify_report *report,
 		      struct kh_err *err);

@@ -317,7 +317,7 @@ static bool put_start(struct kh_journal *journal, uint64_t unread, struct kh_bat
 	     (!journal->base || journal->seq != journal->base ||
 	      (kh_buf_printf(&body, ",\"continues\":%llu", (unsigned long long)journal->base) &&
 	       (!journal->set_aside || kh_buf_append_str(&body, ",\"set_aside\":true")))) &&
-	     (!journal->before_open || journal->seq == journal->base ||
+	     (!journal->before_open || (journal->seq == journal->base && !journal->before_ended) ||
 	      kh_buf_append_str(&body, ",\"unjoined\":true")) &&
 	     (!unread || kh_buf_printf(&body, ",\"unread\":%llu", (unsigned long long)unread)) &&
 	     kh_batch_put(batch, kh_buf_view(&body));

@@ -44,7 +44,8 @@ static bool find_first(struct kh_digest *digest, struct kh_slice rest, struct kh
 	return false;
 }
 
-bool kh_journal_first_line(int fd, struct kh_journal_base *out)
+/* `before`: the line that it continues. */
+static bool read_line(int fd, bool before, struct kh_journal_base *out)
 {
 	kh_auto_free char *bytes = malloc(FIRST_BYTES);
 	struct kh_digest digest = { NULL, NULL };
@@ -58,11 +59,25 @@ bool kh_journal_first_line(int fd, struct kh_journal_base *out)
 	found = find_first(&digest, kh_slice_of(bytes, (size_t)n), &line) && line.seq > 0 &&
 		line.seq <= KH_JOURNAL_BASE_MOST;
 	if (found) {
-		out->seq = line.seq;
-		(void)kh_hex_decode(line.hash, out->hash, KH_HASH_BYTES);
+		out->seq = line.seq - before;
+		out->set_aside = kh_line_is_true(line.hashed, "set_aside");
+		(void)kh_hex_decode(before ? line.prev : line.hash, out->hash, KH_HASH_BYTES);
 	}
 	kh_digest_fini(&digest);
 	return found;
+}
+
+bool kh_journal_first_line(int fd, struct kh_journal_base *out)
+{
+	bool found = read_line(fd, false, out);
+
+	out->set_aside = false;
+	return found;
+}
+
+bool kh_journal_line_before(int fd, struct kh_journal_base *out)
+{
+	return read_line(fd, true, out) && out->seq > 0 && !out->set_aside;
 }
 
 bool kh_journal_last_line(int fd, struct kh_journal_base *out)

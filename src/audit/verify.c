@@ -32,35 +32,15 @@ static bool is_event(const struct kh_line *line, const char *event)
 	return kh_slice_eq(line->event, kh_slice_str(event));
 }
 
-static void accuse_joined(struct verifier *v, const char *fault)
+/* The first one that says what can't be. */
+static void take_joined(struct verifier *v, struct kh_slice text)
 {
-	if (v->joined_line)
+	const char *fault = kh_joined_take(v->report, text);
+
+	if (!fault || v->joined_line)
 		return;
 	v->joined_line = v->chain.line;
 	snprintf(v->joined_fault, sizeof(v->joined_fault), "%s", fault);
-}
-
-/* A `joined` record speaks of the segment that this one continues. The first one decides: whoever
- * can append could otherwise name another end later, for a segment whose end was written anew. A
- * writer that dies before the keeper hears of it has the next one say the same again. */
-static void take_joined(struct verifier *v, struct kh_slice text)
-{
-	struct kh_verify_report *report = v->report;
-	struct kh_slice hash = kh_line_hex(text, "head");
-	uint64_t segment, last;
-
-	if (!report->continues || !kh_line_number(text, "segment", &segment) ||
-	    segment != report->continues)
-		return;
-	if (hash.len == 0 || !kh_line_number(text, "last_seq", &last) || last < report->continues)
-		accuse_joined(v, "names no end that the segment before can have");
-	else if (!report->joined_seq) {
-		report->joined_seq = last;
-		(void)kh_line_number(text, "left", &report->joined_left);
-		memcpy(report->joined_hash, hash.ptr, KH_HASH_HEX);
-	} else if (report->joined_seq != last ||
-		   memcmp(report->joined_hash, hash.ptr, KH_HASH_HEX) != 0)
-		accuse_joined(v, "names another end of the segment before than an earlier line");
 }
 
 /* Is each end that of an exchange that is open? */
@@ -108,6 +88,9 @@ static void take_in(struct verifier *v, struct kh_slice text, const struct kh_li
 	if (is_event(line, "denials") && kh_line_number(text, "count", &count))
 		report->counted += count;
 	report->starts += is_event(line, "start");
+	if (is_event(line, "start"))
+		report->unjoined = (report->starts == 1 || report->unjoined) &&
+				   kh_line_is_true(text, "unjoined");
 	/* Who starts a worker has it say how the segment before ended, if that one has. */
 	if (is_event(line, "start") && report->starts > 1 && report->joined_due_line == 0 &&
 	    !kh_line_is_true(text, "unjoined"))
@@ -294,61 +277,6 @@ static bool read_all(struct verifier *v, struct kh_lines *lines, struct kh_err *
 	return status == KH_LINES_END;
 }
 
-/* Is a `joined` record missing? A worker that was taken over could say that it wrote one; but the
- * next worker writes one before it reads a byte of a sandbox, and no segment is continued before
- * there is one. */
-static void hold_to_before(struct verifier *v)
-{
-	struct kh_verify_report *report = v->report;
-
-	if (!report->ok || !report->continues || report->joined_seq || report->set_aside ||
-	    (!report->joined_due_line && !v->next))
-		return;
-	report->ok = false;
-	report->bad_line = report->joined_due_line;
-	if (report->joined_due_line)
-		snprintf(report->problem, sizeof(report->problem),
-			 "line %llu: a later start, and no `joined` record: nothing protects the "
-			 "end of the segment before",
-			 (unsigned long long)report->joined_due_line);
-	else
-		snprintf(report->problem, sizeof(report->problem),
-			 "it was continued, and has no `joined` record: nothing protects the end "
-			 "of the segment before it");
-}
-
-/* What the segment behind it says of this one. */
-static void hold_to_next(struct verifier *v)
-{
-	struct kh_verify_report *report = v->report;
-	const struct kh_verify_report *next = v->next;
-
-	if (!next || !report->ok)
-		return;
-	if (!report->met)
-		snprintf(report->problem, sizeof(report->problem),
-			 "line %llu, which the next segment continues, is not in it: a segment is "
-			 "missing, or this one was written anew or cut",
-			 (unsigned long long)next->continues);
-	else if (next->set_aside)
-		snprintf(report->problem, sizeof(report->problem),
-			 "set aside: nothing protects what is after line %llu",
-			 (unsigned long long)next->continues);
-	else if (next->joined_seq && (report->last_seq != next->joined_seq ||
-				      memcmp(report->head, next->joined_hash, KH_HASH_HEX) != 0))
-		snprintf(report->problem, sizeof(report->problem),
-			 "it ends at seq %llu, and the next segment says at seq %llu: cut off, or "
-			 "written on",
-			 (unsigned long long)report->last_seq,
-			 (unsigned long long)next->joined_seq);
-	else if (next->joined_left)
-		snprintf(report->problem, sizeof(report->problem),
-			 "%llu bytes stood after line %llu that continued nothing, and are gone",
-			 (unsigned long long)next->joined_left,
-			 (unsigned long long)next->joined_seq);
-	report->ok = report->problem[0] == '\0';
-}
-
 /* The chain holds; do the exchanges, and what is said of the segment before? */
 static void accuse_records(struct verifier *v)
 {
@@ -386,8 +314,7 @@ static void conclude(struct verifier *v)
 	if (report->lines == 0)
 		snprintf(report->problem, sizeof(report->problem),
 			 "empty: a journal has a `start` record at least");
-	hold_to_next(v);
-	hold_to_before(v);
+	kh_joined_hold(report, v->next);
 }
 
 static bool begin(struct verifier *v, struct kh_err *err)

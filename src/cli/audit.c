@@ -150,7 +150,7 @@ static void print_text(const char *name, const struct kh_verify_report *r)
 	if (r->continues)
 		printf(", continues line %" PRIu64 " of the segment before%s", r->continues,
 		       r->set_aside    ? " (which was set aside)"
-		       : r->joined_seq ? ""
+		       : r->joined.seq ? ""
 				       : " (whose end is not written yet)");
 	printf("; seq %" PRIu64 ", head %s\n", r->last_seq, r->head);
 }

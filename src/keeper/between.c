@@ -83,13 +83,6 @@ static bool rename_segment(const struct kh_keeper *k, const struct kh_journal_ba
 	       kh_segment_set_aside(path, k->sockets.journal, base->seq, err);
 }
 
-void kh_keeper_forget_before(struct kh_keeper *k)
-{
-	if (k->worker_process.before >= 0)
-		(void)close(k->worker_process.before);
-	k->worker_process.before = -1;
-}
-
 static void say_what_is_left(const struct kh_keeper *k)
 {
 	uint64_t end = k->worker_process.held.end;
@@ -114,6 +107,8 @@ static bool begin_segment(struct kh_keeper *k, bool ended, struct kh_err *err)
 		base = last_known(k);
 	say_what_is_left(k);
 	base.set_aside = !base.ended;
+	/* What the one before that has to say of its own is then said in the new one. */
+	base.open = base.ended && k->worker_process.base.open;
 	kh_auto_close int lock = -1;
 	kh_auto_close int next = kh_segment_open(path, k->sockets.journal, &lock, err);
 	if (next < 0 || !rename_segment(k, &base, err))
@@ -124,7 +119,8 @@ static bool begin_segment(struct kh_keeper *k, bool ended, struct kh_err *err)
 	k->sockets.journal_lock = kh_steal_fd(&lock);
 	k->worker_process.base = base;
 	/* What that one continued is not ours any more: it is never called ok. */
-	kh_keeper_forget_before(k);
+	if (base.set_aside)
+		kh_keeper_forget_before(k);
 	/* It stands in no file that is written. */
 	k->worker_process.checkpoint = (struct kh_checkpoint){ .seq = base.seq };
 	memcpy(k->worker_process.checkpoint.hash, base.hash, sizeof(base.hash));

@@ -37,6 +37,7 @@ struct kh_keeper {
 	bool journal_gone;    /* its name no longer leads to it (journal_place.c) */
 	uint64_t cut_said_ms; /* when a cut of the journal was last logged */
 	uint64_t journal_look_ms; /* when that is checked again */
+	int before_lock;	  /* of the segment before, if no handover gave it; -1: none */
 	uint64_t restart_ms;	  /* when to start the next worker; 0: none is due */
 	uint64_t asked_ms;	  /* when the daemon was told to end */
 	bool at_once;		  /* told again: end at once */
@@ -69,8 +70,6 @@ void kh_keeper_note_journal(struct kh_keeper *k, int status);
 /* Call it before another worker starts: repairs sockets, and checks the journal or begins a new
  * segment. Return: false with `err`: no worker may start. */
 bool kh_keeper_between_workers(struct kh_keeper *k, struct kh_err *err);
-/* Closes the segment that the journal continues: no later worker joins it. */
-void kh_keeper_forget_before(struct kh_keeper *k);
 
 /* Why sandboxes can't be added or removed now; NULL: they can. */
 const char *kh_keeper_busy(const struct kh_keeper *k);
@@ -79,6 +78,12 @@ void kh_keeper_look_at_listeners(struct kh_keeper *k);
 uint64_t kh_keeper_listeners_deadline(const struct kh_keeper *k); /* 0: never */
 /* The worker has ended: corrects its counts (kh_quota_slots_end_worker). */
 void kh_keeper_end_counting(struct kh_keeper *k);
+
+/* before.c */
+/* At a start that is no handover: looks for the segment that the journal continues. */
+void kh_keeper_find_before(struct kh_keeper *k);
+/* Closes that segment: no later worker joins it. */
+void kh_keeper_forget_before(struct kh_keeper *k);
 
 /* journal_place.c */
 /* Tells the worker if the journal was moved or deleted, and when it is back. */

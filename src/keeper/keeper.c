@@ -112,6 +112,7 @@ static bool open_all(struct kh_keeper *k, struct kh_err *err)
 		kh_keeper_forget_sources(k->config);
 	if (!kh_keeper_open_authority(k, err) || !kh_sockets_open(&k->sockets, k->config, err))
 		return false;
+	kh_keeper_find_before(k);
 	/* Behind the journal's lock: there is no other daemon of this configuration. */
 	if (k->config->admin.sandboxes)
 		kh_dynamic_sandbox_folder_sweep(k->config->admin.sandboxes);
@@ -465,7 +466,7 @@ static void finish(struct kh_keeper *k)
 int kh_keeper_run(struct kh_keeper_options *options)
 {
 	struct kh_keeper k = { .options = options, .config = options->config, .signals = -1 };
-	k.dynamic_sandboxes.watch = -1;
+	k.dynamic_sandboxes.watch = k.before_lock = -1;
 	struct kh_err err = KH_ERR_INIT;
 	kh_log_set_role("keeper");
 	kh_secret_prepare();

@@ -352,7 +352,7 @@ static void what_is_too_long_ends_well_and_goes_on_in_a_segment(void **state)
 		struct kh_verify_report now = verified(next), before;
 		assert_true(now.ok);
 		assert_int_equal(now.continues, line.seq);
-		assert_int_equal(now.joined_seq, line.seq);
+		assert_int_equal(now.joined.seq, line.seq);
 		assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
 		assert_true(kh_verify_segment(fd, &now, &before, NULL));
 		assert_true(before.ok);

@@ -46,7 +46,7 @@ static void assert_joined(int first, int second)
 
 	assert_true(next.ok);
 	assert_true(next.continues > 0);
-	assert_true(next.joined_seq > 0);
+	assert_true(next.joined.seq > 0);
 	if (!verified_with(first, &next).ok)
 		fail_msg("%s", verified_with(first, &next).problem);
 }
@@ -67,7 +67,7 @@ static void a_segment_goes_on_from_the_line_that_it_names(void **state)
 	report = verified(second);
 	assert_true(report.ok);
 	assert_int_equal(report.continues, cut.seq);
-	assert_int_equal(report.joined_seq, 0);
+	assert_int_equal(report.joined.seq, 0);
 	assert_int_equal(report.last_seq, cut.seq + 1 + 4);
 	assert_true(verified_with(first, &report).ok);
 	kh_journal_close(old);
@@ -305,6 +305,57 @@ static void a_joined_record_that_is_due_and_missing_is_found(void **state)
 	close(third);
 }
 
+/* The second segment became too long while the first still had a writer: the third says how the
+ * first one ended. */
+static void the_end_of_a_segment_may_be_said_in_a_later_one(void **state)
+{
+	(void)state;
+	for (int lies = 0; lies < 3; lies++) {
+		int first = new_file(), second = new_file(), third = new_file();
+		struct kh_journal *old = opened(first, NULL), *new;
+		struct kh_journal_base cut = base_of(old), end;
+		struct kh_verify_report last, middle;
+
+		cut.open = true;
+		new = continued(second, &cut);
+		write_exchanges(new, 2);
+		/* A worker that was taken over names another end. */
+		if (lies == 1) {
+			struct kh_batch batch;
+			kh_batch_init(&batch);
+			assert_true(kh_join_record(&batch, cut.seq, cut.seq, new->head));
+			committed(new, &batch);
+			kh_batch_fini(&batch);
+		}
+		end = base_of(new);
+		end.ended = end.open = true;
+		kh_journal_free(new);
+		new = continued(third, &end);
+		last = verified(third);
+		assert_true(last.ok && last.unjoined);
+		assert_true(verified_with(second, &last).ok); /* it may still be written */
+		kh_journal_close(old);
+		/* Or one says that it did, and has not. */
+		if (lies != 2)
+			assert_true(kh_journal_join(new, by_one(first), &cut, NULL));
+		kh_journal_free(new);
+		end.open = false;
+		kh_journal_close(continued(third, &end));
+		last = verified(third);
+		assert_true(last.ok);
+		middle = verified_with(second, &last);
+		assert_int_equal(middle.ok, lies == 0);
+		if (lies == 0) {
+			assert_true(verified_with(first, &middle).ok);
+			assert_int_equal(ftruncate(first, lseek(first, 0, SEEK_END) - 1), 0);
+			assert_false(verified_with(first, &middle).ok);
+		}
+		close(first);
+		close(second);
+		close(third);
+	}
+}
+
 static void another_journal_is_not_the_one_before(void **state)
 {
 	int first = new_file(), second = new_file(), other = new_file();
@@ -339,7 +390,7 @@ static void a_segment_that_ends_before_its_cut_is_not_joined(void **state)
 	new = continued(second, &cut);
 	assert_false(kh_journal_join(new, by_one(first), &cut, NULL));
 	kh_journal_close(new);
-	assert_int_equal(verified(second).joined_seq, 0);
+	assert_int_equal(verified(second).joined.seq, 0);
 	close(first);
 	close(second);
 }
@@ -506,8 +557,8 @@ static void no_join_is_written_behind_a_break(void **state)
 		assert_int_equal(lseek(first, 0, SEEK_END), size);
 		next = verified(second);
 		assert_true(next.ok);
-		assert_int_equal(next.joined_seq, end.seq);
-		assert_int_equal(next.joined_left, size - held);
+		assert_int_equal(next.joined.seq, end.seq);
+		assert_int_equal(next.joined.left, size - held);
 		assert_false(verified_with(first, &next).ok);
 		/* Taken away, it is not forgotten. */
 		assert_int_equal(ftruncate(first, held), 0);
@@ -553,6 +604,7 @@ int main(void)
 		cmocka_unit_test(what_a_dead_writer_left_is_closed_before_it_is_joined),
 		cmocka_unit_test(every_line_that_is_cut_off_is_missed),
 		cmocka_unit_test(a_joined_record_that_is_due_and_missing_is_found),
+		cmocka_unit_test(the_end_of_a_segment_may_be_said_in_a_later_one),
 		cmocka_unit_test(another_journal_is_not_the_one_before),
 		cmocka_unit_test(a_last_line_of_a_number_that_can_not_be_is_not_continued),
 		cmocka_unit_test(a_segment_of_many_starts_before_a_break_is_read_a_few_times),

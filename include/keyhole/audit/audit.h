@@ -54,6 +54,9 @@ bool kh_journal_seq_fits(uint64_t seq, uint64_t base, uint64_t end);
 /* The first line of the file whose hash is right, searched in the first 64 KiB. Return: false:
  * there is none, or its seq is above KH_JOURNAL_BASE_MOST. */
 bool kh_journal_first_line(int fd, struct kh_journal_base *line);
+/* The line that the file continues: what the first line of the file names. Return: false: it
+ * continues none, or that line's segment was set aside. */
+bool kh_journal_line_before(int fd, struct kh_journal_base *line);
 /* The last line. Return: false: it has no valid hash, its number is impossible, or bytes that are
  * no record follow it. */
 bool kh_journal_last_line(int fd, struct kh_journal_base *line);
@@ -294,6 +297,14 @@ struct kh_verify_part {
 	char head[65]; /* hash of the last line, in hex */
 };
 
+/* From a `joined` record: how the segment ended whose line `segment` was continued. */
+struct kh_joined {
+	uint64_t segment;
+	uint64_t seq; /* of its last line */
+	char hash[65];
+	uint64_t left; /* bytes after that line which continued nothing */
+};
+
 /* What verification found in one file (`keyhole audit verify`). */
 struct kh_verify_report {
 	bool ok;
@@ -320,15 +331,12 @@ struct kh_verify_report {
 	uint64_t continues;
 	char continues_hash[65];
 	bool set_aside; /* its `start` record says that the segment before could not be continued */
-	/* From its `joined` record: the last line of the segment before. 0: there is no such record
-	 * (yet). */
-	uint64_t joined_seq;
-	/* And how many bytes were left after that line which continued nothing. */
-	uint64_t joined_left;
+	struct kh_joined joined;  /* of the segment before; seq 0: there is no such record (yet) */
+	struct kh_joined earlier; /* of one before that, which had a writer for longer */
+	bool unjoined; /* all its `start` records say that an earlier segment has a writer */
 	/* A `start` record after the first one, which does not say that the segment before still
 	 * had a writer: then a `joined` record is due. 0: none. */
 	uint64_t joined_due_line;
-	char joined_hash[65];
 	bool met; /* kh_verify_segment: the line that the next segment continues is there */
 };
 /* Reads line by line, in bounded memory; the caller keeps `fd`. Return: false with `err` only if
