@@ -302,12 +302,13 @@ struct kh_config *kh_run_config(const struct kh_run_options *options,
 		return NULL;
 	if (config->timeouts.drain > DRAIN_MOST_MS)
 		config->timeouts.drain = DRAIN_MOST_MS;
-	if (!find_daemon(config, (size_t)tenant, options, attach)) {
+	/* Before anybody connects to a socket that it names. */
+	bool trusted = kh_run_trust_check(options, config, &err);
+	if (trusted && !find_daemon(config, (size_t)tenant, options, attach)) {
 		kh_config_free(config);
 		return NULL; /* it was said why */
 	}
-	if (kh_run_trust_check(options, config, &err) &&
-	    set_journal(config, options, folder, &err) &&
+	if (trusted && set_journal(config, options, folder, &err) &&
 	    forbid_all(forbidden, options, config, folder) &&
 	    set_listener(config, tenant, folder) && set_placeholders(config, options, forbidden))
 		return config;

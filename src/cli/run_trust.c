@@ -140,26 +140,7 @@ static bool refuse(const struct kh_run_options *o, const char *option, const cha
 	return kh_err_set(err, KH_ERR_CONFIG,
 			  "%s: %s: %s lies in the workspace, where the agent may write (put it "
 			  "elsewhere, and name it by its whole path)",
-			  kh_esc_str(o->trusted), option, kh_esc_str(name));
-}
-
-static bool check_source(const struct kh_run_options *o, const char *top,
-			 const struct kh_credential_config *credential,
-			 const struct kh_source *source, struct kh_err *err)
-{
-	kh_auto_free char *option = kh_strf("credentials.%s", credential->name);
-
-	if (!option)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
-	if (source->kind == KH_SOURCE_FILE && lies_in(top, source->name))
-		return refuse(o, option, source->name, err);
-	/* A command runs in the folder "/", and a bare name is never found in the workspace. */
-	for (size_t i = 0; source->exec && i < source->exec->n_argv; i++) {
-		const char *path = strchr(source->exec->argv[i], '/');
-		if (path && lies_in(top, path))
-			return refuse(o, option, source->exec->argv[i], err);
-	}
-	return true;
+			  kh_esc_str(o->trusted), kh_esc_str(option), kh_esc_str(name));
 }
 
 bool kh_run_trust_check(const struct kh_run_options *o, const struct kh_config *config,
@@ -172,22 +153,9 @@ bool kh_run_trust_check(const struct kh_run_options *o, const struct kh_config *
 	if (!top)
 		return kh_err_set(err, KH_ERR_CONFIG, "%s: its folder is gone",
 				  kh_esc_str(o->trusted));
-	const struct {
-		const char *option, *path;
-	} inputs[] = {
-		{ "authority.certificate", config->ca_certificate_path },
-		{ "upstream.ca_file", config->upstream_ca_file },
-		{ "upstream.geo", config->country_db.path },
-		{ "upstream.geo", config->asn_db.path },
-	};
-	for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++)
-		if (inputs[i].path && lies_in(top, inputs[i].path))
-			return refuse(o, inputs[i].option, inputs[i].path, err);
-	const struct kh_source *source;
-	for (size_t i = 0; i < config->n_credentials; i++)
-		for (size_t j = 0; (source = kh_source_of_credential(&config->credentials[i], j));
-		     j++)
-			if (!check_source(o, top, &config->credentials[i], source, err))
-				return false;
+	/* A command runs in the folder "/", and a bare name is never found in the workspace. */
+	for (size_t i = 0; i < config->n_named; i++)
+		if (lies_in(top, config->named[i].path))
+			return refuse(o, config->named[i].option, config->named[i].path, err);
 	return true;
 }

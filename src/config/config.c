@@ -92,6 +92,7 @@ void kh_config_free(struct kh_config *config)
 		expectation_fini(&config->expectations[i]);
 	free(config->expectations);
 	free(config->files);
+	kh_named_paths_free(config);
 	free(config->listeners);
 	free(config->pins);
 	free(config->allow_addresses);

@@ -106,6 +106,15 @@ void *kh_reader_no_memory(struct kh_reader *reader);
 bool kh_reader_path_is_plain(struct kh_reader *reader, const struct kh_option *option,
 			     const struct kh_yaml_node *node);
 
+/* named_path.c. A path of this host, without a NUL: made absolute, and noted in the configuration.
+ * Return: on the heap; NULL: it was said why. */
+char *kh_reader_path(struct kh_reader *reader, const struct kh_option *option,
+		     const struct kh_yaml_node *node);
+/* Notes the paths in a word of a command, or in a variable of its. */
+void kh_reader_note_word(struct kh_reader *reader, const struct kh_option *option,
+			 const char *word);
+void kh_named_paths_free(struct kh_config *config);
+
 /* due.c */
 /* Is it a map or a list (`kind`) with something in it? Where not, what the option expects is said.
  */

@@ -98,10 +98,9 @@ void kh_config_read_source_file(struct kh_reader *reader, const struct kh_option
 		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
 		return;
 	}
-	if (!kh_reader_path_is_plain(reader, option, node))
-		return;
-	set_source(reader, option, node, base, KH_SOURCE_FILE,
-		   kh_path_join(reader->folder, node->text.ptr));
+	char *path = kh_reader_path(reader, option, node);
+	if (path)
+		set_source(reader, option, node, base, KH_SOURCE_FILE, path);
 }
 
 void kh_config_read_source_systemd(struct kh_reader *reader, const struct kh_option *option,
@@ -184,6 +183,9 @@ void kh_config_read_source_exec(struct kh_reader *reader, const struct kh_option
 		free(exec->argv[0]);
 		exec->argv[0] = whole;
 	}
+	for (size_t i = 0; i < exec->n_argv; i++)
+		if (exec->argv[i])
+			kh_reader_note_word(reader, option, exec->argv[i]);
 	if (!exec->argv[0] || !exec->argv[0][0])
 		kh_reader_error(reader, node, "%s: the first is the program, and it is empty",
 				option->path);
@@ -206,6 +208,8 @@ void kh_config_read_exec_environment(struct kh_reader *reader, const struct kh_o
 		const char *why = kh_value_check_env(name);
 		if (why)
 			kh_reader_error(reader, node, "%s: %s", option->path, why);
+		else if (equals)
+			kh_reader_note_word(reader, option, equals + 1);
 	}
 }
 

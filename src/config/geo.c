@@ -54,13 +54,9 @@ void kh_config_read_geo_file(struct kh_reader *reader, const struct kh_option *o
 		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
 		return;
 	}
-	if (!kh_reader_path_is_plain(reader, option, node))
-		return;
-	file->path = kh_path_join(reader->folder, node->text.ptr);
+	file->path = kh_reader_path(reader, option, node);
 	file->where = kh_reader_where(reader, node);
 	file->named = file->path != NULL;
-	if (!file->path)
-		(void)kh_reader_no_memory(reader);
 }
 
 /* ---- lists ---- */

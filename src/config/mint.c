@@ -164,10 +164,10 @@ void kh_config_read_mint_client_secret(struct kh_reader *reader, const struct kh
 	bool good = one && node->count == 1 && one->kind == KH_NODE_SCALAR &&
 		    !kh_node_is_empty(one) && !memchr(one->text.ptr, '\0', one->text.len);
 	if (good && kh_slice_eq(one->key->text, KH_SLICE("file"))) {
-		if (!kh_reader_path_is_plain(reader, option, one))
-			return;
 		mint->client_secret.kind = KH_SOURCE_FILE;
-		mint->client_secret.name = kh_path_join(reader->folder, one->text.ptr);
+		mint->client_secret.name = kh_reader_path(reader, option, one);
+		if (!mint->client_secret.name)
+			mint->client_secret.kind = KH_SOURCE_NONE;
 	} else if (good && kh_slice_eq(one->key->text, KH_SLICE("env")) &&
 		   !kh_value_check_env(one->text)) {
 		mint->client_secret.kind = KH_SOURCE_ENV;
@@ -183,15 +183,14 @@ void kh_config_read_mint_state(struct kh_reader *reader, const struct kh_option 
 			       const struct kh_yaml_node *node, void *base)
 {
 	struct kh_mint *mint = mint_of(reader, option, node, base);
-	if (!mint || !kh_reader_scalar(reader, option, node) ||
-	    !kh_reader_path_is_plain(reader, option, node))
+	if (!mint || !kh_reader_scalar(reader, option, node))
 		return;
-	free(mint->state_path);
-	mint->state_path = memchr(node->text.ptr, '\0', node->text.len)
-				   ? NULL
-				   : kh_path_join(reader->folder, node->text.ptr);
-	if (!mint->state_path)
+	if (memchr(node->text.ptr, '\0', node->text.len)) {
 		kh_reader_error(reader, node, "%s: expected %s", option->path, option->expects);
+		return;
+	}
+	free(mint->state_path);
+	mint->state_path = kh_reader_path(reader, option, node);
 }
 
 /* What it lacks, or has too much; NULL: nothing. */

@@ -116,11 +116,7 @@ void kh_config_read_mtls(struct kh_reader *reader, const struct kh_option *optio
 		kh_reader_error(reader, node, "%s: expected the path of a file", option->path);
 		return;
 	}
-	if (!kh_reader_path_is_plain(reader, option, node))
-		return;
-	config->certificate = kh_path_join(reader->folder, node->text.ptr);
-	if (!config->certificate)
-		(void)kh_reader_no_memory(reader);
+	config->certificate = kh_reader_path(reader, option, node);
 }
 
 static struct kh_hmac_config *hmac_of(struct kh_reader *reader, const struct kh_option *option,

@@ -148,18 +148,12 @@ static void set_text(struct kh_reader *reader, const struct kh_option *option,
 				why);
 		return;
 	}
-	if (option->type == KH_OPTION_PATH && !kh_reader_path_is_plain(reader, option, node))
-		return;
-	char *copy = kh_slice_dup(node->text);
-	if (copy && option->type == KH_OPTION_PATH && reader->folder) {
-		char *joined = kh_path_join(reader->folder, copy);
-		free(copy);
-		copy = joined;
-	}
-	if (!copy) {
+	bool is_path = option->type == KH_OPTION_PATH;
+	char *copy = is_path ? kh_reader_path(reader, option, node) : kh_slice_dup(node->text);
+	if (!copy && !is_path)
 		(void)kh_reader_no_memory(reader);
+	if (!copy)
 		return;
-	}
 	free(*slot);
 	*slot = copy;
 }

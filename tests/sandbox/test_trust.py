@@ -116,28 +116,55 @@ def test_a_run_can_not_write_what_is_read_next_time(run, project):
     assert f"rules of {project}, which you trust" in done.stderr, done.stderr
 
 
+VALUE = "credentials.key.value"
+
+
 @pytest.mark.parametrize("what, option", [
-    ({"exec": ["/bin/sh", "--file={top}/tool"]}, "credentials.key"),
-    ({"exec": ["/bin/sh", "{top}/away/tool"]}, "credentials.key"),
-    ({"file": "away/tool"}, "credentials.key"),
-    ({"exec": ["{top}/tool"]}, "credentials.key"),
-    ({"exec": ["/bin/sh", "{top}/tool"]}, "credentials.key"),
-    ({"file": "tool"}, "credentials.key"),
+    ({"exec": ["/bin/sh", "--file={top}/tool"]}, f"{VALUE}.exec"),
+    ({"exec": ["/bin/sh", "{top}/away/tool"]}, f"{VALUE}.exec"),
+    ({"exec": ["/bin/true"], "environment": ["PATH=/bin:{top}"]}, f"{VALUE}.environment"),
+    ({"file": "{top}/away/tool"}, f"{VALUE}.file"),
+    ({"exec": ["{top}/tool"]}, f"{VALUE}.exec"),
+    ({"exec": ["/bin/sh", "{top}/tool"]}, f"{VALUE}.exec"),
+    ({"file": "{top}/tool"}, f"{VALUE}.file"),
+    ({"tenants": {"me": {"file": "{top}/tool"}}}, f"{VALUE}.file"),
 ])  # fmt: skip
 def test_it_may_not_name_what_the_agent_can_write(run, project, what, option):
+    refused_for(run, project, {"value": what, "hosts": ["127.0.0.1"], "bearer": True}, option)
+
+
+def refused_for(run, project, credential, option, more=None):
     tool = os.path.join(top(project), "tool")
     run.sandbox.file(tool, f"#!/bin/sh\ntouch {run.sandbox.place}/ran; echo secretsecretsecret\n", 0o755)
     run.sandbox.file(os.path.join(run.sandbox.folder("elsewhere"), "tool"), "secretsecretsecret")
     os.symlink(run.sandbox.folder("elsewhere"), os.path.join(top(project), "away"))
-    value = json.loads(json.dumps(what).replace("{top}", top(project)))
-    if "file" in value:
-        value = {"file": os.path.join(top(project), value["file"])}
-    config = {**RULES, "credentials": {"key": {"value": value, "hosts": ["127.0.0.1"], "bearer": True}}}
-    run.sandbox.file(project, json.dumps(config))
+    config = {**RULES, **({"credentials": {"key": credential}} if credential else {}), **(more or {})}
+    run.sandbox.file(project, json.dumps(config).replace("{top}", top(project)))
     keyhole(run, "trust", project)
     done = ask(run, project, check=125)
     assert f"{project}: {option}: " in done.stderr and "lies in the workspace, where the agent may write" in done.stderr, done.stderr
     assert not os.path.exists(os.path.join(run.sandbox.place, "ran"))
+
+
+SECRET = {"value": {"env": "HOME"}, "hosts": ["127.0.0.1"]}
+OAUTH2 = {"grant": "refresh_token", "token_url": "https://a.test/t", "client_id": "me", "state": "/nowhere/s"}
+
+
+@pytest.mark.parametrize("credential, more, option", [
+    ({**SECRET, "mtls": {"certificate": "{top}/tool"}}, {}, "credentials.key.mtls.certificate"),
+    ({**SECRET, "bearer": True, "oauth2": {**OAUTH2, "state": "{top}/s"}}, {}, "credentials.key.oauth2.state"),
+    ({**SECRET, "bearer": True, "oauth2": {**OAUTH2, "client_secret": {"file": "{top}/tool"}}}, {},
+     "credentials.key.oauth2.client_secret"),
+    (None, {"authority": {"certificate": "/nowhere/ca.pem", "key": "{top}/away/ca.key"}}, "authority.key"),
+    (None, {"upstream": {"ca_file": "{top}/tool"}}, "upstream.ca_file"),
+    (None, {"audit": {"file": "{top}/audit.jsonl"}}, "audit.file"),
+    (None, {"admin": {"unix": "{top}/d/admin"}}, "admin.unix"),
+    (None, {"upstream": {"proxy": {"url": "http://a.test:1", "username": "me", "password": {"file": "{top}/tool"}}}},
+     "upstream.proxy.password.file"),
+])  # fmt: skip
+def test_no_file_that_it_names_may_lie_where_the_agent_writes(run, project, credential, more, option):
+    """Every path of the configuration: `tests/unit/test_carry.c` goes through all options."""
+    refused_for(run, project, credential, option, more)
 
 
 def test_a_command_neither_runs_in_the_workspace_nor_finds_programs_there(run, sandbox, project):

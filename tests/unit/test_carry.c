@@ -280,6 +280,87 @@ static void no_row_of_a_path_or_of_a_source_is_carried(void **state)
 	}
 }
 
+/* --- paths of this host --------------------------------------------------------------------- */
+
+static bool names_path(const struct kh_option *option)
+{
+	const char *what = option->expects ? option->expects : "";
+	return option->type == KH_OPTION_PATH || strcmp(what, "a path") == 0 ||
+	       strncmp(what, "the path of", 11) == 0 || strstr(what, "file: PATH") ||
+	       strstr(what, "a program");
+}
+
+/* As `keyhole run` names it: of the item c or t. */
+static void put_name(struct kh_buf *name, const char *path)
+{
+	const char *star = strchr(path, '*');
+	if (star)
+		assert_true(kh_buf_printf(name, "%.*s%c%s", (int)(star - path), path, path[0],
+					  star + 1));
+	else
+		assert_true(kh_buf_append_str(name, path));
+}
+
+static void assert_named(const char *yaml, const char *option, const char *path)
+{
+	struct kh_config *config = config_in("/work space", yaml);
+	for (size_t i = 0; i < config->n_named; i++)
+		if (strcmp(config->named[i].option, option) == 0 &&
+		    (!path || strcmp(config->named[i].path, path) == 0)) {
+			assert_int_equal(config->named[i].path[0], '/');
+			kh_config_free(config);
+			return;
+		}
+	fail_msg("nobody is told which path %s names: read it with kh_reader_path", option);
+}
+
+static void each_path_of_this_host_is_known(void **state)
+{
+	(void)state;
+	size_t tried = 0;
+	for (size_t i = 0; i < kh_options.count; i++) {
+		const struct kh_option *option = &kh_options.rows[i];
+		struct kh_buf text, name;
+		bool whole = option->type == KH_OPTION_SECTION || option->items;
+		/* What a section takes, its rows say; that of a client's secret is below. */
+		if (!(option->flags & KH_IN_FILE) || whole || !names_path(option) ||
+		    strcmp(option->path, "credentials.*.oauth2.client_secret") == 0)
+			continue;
+		kh_buf_init(&text, 65536);
+		kh_buf_init(&name, 256);
+		put_file(&text, option);
+		put_name(&name, option->path);
+		assert_named(kh_buf_cstr(&text), kh_buf_cstr(&name), NULL);
+		kh_buf_fini(&name);
+		kh_buf_fini(&text);
+		tried++;
+	}
+	assert_true(tried >= 13);
+}
+
+#define CREDENTIAL "version: 1\ncredentials: { c: { hosts: [ a.example ], bearer: true, value: "
+static void a_path_in_a_command_or_of_a_tenant_is_known(void **state)
+{
+	(void)state;
+	static const char command[] = CREDENTIAL
+		"{ exec: [ bin/get, \"--key=/a b/key\", \"-I/i:/j\", e/f ], environment: [ "
+		"PATH=/bin:/home/bin, LIB=/k ] } } }\n";
+	static const char *const words[] = { "/work space/bin/get", "/a b/key", "/i", "/j",
+					     "/e/f" };
+	static const char *const variables[] = { "/bin", "/home/bin", "/k" };
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		assert_named(command, "credentials.c.value.exec", words[i]);
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		assert_named(command, "credentials.c.value.environment", variables[i]);
+	assert_named(CREDENTIAL "{ tenants: { t: { file: of_t } } } } }\n"
+				"tenants: { t: { rules: [] } }\n",
+		     "credentials.c.value.file", "/work space/of_t");
+	assert_named(CREDENTIAL "{ env: SOME }, oauth2: { grant: refresh_token, state: s, "
+				"token_url: \"https://a.example/t\", client_id: me, "
+				"client_secret: { file: secret } } } }\n",
+		     "credentials.c.oauth2.client_secret", "/work space/secret");
+}
+
 /* A number, a word or a text that the worker does not get is as good as not written. */
 static void what_is_no_path_is_carried(void **state)
 {
@@ -347,6 +428,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_row_is_all_that_an_option_needs),
 		cmocka_unit_test(no_row_of_a_path_or_of_a_source_is_carried),
+		cmocka_unit_test(each_path_of_this_host_is_known),
+		cmocka_unit_test(a_path_in_a_command_or_of_a_tenant_is_known),
 		cmocka_unit_test(what_is_no_path_is_carried),
 		cmocka_unit_test(no_two_rows_have_one_member),
 		cmocka_unit_test(a_value_out_of_its_bounds_is_not_taken),

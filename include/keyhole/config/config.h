@@ -443,9 +443,18 @@ struct kh_timeouts {
 	uint32_t handover;    /* after SIGUSR2, in the old process */
 };
 
+/* A file, folder, socket or program of this host that the configuration names, or a word of a
+ * command that looks like one. */
+struct kh_named_path {
+	char *option; /* "credentials.key.value.file" */
+	char *path;   /* absolute */
+};
+
 struct kh_config {
 	char **files; /* names for messages; index 0 is the main file */
 	size_t n_files;
+	struct kh_named_path *named; /* all that the main file names. Not in the snapshot */
+	size_t n_named;
 	char sha256[65]; /* of the main file, in hex; "" if there is none. Not in the snapshot */
 
 	char *ca_certificate_path; /* NULL: a CA that is kept in memory until the daemon ends */
