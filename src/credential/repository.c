@@ -66,3 +66,125 @@ char *kh_repository_of(struct kh_slice path)
 	kh_buf_fini(&out);
 	return text;
 }
+
+/* ---- where a repository may be ---- */
+
+enum {
+	PATTERN_BYTES = 4096, /* no pattern is longer */
+	STAR = 1,	      /* within a segment */
+	STARS = 2,
+};
+
+/* A pattern and the places in it that some text up to now may have led to. */
+struct walk {
+	size_t n;
+	unsigned char tokens[PATTERN_BYTES];
+	bool at[PATTERN_BYTES + 1];
+};
+
+static void begin(struct walk *walk, const char *pattern)
+{
+	memset(walk->at, 0, sizeof(walk->at));
+	walk->at[0] = true;
+	walk->n = 0;
+	for (const char *p = pattern; *p; p++) {
+		bool stars = p[0] == '*' && p[1] == '*';
+		walk->tokens[walk->n++] = stars		? STARS
+					  : p[0] == '*' ? STAR
+							: (unsigned char)kh_lower(*p);
+		p += stars;
+	}
+}
+
+static bool is_star(const struct walk *walk, size_t i)
+{
+	return walk->tokens[i] == STAR || walk->tokens[i] == STARS;
+}
+
+/* Does the token take this byte? 0: any byte within a segment. */
+static bool takes(unsigned char token, char c)
+{
+	if (token == STARS || (token == STAR && c != '/'))
+		return true;
+	return c ? token == (unsigned char)kh_lower(c) : token != '/' && token != STAR;
+}
+
+/* `stay`: and where it was before. Return: it leads anywhere. */
+static bool step(struct walk *walk, char c, bool stay)
+{
+	bool any = false;
+
+	/* From behind: each place is read before what leads to it is written. */
+	for (size_t i = walk->n + 1; i-- > 0;) {
+		bool here =
+			walk->at[i] &&
+			(stay || (i < walk->n && is_star(walk, i) && takes(walk->tokens[i], c)));
+		bool there = i > 0 && walk->at[i - 1] && !is_star(walk, i - 1) &&
+			     takes(walk->tokens[i - 1], c);
+		walk->at[i] = here || there;
+		any = any || walk->at[i];
+	}
+	return any;
+}
+
+/* A star may stand for nothing. */
+static void skip_stars(struct walk *walk)
+{
+	for (size_t i = 0; i < walk->n; i++)
+		if (walk->at[i] && is_star(walk, i))
+			walk->at[i + 1] = true;
+}
+
+static size_t count(const struct walk *walk)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i <= walk->n; i++)
+		n += walk->at[i];
+	return n;
+}
+
+/* `more`: and any number of these behind it. */
+static bool feed_one(struct walk *walk, char c, bool more)
+{
+	skip_stars(walk);
+	if (!step(walk, c, false))
+		return false;
+	for (size_t before = 0; more && before != count(walk);) {
+		before = count(walk);
+		skip_stars(walk);
+		(void)step(walk, c, true);
+	}
+	return true;
+}
+
+static bool feed(struct walk *walk, struct kh_slice text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		/* A star for itself: a segment, whatever it is. */
+		if (!feed_one(walk, text.ptr[i] == '*' ? '\0' : text.ptr[i],
+			      text.ptr[i] == '*' || text.ptr[i] == '/'))
+			return false;
+	return true;
+}
+
+bool kh_repository_may_be_at(struct kh_slice scope, const char *pattern)
+{
+	static const struct kh_slice fronts[] = { KH_SLICE_INIT("/"), KH_SLICE_INIT("/repos/"),
+						  KH_SLICE_INIT("/api/*/"),
+						  KH_SLICE_INIT("/api/*/repos/") };
+	static const struct kh_slice ends[] = { KH_SLICE_INIT(""), KH_SLICE_INIT(".git") };
+	struct walk walk;
+
+	if (!pattern || strlen(pattern) > PATTERN_BYTES)
+		return true;
+	for (size_t i = 0; i < 2 * sizeof(fronts) / sizeof(fronts[0]); i++) {
+		begin(&walk, pattern);
+		if (!feed(&walk, fronts[i / 2]) || !feed(&walk, scope) || !feed(&walk, ends[i % 2]))
+			continue;
+		skip_stars(&walk);
+		if (walk.at[walk.n] || feed_one(&walk, '/', false))
+			return true;
+	}
+	return false;
+}

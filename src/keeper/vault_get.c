@@ -125,6 +125,38 @@ static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_cre
 	return kh_item_is_good(&made->item) ? give(&made->item, out) : later(&made->item);
 }
 
+static bool is_of(const struct kh_rule *rule, uint16_t index)
+{
+	for (size_t i = 0; i < rule->n_credentials; i++)
+		if (rule->credentials[i] == index)
+			return rule->allow;
+	return false;
+}
+
+static bool has_rule_for(const struct kh_rules *rules, uint16_t index, struct kh_slice scope)
+{
+	for (size_t i = 0; i < rules->count; i++)
+		if (is_of(&rules->list[i], index) &&
+		    kh_repository_may_be_at(scope, rules->list[i].path))
+			return true;
+	return false;
+}
+
+/* Can any request for that repository have the credential, by what it is bound to and by the rules
+ * of the tenant (of any, if all have the same value)? */
+static bool may_open(const struct kh_config *config, const struct kh_credential_ref *want)
+{
+	const struct kh_credential_config *credential = &config->credentials[want->index];
+	bool bound = credential->n_paths == 0;
+	for (size_t i = 0; !bound && i < credential->n_paths; i++)
+		bound = kh_repository_may_be_at(want->scope, credential->paths[i]);
+	for (size_t i = 0; bound && i < config->n_tenants; i++)
+		if ((!credential->by_tenant || i == want->tenant) &&
+		    has_rule_for(&config->tenants[i].rules, want->index, want->scope))
+			return true;
+	return false;
+}
+
 enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *want,
 				  const struct kh_fair_share_asker *asker, struct kh_value *out,
 				  struct kh_err *err)
@@ -155,7 +187,13 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_creden
 			   credential->name);
 		return KH_VAULT_NONE;
 	}
-	/* Also of one that was made already: the hosts may be others since a reload. */
+	/* Also of one that was made already: the hosts and the rules may be others since a reload.
+	 */
+	if (credential->by_repository && !may_open(vault->config, want)) {
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "no rule lets the credential %s open this repository", credential->name);
+		return KH_VAULT_NONE;
+	}
 	if (!kh_derives_for(credential, want->scope, err))
 		return KH_VAULT_NONE;
 	if (derives || credential->mint)

@@ -121,7 +121,8 @@ static int set_up(void **state)
 		"  aws: { value: { exec: [ head, -n1, %s/aws ], refresh: 1h }, aws_sigv4: {}, "
 		"hosts: [ \"*.amazonaws.com\" ], shared_host: accept }\n"
 		"  pipe: { value: { file: %s/pipe }, header: { x-a: \"{}\" }, hosts: [ a.test ] }\n"
-		"tenants: { acme: { rules: [] } }\n",
+		"tenants: { acme: { rules: [ { allow: \"GET https://a.test/repos/acme/**\", "
+		"credential: one } ] } }\n",
 		folder, folder, folder);
 	config = config_in(folder, yaml);
 	mono_ms = 1000000;
@@ -275,6 +276,37 @@ static void a_credential_per_repository_is_made_for_one_and_no_less(void **state
 	}
 	const struct kh_credential_ref good = { ONE, KH_NO_TENANT, KH_SLICE("acme/site.js") };
 	assert_int_equal(ask(good, value), KH_VAULT_LATER);
+}
+
+/* Nor for a repository that no request could get it for, by the rules and by its `paths`. */
+static void a_credential_per_repository_is_made_for_none_that_no_rule_opens(void **state)
+{
+	static const char *const shut[] = { "other/site", "acme2/site", "acm/site" };
+	char bound[] = "/repos/acme/site/**", *paths[] = { bound }, value[128];
+	struct kh_credential_config *credential = &config->credentials[ONE];
+	const struct kh_credential_ref site = { ONE, KH_NO_TENANT, KH_SLICE("Acme/site") };
+	const struct kh_credential_ref more = { ONE, KH_NO_TENANT, KH_SLICE("acme/more") };
+	(void)state;
+	credential->by_repository = true;
+	for (size_t i = 0; i < sizeof(shut) / sizeof(shut[0]); i++) {
+		const struct kh_credential_ref want = { ONE, KH_NO_TENANT, kh_slice_str(shut[i]) };
+		if (ask(want, value) != KH_VAULT_NONE)
+			fail_msg("a token for '%s'", shut[i]);
+	}
+	assert_int_equal(ask(more, value), KH_VAULT_LATER);
+	credential->paths = paths;
+	credential->n_paths = 1;
+	assert_int_equal(ask(more, value), KH_VAULT_NONE);
+	assert_int_equal(ask(site, value), KH_VAULT_LATER);
+	credential->paths = NULL;
+	credential->n_paths = 0;
+	/* Of its own tenant alone, if each has a value of its own. */
+	credential->by_tenant = true;
+	vault.slots[ONE].holdings[0].tenant = 1;
+	assert_int_equal(ask((struct kh_credential_ref){ ONE, 1, site.scope }, value),
+			 KH_VAULT_NONE);
+	vault.slots[ONE].holdings[0].tenant = 0;
+	credential->by_tenant = false;
 }
 
 static void where_the_command_fails_a_scope_is_made_of_the_value_that_is_there(void **state)
@@ -525,6 +557,7 @@ int main(void)
 		TEST(who_waits_too_long_for_another_value_gets_the_one_that_is_there),
 		TEST(what_a_reload_shares_is_not_withheld),
 		TEST(a_credential_per_repository_is_made_for_one_and_no_less),
+		TEST(a_credential_per_repository_is_made_for_none_that_no_rule_opens),
 		TEST(where_the_command_fails_a_scope_is_made_of_the_value_that_is_there),
 		TEST(a_key_that_was_made_is_given_for_hosts_in_force_only),
 		TEST(a_tenant_that_asks_for_scopes_takes_no_page_from_another),

@@ -80,6 +80,9 @@ struct kh_injection {
 char *kh_repository_of(struct kh_slice path);
 /* Is it exactly such a name? For the keeper: the worker that asks may have been taken over. */
 bool kh_repository_is_scope(struct kh_slice scope);
+/* Is there a path that this pattern matches (NULL: any) and that kh_repository_of reads as this
+ * repository? May say yes of a few that it does not, and never no of one that it does. */
+bool kh_repository_may_be_at(struct kh_slice scope, const char *pattern);
 
 /* Chooses among the credentials of the deciding rule: of `credential` the first with a value for
  * this tenant (if none has one, the first), of `credentials` all; none if the decision is `bare`.
