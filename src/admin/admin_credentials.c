@@ -11,6 +11,7 @@
 
 #include <keyhole/base/json_load.h>
 #include <keyhole/base/timestamp.h>
+#include <keyhole/loop/values.h>
 
 struct family {
 	const char *member, *name, *type, *help;
@@ -61,4 +62,37 @@ bool kh_admin_put_credential_values(const char *states, struct kh_buf *out)
 	}
 	json_decref(list);
 	return ok;
+}
+
+struct json_t *kh_admin_credential_states(const struct kh_admin_request *request)
+{
+	const char *text = request->facts.credentials;
+	json_t *list = kh_json_load(kh_slice_str(text ? text : "[]"), 0, NULL);
+	json_t *ready = json_object();
+	const json_t *state;
+	size_t i;
+	json_array_foreach(list, i, state)
+	{
+		const char *name = json_string_value(json_object_get(state, "name"));
+		bool is_ready = json_is_true(json_object_get(state, "ready"));
+		if (name && (is_ready || !json_object_get(ready, name)))
+			(void)json_object_set_new(ready, name, json_boolean(is_ready));
+	}
+	json_decref(list);
+	return ready;
+}
+
+void kh_admin_credential_states_free(struct json_t *states)
+{
+	json_decref(states);
+}
+
+bool kh_admin_credential_is_ready(struct kh_generation *gen, size_t index,
+				  const struct json_t *states)
+{
+	const struct kh_credential_config *credential = &gen->config->credentials[index];
+	const json_t *told = json_object_get(states, credential->name);
+	return kh_values_are_ready(gen, index,
+				   told ? json_is_true(told)
+					: kh_credential_is_present_for_any(credential));
 }

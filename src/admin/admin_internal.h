@@ -166,7 +166,16 @@ bool kh_admin_put_status(const struct kh_admin_request *request, struct kh_buf *
 /* admin_credentials.c: families of metrics; `states` is kh_admin_facts.credentials. */
 bool kh_admin_put_credential_values(const char *states, struct kh_buf *out);
 bool kh_admin_put_sandboxes(const struct kh_admin_request *request, struct kh_buf *out);
-bool kh_admin_credential_is_ready(struct kh_generation *gen, size_t index);
+/* By what the keeper knows of the credentials' values (`states`): of each name, is any ready?
+ * Return: NULL without memory, or if nothing is known. */
+struct json_t;
+struct json_t *kh_admin_credential_states(const struct kh_admin_request *request);
+void kh_admin_credential_states_free(struct json_t *states);
+/* Is a value there? A credential of which the keeper has told nothing counts as it was at the
+ * start.
+ */
+bool kh_admin_credential_is_ready(struct kh_generation *gen, size_t index,
+				  const struct json_t *states);
 uint64_t kh_admin_sum(const struct kh_worker *worker, enum kh_count_index what);
 
 #endif

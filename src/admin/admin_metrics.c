@@ -390,18 +390,15 @@ static void put_config(struct page *page)
 	       "Those of them that were added while it runs.");
 }
 
-bool kh_admin_credential_is_ready(struct kh_generation *gen, size_t index)
-{
-	return kh_values_are_ready(gen, index);
-}
-
 static void put_credentials(struct page *page)
 {
 	const struct kh_config *config = page->gen->config;
+	struct json_t *states = kh_admin_credential_states(page->request);
 	family(page, "keyhole_credential_ready", "gauge", "1 when the credential has a value.");
 	for (size_t i = 0; i < config->n_credentials; i++)
 		sample(page, "keyhole_credential_ready", "credential", config->credentials[i].name,
-		       kh_admin_credential_is_ready(page->request->gen, i));
+		       kh_admin_credential_is_ready(page->request->gen, i, states));
+	kh_admin_credential_states_free(states);
 	page->ok = page->ok &&
 		   kh_admin_put_credential_values(page->request->facts.credentials, page->out);
 }

@@ -270,17 +270,19 @@ static void put_daemon(struct doc *doc)
 	doc->any = true;
 	if (facts->states_left_out > 0)
 		put_number(doc, "credential_states_left_out", facts->states_left_out);
+	struct json_t *states = kh_admin_credential_states(doc->request);
 	begin(doc, "credentials", "[");
 	for (size_t i = 0; i < doc->gen->config->n_credentials; i++) {
 		begin(doc, NULL, "{");
 		put_text(doc, "name", doc->gen->config->credentials[i].name);
-		put_bool(doc, "ready", kh_admin_credential_is_ready(doc->request->gen, i));
+		put_bool(doc, "ready", kh_admin_credential_is_ready(doc->request->gen, i, states));
 		put_words(doc, "kind", &doc->gen->config->credentials[i], kh_credential_put_kind);
 		put_words(doc, "binding", &doc->gen->config->credentials[i],
 			  kh_credential_put_binding);
 		end(doc, "}");
 	}
 	end(doc, "]");
+	kh_admin_credential_states_free(states);
 }
 
 bool kh_admin_put_status(const struct kh_admin_request *request, struct kh_buf *out)

@@ -34,6 +34,7 @@ static bool put_state(struct kh_buf *out, const char *name, const char *tenant,
 	return kh_buf_append_str(out, kh_buf_len(out) > 1 ? ",{\"name\":" : "{\"name\":") &&
 	       kh_json_string(out, kh_slice_str(name)) &&
 	       (!tenant || put_text(out, "tenant", tenant)) &&
+	       kh_buf_printf(out, ",\"ready\":%s", state->ready ? "true" : "false") &&
 	       put_text(out, "source", state->source) && put_text(out, "made", state->mint) &&
 	       put_time(out, "since", state->got_ms) &&
 	       put_time(out, "expires", state->expires_ms) &&

@@ -241,7 +241,7 @@ void kh_vault_turn(struct kh_vault *vault);
 struct kh_vault_state {
 	const char *source; /* "exec", "exec+github_app" is the operator's word for it */
 	const char *mint;   /* NULL: none */
-	bool ready;
+	bool ready;	    /* it was read, and what is made of it did not fail */
 	uint64_t got_ms, expires_ms, failed_ms;
 	uint64_t renewals, failures;
 	const char *why; /* NULL: the last try did not fail */

@@ -373,18 +373,19 @@ bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *
 	return true;
 }
 
-bool kh_values_are_ready(struct kh_generation *g, size_t index)
+bool kh_values_are_ready(struct kh_generation *g, size_t index, bool read)
 {
 	const struct kh_credential_config *credential = &g->config->credentials[index];
 	bool full = false, missing = false;
 	pthread_mutex_lock(&g->lock);
 	for (struct kh_credential_value *v = g->slots[index].values; v; v = v->next) {
-		full |= v->state == KH_SLOT_FULL;
+		full |= v->state == KH_SLOT_FULL &&
+			(!v->expires_ms || v->expires_ms > kh_clock_wall_ms());
 		missing |= v->state == KH_SLOT_MISSING &&
 			   kh_credential_is_present(credential, v->tenant);
 	}
 	pthread_mutex_unlock(&g->lock);
-	return full || (!missing && kh_credential_is_present_for_any(credential));
+	return full || (!missing && read);
 }
 
 bool kh_values_put(struct kh_generation *g, const struct kh_credential_ref *want,

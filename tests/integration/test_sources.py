@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -441,6 +442,39 @@ def test_the_operator_sees_the_state_of_each_tenants_value(daemon, tmp_path):
                           timeout=20, check=True).stdout  # fmt: skip
     assert 'keyhole_credential_renewals_total{credential="main",tenant="acme"} 1\n' in page
     assert 'keyhole_credential_renewals_total{credential="main",tenant="globex"} 0\n' in page
+
+
+def readiness(one):
+    """Of `main`, as `status` and the metrics tell it."""
+    command = [KEYHOLE, "ctl", "--socket", os.path.join(one.folder, "adm", "s"), "status"]
+    whole, text = (
+        subprocess.run([*command, *more], capture_output=True, text=True, timeout=20, check=True).stdout
+        for more in (["--json"], [])
+    )
+    page = subprocess.run(
+        ["curl", "-sS", "--unix-socket", os.path.join(one.folder, "adm", "s"), "http://admin/metrics"],
+        capture_output=True, text=True, timeout=20, check=True,
+    ).stdout  # fmt: skip
+    return (
+        json.loads(whole)["credentials"][0]["ready"],
+        json.loads(whole)["credential_states"][0]["ready"],
+        re.search(r"^main +(ready|has no value) ", text, re.M).group(1) == "ready",
+        'keyhole_credential_ready{credential="main"} 1\n' in page,
+    )
+
+
+def test_a_credential_is_ready_only_when_its_value_has_been_read(daemon, tmp_path):
+    """No request is needed for that: neither to see that its command fails, nor that it has not ended yet."""
+    go, works = tmp_path / "go", tmp_path / "works"
+    command = script(tmp_path, f"while test ! -e {go}; do sleep 0.05; done; test -e {works} || exit 7; echo {SECRET}")
+    one = daemon({"admin": {"unix": "adm/s"}, **by_command([command], refresh="1s")})
+    assert readiness(one) == (False,) * 4
+    go.write_text("")
+    until("the failure is told", lambda: ctl(one)["main"]["last_error"])
+    assert readiness(one) == (False,) * 4
+    works.write_text("")
+    until("a request has the command run again", lambda: told(one) == (200, real(SECRET)))
+    until("the value is there", lambda: readiness(one) == (True,) * 4)
 
 
 def test_the_operator_sees_where_a_value_is_from_and_why_it_fails(daemon, tmp_path):

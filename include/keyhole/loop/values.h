@@ -37,9 +37,9 @@ void kh_values_refused(struct kh_worker *worker, struct kh_generation *g,
 bool kh_values_came(struct kh_worker *worker, struct kh_channel_message *message);
 bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *message);
 
-/* For the operator: has any tenant a value? One is there; or one was there at the start, and no
- * tenant's that was is said to be missing. */
-bool kh_values_are_ready(struct kh_generation *g, size_t index);
+/* For the operator: has any tenant a value? One is there; or the keeper has one (`read`), and no
+ * tenant's is said to be missing. */
+bool kh_values_are_ready(struct kh_generation *g, size_t index, bool read);
 /* Stores a value as if the keeper had sent it. Takes ownership of the reference to `secret`.
  * expires_ms: wall clock; 0: never. Return: false without memory. */
 bool kh_values_put(struct kh_generation *g, const struct kh_credential_ref *want,
