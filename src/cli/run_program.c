@@ -396,6 +396,17 @@ static bool show_around(struct showing *s, const char *path, bool *any)
 	return ok;
 }
 
+/* cargo and rustc are links to rustup, which starts the programs of a toolchain. */
+static bool show_toolchains(struct showing *s, const char *program)
+{
+	kh_auto_free char *folder = s->home ? kh_strf("%s/.rustup", s->home) : NULL;
+	kh_auto_free char *real = folder ? realpath(folder, NULL) : NULL;
+	if (strcmp(strrchr(program, '/'), "/rustup") != 0 || !real || !may_show(s, real))
+		return true;
+	return is_visible(s->options, real) ||
+	       (add_shown(s, real, real) && kh_run_add_variable(s->options, "RUSTUP_HOME", real));
+}
+
 /* `found` may be a link. `name`: on the PATH; NULL: it is called by its path. */
 static bool show(struct showing *s, const char *name, const char *found, int depth)
 {
@@ -417,6 +428,8 @@ static bool show(struct showing *s, const char *name, const char *found, int dep
 	if (!show_around(s, path, &any) || (!any && !show_around(s, real, &any)))
 		return false;
 	if (!is_visible(o, real) && may_show(s, real) && !add_shown(s, real, real))
+		return false;
+	if (!show_toolchains(s, real))
 		return false;
 	kh_auto_free char *bin = cut(path, (size_t)(strrchr(path, '/') - path));
 	if (is_visible(o, path) ? bin && name && !add_word(&o->path, &o->n_path, bin)

@@ -262,6 +262,20 @@ def test_a_virtual_environment_is_seen(run, sandbox):
     assert done.stdout == f"{sandbox.place}/venv\n"
 
 
+def test_of_rustup_the_toolchains_are_seen_too(run, sandbox):
+    """Its programs are links to one that starts them. Keys of registries lie in ~/.cargo."""
+    program(sandbox, ".cargo/bin/rustup", "#!/bin/sh\nexec $RUSTUP_HOME/toolchains/stable/bin/${0##*/}\n")
+    os.symlink("rustup", os.path.join(sandbox.place, ".cargo/bin/cargo"))
+    program(sandbox, ".cargo/bin/other", "#!/bin/sh\nls -A ${0%/*}/../..\n")
+    program(sandbox, ".rustup/toolchains/stable/bin/cargo", "#!/bin/sh\necho of the toolchain; ls -A ${0%/*}/../../../../.cargo\n")
+    sandbox.file(os.path.join(sandbox.place, ".cargo/credentials.toml"), "not for the sandbox")
+    give_all(sandbox)
+    done = run("cargo", PATH=path_of(sandbox, ".cargo/bin"), check=0)
+    assert done.stdout == "of the toolchain\nbin\n"
+    assert f"the sandbox sees {sandbox.place}/.rustup, read-only, for cargo" in done.stderr
+    assert run("other", PATH=path_of(sandbox, ".cargo/bin"), check=0).stdout == ".cargo\n", "that is none of rustup's"
+
+
 def planted(sandbox, project, first_line):
     """A script that an agent left in a folder that was its workspace."""
     return sandbox.file(os.path.join(project, "tool"), first_line + "\nls -A " + sandbox.place + "\n", 0o755)
