@@ -141,9 +141,10 @@ class Services(Script):
 
 
 class Registries(Script):
-    """npm, Python's index and crates.io, by their own names."""
+    """npm, Python's index, crates.io, Debian and Go's proxy, by their own names."""
 
     hosts = ("registry.npmjs.org", "pypi.org", "files.pythonhosted.org", "index.crates.io", "static.crates.io", "deb.debian.org")
+    hosts += ("proxy.golang.org",)
     command = ("/usr/bin/python3", os.path.join(HERE, "registries.py"))
 
 

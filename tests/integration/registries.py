@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""registries.py - the public registries, each by its host: npm, Python's index, crates.io, Debian
+"""registries.py - the public registries, each by its host: npm, Python's index, crates.io, Debian, Go's proxy
 
     registries.py LOG CERT KEY
 
@@ -32,6 +32,14 @@ def packed(files):
     return gzip.compress(data.getvalue(), mtime=0)
 
 
+def zipped(files):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(name), text)
+    return data.getvalue()
+
+
 def wheel():
     info = "sample-1.0.dist-info/"
     files = {
@@ -44,17 +52,17 @@ def wheel():
         for name, text in files.items()
     )
     files[info + "RECORD"] = record + info + "RECORD,,\n"
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(zipfile.ZipInfo(name), text)
-    return data.getvalue()
+    return zipped(files)
 
 
 TARBALL = packed({"package/package.json": '{"name":"sample","version":"1.0.0"}', "package/index.js": "module.exports = 42;\n"})
 CRATE = packed({"sample-1.0.0/Cargo.toml": '[package]\nname = "sample"\nversion = "1.0.0"\nedition = "2021"\n',
                 "sample-1.0.0/src/lib.rs": "pub const ANSWER: u32 = 42;\n"})  # fmt: skip
 WHEEL = wheel()
+GO_MOD = "module example.test/sample\n\ngo 1.19\n"
+GO_ZIP = zipped({"example.test/sample@v1.0.0/go.mod": GO_MOD,
+                 "example.test/sample@v1.0.0/sample.go": "package sample\n\nconst Answer = 42\n"})  # fmt: skip
+GO_INFO = b'{"Version":"v1.0.0","Time":"2025-11-01T00:00:00Z"}'
 INTEGRITY = "sha512-" + base64.b64encode(hashlib.sha512(TARBALL).digest()).decode()
 
 PACKAGES = b"Package: sample\nVersion: 1.0\nArchitecture: all\nFilename: ./sample_1.0_all.deb\nSize: 4\nDescription: d\n\n"
@@ -79,6 +87,10 @@ ANSWERS = {
         "name": "sample", "vers": "1.0.0", "deps": [], "cksum": hashlib.sha256(CRATE).hexdigest(), "features": {},
         "yanked": False}).encode() + b"\n"),
     "GET https://static.crates.io/crates/sample/1.0.0/download": (BYTES, CRATE),
+    "GET https://proxy.golang.org/example.test/sample/@v/list": (BYTES, b"v1.0.0\n"),
+    "GET https://proxy.golang.org/example.test/sample/@v/v1.0.0.info": (JSON, GO_INFO),
+    "GET https://proxy.golang.org/example.test/sample/@v/v1.0.0.mod": (BYTES, GO_MOD.encode()),
+    "GET https://proxy.golang.org/example.test/sample/@v/v1.0.0.zip": (BYTES, GO_ZIP),
 }  # fmt: skip
 
 
