@@ -49,6 +49,9 @@ const char *kh_refusal_text(enum kh_err_code code)
 	case KH_ERR_EXPECTATION_FAILED:
 	case KH_ERR_NO_PAGE:
 		return "it was no request that keyhole forwards";
+	case KH_ERR_DOWN_TLS:
+		return "the client ended the TLS handshake: it does not trust the CA, or did "
+		       "not need the connection";
 	case KH_ERR_DECIDED_ANEW: /* it went on under another id */
 	case KH_ERR_INTERNAL:
 	case KH_ERR_NO_MEMORY:
@@ -82,7 +85,6 @@ const char *kh_refusal_text(enum kh_err_code code)
 	case KH_ERR_AUDIT_UNAVAILABLE:
 	case KH_ERR_LEAF_UNAVAILABLE:
 	case KH_ERR_DRAINING:
-	case KH_ERR_DOWN_TLS:
 	case KH_ERR_DOWN_CLOSED:
 	case KH_ERR_ABORTED:
 	case KH_ERR_COUNT:

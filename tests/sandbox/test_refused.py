@@ -110,6 +110,14 @@ def test_an_address_that_the_file_opens_gets_its_option(run, places):
     assert lines(done)[1] == "  to allow it: --allow 'GET http://127.0.0.1:9/x'"
 
 
+def test_a_handshake_that_the_client_ended_is_not_called_a_refusal_of_keyholes(run, places):
+    code = ("import socket, ssl; s = socket.create_connection(('other.test', 443)); "
+            "ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).wrap_socket(s, server_hostname='other.test')")  # fmt: skip
+    done = run("-c", places, "--", "/usr/bin/python3", "-I", "-c", code, use=None, check=1)
+    assert "CERTIFICATE_VERIFY_FAILED" in done.stderr
+    assert lines(done)[1].startswith("  why: the client ended the TLS handshake"), done.stderr
+
+
 def test_known_telemetry_is_counted_apart_and_nobody_is_told_to_allow_it(run):
     script = f"{CURL} -d x https://api.anthropic.com/api/event_logging/v2/batch; {CURL} -d x https://play.googleapis.com/log"
     done = run("--", "sh", "-c", script, check=None)
