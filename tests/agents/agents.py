@@ -72,7 +72,7 @@ class Library:
     version = Agent.version
 
 
-ANTHROPIC, OPENAI, OPENROUTER, GEMINI = PREFIXES
+ANTHROPIC, OPENAI, OPENROUTER, GEMINI, *_ = PREFIXES
 AGENTS = [
     Agent("claude", "Claude Code", "@anthropic-ai/claude-code@2.1.329", ["--dangerously-skip-permissions", "-p"],
           ["ANTHROPIC_API_KEY"], [ANTHROPIC], ready="shift.tab to cycle|for shortcuts", leave="/exit",

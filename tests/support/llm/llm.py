@@ -11,19 +11,30 @@ that nothing here answers with 404; both are in the log as `wrong`. What the mod
                                      /v1/responses over a WebSocket (not, where MOCK_NO_WEBSOCKET is set: 426); models
   openrouter.ai                      POST /api/v1/chat/completions; models
   generativelanguage.googleapis.com  generateContent, streamGenerateContent, countTokens; models
+  bedrock-runtime.us-east-1.amazonaws.com
+                                     POST /model/…/invoke and converse, plain and as event streams (bedrock.py)
+  bedrock.us-east-1.amazonaws.com    GET /inference-profiles, /foundation-models
   platform.claude.com                GET /v1/oauth/hello, without a key
+
+Three scripts end an answer otherwise than it should, in the middle of a stream: `pause` goes on after MOCK_PAUSE
+seconds; `reset` breaks the connection off, and `fault` sends the API's own error event, each once per server.
 """
 
 import json
 import os
 import re
 import secrets
+import socket
+import struct
 import sys
+import time
+from urllib.parse import unquote
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../../../deploy/demo")]
+import bedrock  # noqa: E402
 import mock_upstream as mock_module  # noqa: E402
-from script import Item, Tool, Wrong, next_turn  # noqa: E402
+from script import Item, Tool, Turn, Wrong, next_turn  # noqa: E402
 from websocket import TEXT, accept_for, messages, put  # noqa: E402
 
 # The hosts, and how a key of theirs begins.
@@ -32,12 +43,24 @@ PREFIXES = {
     "api.openai.com": "sk-proj-",
     "openrouter.ai": "sk-or-v1-",
     "generativelanguage.googleapis.com": "AIza",
+    bedrock.RUNTIME: "ABSK",
+    bedrock.CONTROL: "ABSK",
 }
 HOSTS = [*PREFIXES, "platform.claude.com"]
 
 
 def key_of(host, secret):
     return PREFIXES[host] + secret
+
+
+def value_of(variable, host, secret):
+    """The real key in a variable of an agent's that asks this host."""
+    signs = {"AWS_ACCESS_KEY_ID": bedrock.access_key_id(secret), "AWS_SECRET_ACCESS_KEY": secret}
+    return signs.get(variable) or key_of(host, secret)
+
+
+def halves(text):
+    return text[: len(text) // 2], text[len(text) // 2 :]
 
 
 def text_of(content, kinds=("text", "input_text", "output_text")):
@@ -208,12 +231,16 @@ def of_schema(schema):
 class Llm(mock_module.Mock):
     said = {}  # what was said until a response of OpenAI's, by its id
     refuse_websockets = bool(os.environ.get("MOCK_NO_WEBSOCKET"))
+    pause = float(os.environ.get("MOCK_PAUSE") or 0)
+    broken = set()  # scripts that have broken an answer
 
     def key(self, request):
-        return (request.get("x-goog-api-key") or "").encode("latin-1") or request.key()
+        return (request.get("x-goog-api-key") or "").encode("latin-1") or bedrock.signer_of(request) or request.key()
 
     def is_real(self, request):
         host, key = request.get("host"), self.key(request)
+        if host in (bedrock.RUNTIME, bedrock.CONTROL) and bedrock.signer_of(request):
+            return bedrock.is_well_signed(request, self.real_key.decode())
         return host in PREFIXES and key is not None and secrets.compare_digest(
             key, key_of(host, self.real_key.decode()).encode()
         )  # fmt: skip
@@ -230,6 +257,9 @@ class Llm(mock_module.Mock):
     def error(self, connection, request, status, kind, message):
         self.log(event="wrong", host=request.get("host"), method=request.method, target=request.path,
                  status=status, why=message)  # fmt: skip
+        if request.get("host") in (bedrock.RUNTIME, bedrock.CONTROL):
+            connection.reply(request, status, {"message": message}, fields=[("x-amzn-errortype", kind)])
+            return
         error = {"type": kind, "message": message}
         if request.get("host") == "generativelanguage.googleapis.com":
             error = {"code": status, "message": message, "status": kind.upper()}
@@ -240,6 +270,9 @@ class Llm(mock_module.Mock):
         open_to_all = host == "platform.claude.com"
         if host not in HOSTS:
             self.error(connection, request, 404, "not_found_error", "there is no such host here")
+            return
+        if host in (bedrock.RUNTIME, bedrock.CONTROL) and not self.is_real(request):
+            self.error(connection, request, 403, "AccessDeniedException", "this is not the real key")
             return
         if not open_to_all and not self.is_real(request):
             self.error(connection, request, 401, "authentication_error", "this is not the real key")
@@ -274,8 +307,27 @@ class Llm(mock_module.Mock):
                  said=[i.text[:800] for i in items if i.kind == "result"][-1:])  # fmt: skip
         return turn
 
-    def begin_events(self, connection, request):
-        connection.head(200, [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"),
+    def midstream(self, connection, turn, fail):
+        """What the script asks for in the middle of an answer; `fail` sends the API's error. Return: the answer goes on."""
+        if turn.script == "pause":
+            self.log(event="pause", seconds=self.pause)
+            time.sleep(self.pause)
+            return True
+        with self.lock:
+            if turn.script not in ("reset", "fault") or turn.script in self.broken:
+                return True
+            self.broken.add(turn.script)
+        self.log(event="broken", how=turn.script)
+        if turn.script == "reset":
+            time.sleep(0.2)  # what was sent has arrived
+            connection.raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            os.close(connection.raw.detach())
+            raise mock_module.Gone("reset, as asked")
+        fail()
+        return False
+
+    def begin_events(self, connection, request, kind="text/event-stream; charset=utf-8"):
+        connection.head(200, [("content-type", kind), ("cache-control", "no-cache"),
                               ("transfer-encoding", "chunked"), *self.common_fields(request)])  # fmt: skip
 
     def empty_answer(self, connection, request, *_):
@@ -292,34 +344,45 @@ class Llm(mock_module.Mock):
         need("max_tokens: Field required", isinstance(what.get("max_tokens"), int))
         need("model: Field required", isinstance(what.get("model"), str))
         need("anthropic-version: header is required", request.get("anthropic-version"))
-        turn = self.turn(request, what, anthropic_items(what), anthropic_tools(what))
-        block = anthropic_block(turn)
-        stop = "tool_use" if turn.tool else "end_turn"
-        usage = {"input_tokens": 1 + len(request.body) // 4, "cache_creation_input_tokens": 0,
-                 "cache_read_input_tokens": 0, "output_tokens": 17}  # fmt: skip
-        message = {"id": "msg_" + secrets.token_hex(12), "type": "message", "role": "assistant", "model": what["model"],
-                   "content": [block], "stop_reason": stop, "stop_sequence": None, "usage": usage}  # fmt: skip
+        turn, message = self.anthropic_message(request, what)
         if not what.get("stream"):
             connection.reply(request, 200, message)
             return
         self.begin_events(connection, request)
 
-        def event(kind, **rest):
-            connection.chunk(f"event: {kind}\ndata: {json.dumps({'type': kind, **rest})}\n\n".encode())
+        def event(data):
+            connection.chunk(f"event: {data['type']}\ndata: {json.dumps(data)}\n\n".encode())
 
+        def fail():
+            event({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
+
+        self.anthropic_events(connection, turn, message, event, fail)
+
+    def anthropic_message(self, request, what):
+        turn = self.turn(request, what, anthropic_items(what), anthropic_tools(what))
+        stop = "tool_use" if turn.tool else "end_turn"
+        usage = {"input_tokens": 1 + len(request.body) // 4, "cache_creation_input_tokens": 0,
+                 "cache_read_input_tokens": 0, "output_tokens": 17}  # fmt: skip
+        return turn, {"id": "msg_" + secrets.token_hex(12), "type": "message", "role": "assistant", "model": what["model"],
+                      "content": [anthropic_block(turn)], "stop_reason": stop, "stop_sequence": None, "usage": usage}  # fmt: skip
+
+    def anthropic_events(self, connection, turn, message, send, fail):
+        def event(kind, **rest):
+            send({"type": kind, **rest})
+
+        block = message["content"][0]
+        kind, field = ("input_json_delta", "partial_json") if turn.tool else ("text_delta", "text")
+        first, second = halves(json.dumps(turn.arguments) if turn.tool else turn.text)
         event("message_start", message=dict(message, content=[], stop_reason=None))
-        if turn.tool:
-            event("content_block_start", index=0, content_block=dict(block, input={}))
-            text = json.dumps(turn.arguments)
-            for piece in (text[: len(text) // 2], text[len(text) // 2 :]):
-                event("content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": piece})
-        else:
-            event("content_block_start", index=0, content_block={"type": "text", "text": ""})
-            event("ping")
-            event("content_block_delta", index=0, delta={"type": "text_delta", "text": turn.text})
-        event("content_block_stop", index=0)
-        event("message_delta", delta={"stop_reason": stop, "stop_sequence": None}, usage={"output_tokens": 17})
-        event("message_stop")
+        event("content_block_start", index=0, content_block=dict(block, **({"input": {}} if turn.tool else {"text": ""})))
+        event("ping")
+        event("content_block_delta", index=0, delta={"type": kind, field: first})
+        if self.midstream(connection, turn, fail):
+            event("content_block_delta", index=0, delta={"type": kind, field: second})
+            event("content_block_stop", index=0)
+            event("message_delta", delta={"stop_reason": message["stop_reason"], "stop_sequence": None},
+                  usage={"output_tokens": 17})  # fmt: skip
+            event("message_stop")
         connection.last_chunk()
 
     def anthropic_count(self, connection, request):
@@ -334,17 +397,31 @@ class Llm(mock_module.Mock):
 
     def responses(self, connection, request):
         what = self.content(request)
-        events = self.responses_events(request, what)
+        turn, events = self.responses_events(request, what)
         if not what.get("stream"):
             connection.reply(request, 200, events[-1]["response"])
             return
         self.begin_events(connection, request)
-        for event in events:
+
+        def send(event):
             connection.chunk(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+
+        def fail():
+            send({"type": "error", "code": "server_error", "message": "The server had an error", "param": None,
+                  "sequence_number": 5})  # fmt: skip
+
+        self.responses_send(connection, turn, events, send, fail)
         connection.last_chunk()
 
+    def responses_send(self, connection, turn, events, send, fail):
+        middle = next((at for at, event in enumerate(events) if event["type"].endswith("delta")), -1)
+        for at, event in enumerate(events):
+            send(event)
+            if at == middle and not self.midstream(connection, turn, fail):
+                return
+
     def responses_events(self, request, what):
-        """What is sent while the answer is made, in order; the last one has all of it."""
+        """(turn, what is sent while the answer is made, in order; the last one has all of it)."""
         need("model: missing", isinstance(what.get("model"), str))
         before = what.get("previous_response_id")
         need(f"no response {before!r}", before is None or before in self.said)
@@ -375,7 +452,9 @@ class Llm(mock_module.Mock):
         if output["type"] == "message":
             part = output["content"][0]
             event("response.content_part.added", content_index=0, part=dict(part, text=""), **place)
-            event("response.output_text.delta", content_index=0, delta=turn.text, logprobs=[], **place)
+            first, second = halves(turn.text)
+            event("response.output_text.delta", content_index=0, delta=first, logprobs=[], **place)
+            event("response.output_text.delta", content_index=0, delta=second, logprobs=[], **place)
             event("response.output_text.done", content_index=0, text=turn.text, logprobs=[], **place)
             event("response.content_part.done", content_index=0, part=part, **place)
         elif output["type"] == "function_call":
@@ -387,7 +466,7 @@ class Llm(mock_module.Mock):
         event("response.output_item.done", output_index=0, item=output)
         event("response.completed", response=response)
         self.said[response["id"]] = what["input"] + response["output"]
-        return events
+        return turn, events
 
     def responses_websocket(self, connection, request):
         """One message asks for an answer, and what it names as the previous one is not sent again."""
@@ -405,18 +484,24 @@ class Llm(mock_module.Mock):
                 if what.get("generate") is False:
                     response = {"id": "resp_" + secrets.token_hex(12), "object": "response", "model": what["model"],
                                 "status": "completed", "output": [], "usage": None}  # fmt: skip
+                    turn = Turn()
                     events = [{"type": "response.created", "sequence_number": 0, "response": response},
                               {"type": "response.completed", "sequence_number": 1, "response": response}]  # fmt: skip
                     self.said[response["id"]] = what["input"]
                 else:
-                    events = self.responses_events(request, what)
+                    turn, events = self.responses_events(request, what)
             except (Wrong, KeyError, TypeError, ValueError) as why:
                 error = {"type": "invalid_request_error", "message": str(why)}
-                events = [{"type": "error", "status": 400, "error": error}]
+                turn, events = Turn(), [{"type": "error", "status": 400, "error": error}]
                 self.log(event="wrong", host=request.get("host"), method="message", target=request.path, status=400,
                          why=str(why))  # fmt: skip
-            for event in events:
+            failed = {"type": "error", "status": 500,
+                      "error": {"type": "server_error", "code": "server_error", "message": "The server had an error"}}  # fmt: skip
+
+            def send(event):
                 put(connection, TEXT, json.dumps(event).encode())
+
+            self.responses_send(connection, turn, events, send, lambda: send(failed))  # noqa: B023
         connection.keep = False
 
     def chat(self, connection, request):
@@ -441,7 +526,17 @@ class Llm(mock_module.Mock):
             data = {**answer, "object": "chat.completion.chunk", "choices": choices, **more}
             connection.chunk(f"data: {json.dumps(data)}\n\n".encode())
 
-        event([{"index": 0, "delta": message, "finish_reason": None}])
+        def fail():
+            error = {"message": "The server had an error", "type": "server_error", "param": None, "code": None}
+            connection.chunk(f"data: {json.dumps({'error': error})}\n\n".encode())
+
+        first, second = halves(turn.text or "")
+        event([{"index": 0, "delta": {**message, "content": first or None}, "finish_reason": None}])
+        if not self.midstream(connection, turn, fail):
+            connection.last_chunk()
+            return
+        if second:
+            event([{"index": 0, "delta": {"content": second}, "finish_reason": None}])
         event([{"index": 0, "delta": {}, "finish_reason": finish}])
         event([], usage=usage)
         connection.chunk(b"data: [DONE]\n\n")
@@ -469,6 +564,7 @@ class Llm(mock_module.Mock):
             return
         settings = what.get("generationConfig") or {}
         schema = settings.get("responseJsonSchema") or settings.get("responseSchema")
+        turn = Turn()
         if schema:
             part = {"text": json.dumps(of_schema(schema))}
         else:
@@ -476,7 +572,8 @@ class Llm(mock_module.Mock):
             part = {"text": turn.text}
             if turn.tool:
                 part = {"functionCall": {"name": turn.tool.name, "args": turn.arguments}}
-        answer = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
+        end = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+        answer = {"candidates": [end],
                   "usageMetadata": {"promptTokenCount": 1 + len(request.body) // 4, "candidatesTokenCount": 17,
                                     "totalTokenCount": 18 + len(request.body) // 4},
                   "modelVersion": model, "responseId": secrets.token_hex(12)}  # fmt: skip
@@ -485,14 +582,84 @@ class Llm(mock_module.Mock):
             return
         need("streamGenerateContent: only alt=sse is answered", request.argument("alt") == "sse")
         self.begin_events(connection, request)
-        connection.chunk(f"data: {json.dumps(answer)}\r\n\r\n".encode())
+
+        def event(data):
+            connection.chunk(f"data: {json.dumps(data)}\r\n\r\n".encode())
+
+        def fail():
+            event({"error": {"code": 503, "message": "The model is overloaded", "status": "UNAVAILABLE"}})
+
+        if "text" in part and not schema:
+            first, part["text"] = halves(part["text"])
+            event({**answer, "candidates": [{"content": {"role": "model", "parts": [{"text": first}]}, "index": 0}]})
+        if self.midstream(connection, turn, fail):
+            event(answer)
         connection.last_chunk()
 
     def gemini_models(self, connection, request, *_):
         connection.reply(request, 200, {"models": [{"name": "models/gemini-2.5-pro", "version": "1"}]})
 
+    # Bedrock
 
-ANTHROPIC, OPENAI, OPENROUTER, GEMINI = PREFIXES
+    def bedrock(self, connection, request, model, verb):
+        what = self.content(request)
+        model = unquote(model)
+        if verb == "count-tokens":
+            connection.reply(request, 200, {"inputTokens": 1 + len(request.body) // 4})
+        elif verb.startswith("invoke"):
+            self.bedrock_invoke(connection, request, what, model, verb != "invoke")
+        else:
+            self.bedrock_converse(connection, request, what, model, verb != "converse")
+
+    def bedrock_invoke(self, connection, request, what, model, streams):
+        need("anthropic_version: Field required", what.get("anthropic_version") == "bedrock-2023-05-31")
+        need("max_tokens: Field required", isinstance(what.get("max_tokens"), int))
+        need("model, stream: Extra inputs are not permitted", not {"model", "stream"} & set(what))
+        turn, message = self.anthropic_message(request, {**what, "model": model})
+        if not streams:
+            connection.reply(request, 200, message)
+            return
+        self.begin_events(connection, request, "application/vnd.amazon.eventstream")
+        self.anthropic_events(connection, turn, message, lambda data: connection.chunk(bedrock.chunk(data)),
+                              lambda: self.bedrock_fail(connection))  # fmt: skip
+
+    def bedrock_converse(self, connection, request, what, model, streams):
+        turn = self.turn(request, {"model": model}, bedrock.items(what), bedrock.tools(what))
+        stop = "tool_use" if turn.tool else "end_turn"
+        usage = {"inputTokens": 1 + len(request.body) // 4, "outputTokens": 17, "totalTokens": 18 + len(request.body) // 4}
+        call = turn.tool and {"toolUseId": "tooluse_" + secrets.token_hex(11), "name": turn.tool.name}
+        if not streams:
+            part = {"toolUse": {**call, "input": turn.arguments}} if call else {"text": turn.text}
+            connection.reply(request, 200, {"output": {"message": {"role": "assistant", "content": [part]}},
+                                            "stopReason": stop, "usage": usage, "metrics": {"latencyMs": 1}})  # fmt: skip
+            return
+        self.begin_events(connection, request, "application/vnd.amazon.eventstream")
+
+        def event(kind, **payload):
+            connection.chunk(bedrock.event(kind, payload))
+
+        pieces = [{"toolUse": {"input": json.dumps(turn.arguments)}}] if call else [{"text": t} for t in halves(turn.text)]
+        event("messageStart", role="assistant")
+        if call:
+            event("contentBlockStart", contentBlockIndex=0, start={"toolUse": call})
+        event("contentBlockDelta", contentBlockIndex=0, delta=pieces[0])
+        if self.midstream(connection, turn, lambda: self.bedrock_fail(connection)):
+            for piece in pieces[1:]:
+                event("contentBlockDelta", contentBlockIndex=0, delta=piece)
+            event("contentBlockStop", contentBlockIndex=0)
+            event("messageStop", stopReason=stop)
+            event("metadata", usage=usage, metrics={"latencyMs": 1})
+        connection.last_chunk()
+
+    def bedrock_fail(self, connection):
+        connection.chunk(bedrock.exception("internalServerException", "The server had an error"))
+
+    def bedrock_lists(self, connection, request, name):
+        field = {"inference-profiles": "inferenceProfileSummaries", "foundation-models": "modelSummaries"}[name]
+        connection.reply(request, 200, {field: []})
+
+
+ANTHROPIC, OPENAI, OPENROUTER, GEMINI, BEDROCK, BEDROCK_CONTROL = PREFIXES
 LLM_ROUTES = [
     (ANTHROPIC, "POST", r"/v1/messages", Llm.anthropic_messages),
     (ANTHROPIC, "POST", r"/v1/messages/count_tokens", Llm.anthropic_count),
@@ -500,6 +667,8 @@ LLM_ROUTES = [
     (ANTHROPIC, "GET", r"/api/hello", Llm.empty_answer),
     (ANTHROPIC, "GET", r"/api/claude_code/(settings|policy_limits)", Llm.none_there),
     (ANTHROPIC, "GET", r"/api/claude_cli/bootstrap", Llm.empty_answer),
+    (ANTHROPIC, "GET", r"/api/(claude_code_penguin_mode|directory/server-urls)", Llm.none_there),
+    (ANTHROPIC, "POST", r"/api/eval/([^/]+)", Llm.none_there),
     ("platform.claude.com", "GET", r"/v1/oauth/hello", Llm.empty_answer),
     (OPENAI, "POST", r"/v1/responses", Llm.responses),
     (OPENAI, "GET", r"/v1/responses", Llm.responses_websocket),
@@ -510,6 +679,8 @@ LLM_ROUTES = [
     (OPENROUTER, "GET", r"/api/v1/models", Llm.openai_models),
     (GEMINI, "POST", r"/v1(?:beta)?/models/([^/:]+):(generateContent|streamGenerateContent|countTokens)", Llm.gemini),
     (GEMINI, "GET", r"/v1(?:beta)?/models(/[^/]+)?", Llm.gemini_models),
+    (BEDROCK, "POST", r"/model/([^/]+)/(invoke|invoke-with-response-stream|converse|converse-stream|count-tokens)", Llm.bedrock),
+    (BEDROCK_CONTROL, "GET", r"/(inference-profiles|foundation-models)", Llm.bedrock_lists),
 ]
 
 if __name__ == "__main__":

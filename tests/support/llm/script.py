@@ -64,7 +64,12 @@ def tool(folder):
     return [shell(f"echo from-the-shell > {folder}/made.txt; cat {folder}/made.txt", "from-the-shell")]
 
 
-SCRIPTS = {"hello": lambda folder: [], "tool": tool, "work": work}
+def none(folder):
+    return []
+
+
+# What `pause`, `reset` and `fault` do to the answer is the server's business (llm.py).
+SCRIPTS = {"hello": none, "pause": none, "reset": none, "fault": none, "tool": tool, "work": work}
 
 # The tools of the agents, by what they are for; the first that is offered is used.
 NAMES = {
