@@ -69,6 +69,19 @@ def test_a_home_is_no_workspace_by_itself(run, sandbox):
         assert done.stdout == "/home/agent\n" and "workspace none" in done.stderr
 
 
+def test_claude_code_signs_for_bedrock_with_placeholders_where_that_preset_is_named(run, sandbox, project):
+    """An access key of AWS opens more than models, so the profile takes none by itself."""
+    program(sandbox, "bin/claude")
+    give_all(sandbox)
+    keys = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY00"}
+    how = {"cwd": project, "PATH": path_of(sandbox, "bin"), "CLAUDE_CODE_USE_BEDROCK": "1", **keys}
+    assert not set(keys) & set(variables(run("claude", use=None, check=0, **how)))
+    seen = variables(run("claude", use="bedrock", check=0, **how))
+    assert seen["CLAUDE_CODE_USE_BEDROCK"] == "1"
+    for name, value in keys.items():
+        assert len(seen[name]) == len(value) and seen[name] != value, name
+
+
 def test_what_the_caller_says_comes_before_the_profile(run, sandbox, project):
     program(sandbox, "bin/claude")
     give_all(sandbox)
