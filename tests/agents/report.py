@@ -3,50 +3,65 @@
 
 Each is installed (build/agents), and runs: one prompt in a fresh home; a conversation that runs a shell command,
 reads and edits a file, asks for a host that is refused, and commits; one more prompt in that home; and the
-conversation at a terminal, from a fresh home. Without arguments all are run and the page is written; with names,
-only these, and the table is only printed.
+conversation at a terminal, from a fresh home. Then one prompt inside and outside of the sandbox, by the clock; one
+without proxy variables; and three whose answer pauses, is broken off, and ends with an error. Without arguments all
+are run and the page is written; with names, only these, and the tables are only printed.
 """
 
+import concurrent.futures
 import os
 import re
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 
-from agents import AGENTS, LIBRARIES, ROOT, SECRET, Missing, Place, Terminal, path_of, stand_in
-from llm import key_of
-from mock_upstream import fingerprint
+from agents import AGENTS, AMP, KEYHOLE, LIBRARIES, PAUSE_SECONDS, ROOT, Missing, Place, Terminal, path_of, real_keys, stand_in
 
 PAGE = os.path.join(ROOT, "docs", "agents.md")
 BEGIN, END = "<!-- `make agents` writes what follows -->\n", "<!-- `make agents` has written what is above -->\n"
 READY_SECONDS = 90
+TIMES = 3  # of which the median is taken
+BESIDE_SECONDS = PAUSE_SECONDS + 150
+AT_ONCE = 4  # of what waits more than it works
+# What is asked besides, and how its column is called.
+BESIDES = {"plain": "without proxy variables", "pause": f"a pause of {PAUSE_SECONDS} s", "reset": "connection broken off",
+           "fault": "error in the stream"}  # fmt: skip
 
 
 class Row:
     """What became of one of them."""
 
-    def __init__(self, title, package):
-        self.title, self.version, self.package = title, package.version, package.package.rpartition("@")[0]
+    def __init__(self, one):
+        self.title, self.version, self.times, self.besides, self.known = one.title, one.version, "–", {}, one.known
+        self.why_not, self.failed_besides = "", []
         self.ran, self.failed, self.notes = [], [], []
-        self.reached, self.refused, self.leaks, self.scanned = set(), set(), [], 0
+        self.reached, self.refused, self.leaks, self.scanned, self.dropped = set(), set(), [], 0, 0
 
     def tell(self, what, why):
         """`why`: nothing where it worked."""
         (self.failed if why else self.ran).append(f"{what}: {why}" if why else what)
         print(f"   {self.title}: {what}: {why or 'works'}", flush=True)
 
-    def look(self, place):
+    def beside(self, what, said, why=""):
+        """A cell of the second table; `why`: nothing where it worked."""
+        self.besides[what] = f"**no**: {why}" if why else said
+        if why and (what not in self.known or self.known[what] not in why):
+            self.failed_besides.append(what)
+        print(f"   {self.title}: {BESIDES[what]}: {why or said}", flush=True)
+
+    def look(self, place, answered=True):
         self.reached |= set(place.reached())
         self.refused |= {re.sub(r"^(\S+ \w+://[^/]+/?).*", r"\1", one) for one in place.refused()}
+        self.dropped += sum(r.get("reason") == "sandbox_tls" for r in place.records())
         self.leaks += place.leaks()
         self.scanned += place.scanned()
-        keys = {e["key"] for e in place.llm.requests() if e["key"]}
-        real = {fingerprint(key_of(host, SECRET).encode()) for host in place.agent.hosts}
-        if keys - real:
+        if {e["key"] for e in place.llm.requests() if e["key"]} - real_keys(place.agent):
             self.failed.append("another key than the real one arrived")
-        self.failed += [f"{e['status']} for {e['method']} https://{e['host']}{e['target']}: {e['why']}" for e in place.wrong()]
+        if answered:
+            self.failed += [f"{e['status']} for {e['method']} https://{e['host']}{e['target']}: {e['why']}" for e in place.wrong()]
 
 
 def plain(text):
@@ -59,7 +74,7 @@ def plain(text):
 def why_not(place, done):
     if done.late:
         return f"not done in {done.seconds:.0f} s"
-    failed = re.search(r"FAILED: .*", done.said)
+    failed = re.search(r"FAILED: .*", done.said) or re.search(r"(?<=rawError=).*", done.said)
     if failed:
         return plain(failed[0])
     if done.status != 0:
@@ -88,10 +103,10 @@ def at_terminal(row, place):
 
 
 def run_agent(agent, folder):
-    row = Row(agent.title, agent)
+    row = Row(agent)
     path = path_of(agent)
     for number, scripts in enumerate([["hello"], ["work", "hello"], []]):
-        here = os.path.join(folder, f"{agent.name}{number}")
+        here = os.path.join(folder, f"{agent.row}{number}")
         with stand_in(os.path.join(here, "mock")) as llm:
             place = Place(agent, os.path.join(here, "place"), llm, path)
             for nth, script in enumerate(scripts):
@@ -107,61 +122,195 @@ def run_agent(agent, folder):
     return row
 
 
+def run_start(agent, folder):
+    """Of an agent whose model nothing stands in for: does its start reach its server, with the real key?"""
+    row = Row(agent)
+    row.why_not = agent.starts_only
+    here = os.path.join(folder, agent.row)
+    with stand_in(os.path.join(here, "mock")) as llm:
+        place = Place(agent, os.path.join(here, "place"), llm)
+        done = place.run(*place.words("hello"), options=["--workspace", "."])
+        known = {e["key"] for e in llm.requests()} == real_keys(agent) and {e["status"] for e in place.wrong()} == {404}
+        row.tell("its start", "" if known and not done.late else why_not(place, done) or "it did not ask its server")
+        asked = sorted({f"`{e['method']} {e['target']}`" for e in place.wrong()})
+        row.notes.append(f"{len(llm.requests())} requests with the real key; not answered: {', '.join(asked)}")
+        row.look(place, answered=False)
+    return row
+
+
 def run_library(library, folder):
-    row = Row(library.package.rpartition("@")[0], library)
-    here = os.path.join(folder, "sdk-" + library.name)
+    row = Row(library)
+    here = os.path.join(folder, library.folder)
     with stand_in(os.path.join(here, "mock")) as llm:
         place = Place(library, os.path.join(here, "place"), llm)
         done = place.library()
         whole = all(f"{what}: All done." in done.output for what in ("plain", "streamed", "after the tool"))
         row.tell("plain, streamed, tool call", why_not(place, done) or ("" if whole else plain(done.output)))
-        shutil.rmtree(os.path.join(place.project, "node_modules"))
-        row.look(place)
+        look_and_leave(row, place)
     return row
+
+
+def look_and_leave(row, place):
+    """A library is no file that a run has left."""
+    shutil.rmtree(os.path.join(place.project, "node_modules"), ignore_errors=True)
+    row.look(place)
+
+
+# --- besides --------------------------------------------------------------------------------------
+
+
+def incomplete(place):
+    """What is wrong with the journal: each exchange has its end, each request that arrived its record."""
+    records = place.records()
+    opened = {r["id"] for r in records if r["event"] == "open"}
+    ended = {r["id"] for r in records if r["event"] in ("close", "aborted")}
+    if opened != ended:
+        return f"{len(opened ^ ended)} records without their other half in the journal"
+    missing = {e["target"].partition("?")[0] for e in place.llm.requests()} - {r.get("url.path") for r in records}
+    if missing:
+        return f"{sorted(missing)} arrived and are not in the journal"
+    verified = subprocess.run([KEYHOLE, "audit", "verify", place.journal], check=False, timeout=30, capture_output=True)
+    return "" if verified.returncode == 0 else "the journal is not whole"
+
+
+def by_the_clock(row, one, folder):
+    """The median of some runs inside, and of as many outside, by turns, each in a fresh home."""
+    inside, outside, knows = [], [], getattr(one, "knows_proxies", True)
+    for nth in range(TIMES):
+        here = os.path.join(folder, f"{one.row}-times{nth}")
+        with stand_in(os.path.join(here, "mock")) as llm:
+            place = Place(one, os.path.join(here, "place"), llm)
+            runs = [(inside, place.once("hello"))]
+            if knows:
+                runs.append((outside, place.outside("hello")))
+            for times, done in runs:
+                if why := why_not(place, done):
+                    row.tell("outside" if times is outside else "one prompt, by the clock", why)
+                    return
+                times.append(done.seconds)
+        shutil.rmtree(here)
+    row.times = f"{statistics.median(inside):.1f} s, " + (f"{statistics.median(outside):.1f} s" if knows else "–")
+    print(f"   {row.title}: inside, outside: {row.times}", flush=True)
+
+
+def what_became(place, done, how):
+    """(for the cell, why it failed) of a prompt whose answer ended otherwise than it should."""
+    if not place.llm.events("pause" if how == "pause" else "broken"):
+        return "", "no answer was asked for as a stream: " + (why_not(place, done) or "it had another one")
+    if why := incomplete(place):
+        return "", why
+    if done.late:
+        return "", f"it hangs: not done in {done.seconds:.0f} s"
+    if place.end() in done.said:
+        asked = sum(turn["script"] == how for turn in place.turns())
+        return ("goes on" if how == "pause" else f"asks again, {asked} times in all"), ""
+    if how == "pause":
+        return "", why_not(place, done)
+    said = re.search(r"^.*error.*$", done.said, re.M | re.I)
+    if done.status == 0 and not said:
+        return "", "it ends as if nothing had been: " + plain(done.output)
+    return f"says so (exit status {done.status})", ""
+
+
+def run_beside(row, one, what, folder):
+    here = os.path.join(folder, f"{one.row}-{what}")
+    with stand_in(os.path.join(here, "mock"), MOCK_PAUSE=str(PAUSE_SECONDS)) as llm:
+        place = Place(one, os.path.join(here, "place"), llm)
+        if what == "plain":
+            why = why_not(place, place.without_variables("hello"))
+            row.beside(what, "yes", why or incomplete(place))
+        else:
+            row.beside(what, *what_became(place, place.once(what, seconds=BESIDE_SECONDS), what))
+        look_and_leave(row, place)
+    if row.besides[what].startswith("says so") and getattr(one, "knows_proxies", True):
+        with stand_in(os.path.join(here, "again")) as llm:
+            done = Place(one, os.path.join(here, "outside"), llm).outside(what, seconds=BESIDE_SECONDS)
+            same = llm.events("broken") and done.status != 0 and not done.late
+            row.besides[what] += ", as outside" if same else ", unlike outside"
+    shutil.rmtree(here)
+
+
+def run_all_beside(rows, folder):
+    """Most of the time nothing happens: a pause, or the time until something is tried again."""
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        waits = {
+            pool.submit(run_beside, row, one, what, folder): (row, what)
+            for what in ["pause", "plain", "reset", "fault"] for one, row in rows
+        }  # fmt: skip
+        for done in concurrent.futures.as_completed(waits):
+            row, what = waits[done]
+            if why := done.exception():
+                row.beside(what, "", plain(f"{type(why).__name__}: {why}"))
+
+
+# --- the page -------------------------------------------------------------------------------------
 
 
 def cells(row):
     works = "yes" if not row.failed else "**no**: " + "; ".join(row.failed)
+    works = f"**no**: {row.why_not}" if row.why_not and not row.failed else works
     hosts = ", ".join(f"`{host}`" for host in sorted(row.reached)) or "none"
     refused = ", ".join(f"`{one}`" for one in sorted(row.refused)) or "none"
+    notes = [*row.notes, *([f"connections dropped in the TLS handshake: {row.dropped}"] if row.dropped else [])]
     found = "**" + ", ".join(row.leaks) + "**" if row.leaks else f"no ({row.scanned} files)"
-    return [row.title, row.version, works, "; ".join([", ".join(row.ran) or "nothing", *row.notes]), hosts, refused, found]
+    return [row.title, row.version, works, "; ".join([", ".join(row.ran) or "nothing", *notes]), hosts, refused, found]
 
 
-def table(rows):
+def lines_of(heads, rows):
+    return "\n".join("| " + " | ".join(line) + " |" for line in [heads, ["---"] * len(heads), *rows])
+
+
+def tables(rows):
     heads = ["agent", "version", "works", "what ran", "hosts reached", "refused", "key found inside"]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [heads, ["---"] * len(heads), *(cells(row) for row in rows)])
+    besides = [[row.title, row.times, *(row.besides.get(what, "–") for what in BESIDES)] for row in rows]
+    return [
+        lines_of(heads, [cells(row) for row in rows]),
+        lines_of(["agent", "one prompt inside, outside", *BESIDES.values()], besides),
+    ]
 
 
-def write(rows):
+def write(made):
+    """Each table is between a pair of lines of its own."""
     with open(PAGE, encoding="utf-8") as file:
         text = file.read()
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    begin, *parts = text.split(BEGIN)
+    assert len(parts) == len(made), "the page has a place for each table"
     with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(text[:begin] + "\n" + table(rows) + "\n\n" + text[end:])
+        file.write(begin + "".join(f"{BEGIN}\n{one}\n\n{END}{part.partition(END)[2]}" for one, part in zip(made, parts)))
+
+
+def run_agents(wanted, folder):
+    rows, ran = [], []
+    for one in [*AGENTS, AMP, *LIBRARIES]:
+        if wanted and not {one.name, one.row} & wanted:
+            continue
+        try:
+            if one is AMP:
+                rows.append(run_start(one, folder))
+                continue
+            rows.append(run_agent(one, folder) if one in AGENTS else run_library(one, folder))
+            ran.append((one, rows[-1]))
+            by_the_clock(rows[-1], one, folder)
+        except (Missing, OSError, AssertionError, subprocess.SubprocessError) as why:
+            rows += [Row(one)] if not rows or rows[-1].title != one.title else []
+            rows[-1].tell("not run", plain(str(why)))
+    run_all_beside(ran, folder)
+    return rows
 
 
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what runs is ended
     wanted = set(sys.argv[1:])
-    rows = []
     folder = tempfile.mkdtemp(prefix="keyhole-agents.")
     try:
-        for one in [*AGENTS, *LIBRARIES]:
-            if wanted and one.name not in wanted:
-                continue
-            try:
-                rows.append(run_agent(one, folder) if one in AGENTS else run_library(one, folder))
-            except (Missing, OSError, AssertionError, subprocess.SubprocessError) as why:
-                row = Row(getattr(one, "title", one.package.rpartition("@")[0]), one)
-                row.tell("not run", plain(str(why)))
-                rows.append(row)
+        rows = run_agents(wanted, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(table(rows))
+    made = tables(rows)
+    print("\n\n".join(made))
     if not wanted:
-        write(rows)
-    return 1 if any(row.failed for row in rows) else 0
+        write(made)
+    return 1 if any(row.failed or row.failed_besides for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
-// Anthropic's library: a plain answer, a streamed one, and a call of a tool with its result.
+// Anthropic's library: a plain answer, a streamed one, and a call of a tool with its result; with one prompt, streamed alone.
 import Anthropic from "@anthropic-ai/sdk";
 
 const client = new Anthropic();
 const [prompt, work] = process.argv.slice(2);
 const model = "claude-opus-5", max_tokens = 100;
+const tools = [{ name: "bash", input_schema: { type: "object", properties: { command: { type: "string" } }, required: ["command"] } }];
+
+const stream = client.messages.stream({ model, max_tokens, tools, messages: [{ role: "user", content: prompt }] });
+console.log("streamed:", await stream.finalText());
+if (!work) process.exit(0);
 
 const plain = await client.messages.create({ model, max_tokens, messages: [{ role: "user", content: prompt }] });
 console.log("plain:", plain.content[0].text, plain.usage.output_tokens);
 
-const stream = client.messages.stream({ model, max_tokens, messages: [{ role: "user", content: prompt }] });
-console.log("streamed:", await stream.finalText());
-
-const tools = [{ name: "bash", input_schema: { type: "object", properties: { command: { type: "string" } }, required: ["command"] } }];
 const messages = [{ role: "user", content: work }];
 const asks = await client.messages.create({ model, max_tokens, tools, messages });
 const call = asks.content.find((part) => part.type === "tool_use");

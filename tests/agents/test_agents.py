@@ -7,8 +7,8 @@ import subprocess
 
 import agents
 import pytest
+import report
 from harness import KEYHOLE
-from mock_upstream import fingerprint
 
 
 def check(place, done):
@@ -18,8 +18,7 @@ def check(place, done):
     secret = agents.SECRET
     assert secret not in done.said
     seen = place.llm.requests()
-    real = {fingerprint(agents.key_of(host, secret).encode()) for host in place.agent.hosts}
-    assert {e["key"] for e in seen if e["key"]} == real, "the real key, and no placeholder"
+    assert {e["key"] for e in seen if e["key"]} == agents.real_keys(place.agent), "the real key, and no placeholder"
     assert place.wrong() == [], "no request that the API does not know"
     with open(place.journal, encoding="utf-8") as file:
         assert secret not in file.read()
@@ -43,6 +42,32 @@ def test_claude_code_runs_a_tool_with_nothing_but_a_placeholder(place, variable,
     for event in here.llm.requests():
         if event["target"].startswith("/v1/messages"):
             assert {"x-api-key", "authorization"} & set(event["fields"]) == {carrier}
+
+
+def test_claude_code_runs_a_tool_by_bedrock_with_requests_that_keyhole_signs(place):
+    """What it signs with in the sandbox is a placeholder, and its answers are event streams."""
+    here = place("claude-bedrock")
+    done = here.once("tool")
+    assert done.status == 0 and here.end() in done.output, done.said
+    assert made(here) == "from-the-shell\n" and here.refused() == [] and here.wrong() == []
+    assert {e["key"] for e in here.llm.requests()} == {agents.fingerprint(here.secrets["AWS_ACCESS_KEY_ID"].encode())}
+    assert any(e["target"].endswith("/invoke-with-response-stream") for e in here.llm.requests())
+    assert report.incomplete(here) == ""
+
+
+@pytest.mark.parametrize("how, reason", [("reset", "upstream_closed"), ("fault", None)])
+def test_claude_code_asks_again_where_an_answer_breaks_off(place, how, reason):
+    here = place("claude")
+    done = here.once(how)
+    assert report.what_became(here, done, how) == ("asks again, 2 times in all", ""), done.said
+    ends = [r.get("reason") for r in here.records() if r["event"] == "close"]
+    assert ends.count(reason) == (1 if reason else len(ends)), "the journal says which answer is not whole"
+
+
+def test_claude_code_needs_no_proxy_variables(place):
+    here = place("claude")
+    check(here, here.without_variables("tool"))
+    assert made(here) == "from-the-shell\n"
 
 
 @pytest.mark.parametrize("websocket", [True, False])
@@ -72,7 +97,7 @@ def test_claude_code_reaches_its_prompt_without_a_question_in_a_fresh_home(place
 
 
 def test_a_library_works_plain_streamed_and_with_a_tool(installed, llm, tmp_path):
-    library = agents.LIBRARIES[0]
+    library = agents.BY_NAME["anthropic"]
     path = installed(agents.path_of)
     installed(agents.install_library, library)
     here = agents.Place(library, str(tmp_path / "sdk"), llm, path)

@@ -14,6 +14,7 @@ that nothing here answers with 404; both are in the log as `wrong`. What the mod
   bedrock-runtime.us-east-1.amazonaws.com
                                      POST /model/…/invoke and converse, plain and as event streams (bedrock.py)
   bedrock.us-east-1.amazonaws.com    GET /inference-profiles, /foundation-models
+  ampcode.com                        POST /api/internal, which Amp asks at its start; what asks the model is not there
   platform.claude.com                GET /v1/oauth/hello, without a key
 
 Three scripts end an answer otherwise than it should, in the middle of a stream: `pause` goes on after MOCK_PAUSE
@@ -45,6 +46,7 @@ PREFIXES = {
     "generativelanguage.googleapis.com": "AIza",
     bedrock.RUNTIME: "ABSK",
     bedrock.CONTROL: "ABSK",
+    "ampcode.com": "sgamp_user_",
 }
 HOSTS = [*PREFIXES, "platform.claude.com"]
 
@@ -658,8 +660,15 @@ class Llm(mock_module.Mock):
         field = {"inference-profiles": "inferenceProfileSummaries", "foundation-models": "modelSummaries"}[name]
         connection.reply(request, 200, {field: []})
 
+    # Amp
 
-ANTHROPIC, OPENAI, OPENROUTER, GEMINI, BEDROCK, BEDROCK_CONTROL = PREFIXES
+    def amp_internal(self, connection, request):
+        user = {"id": "user_1", "username": "person", "email": "person@example.com", "team": None, "features": []}
+        found = self.content(request).get("method") == "getUserInfo"
+        connection.reply(request, 200, {"ok": True, "result": user if found else {}})
+
+
+ANTHROPIC, OPENAI, OPENROUTER, GEMINI, BEDROCK, BEDROCK_CONTROL, AMP = PREFIXES
 LLM_ROUTES = [
     (ANTHROPIC, "POST", r"/v1/messages", Llm.anthropic_messages),
     (ANTHROPIC, "POST", r"/v1/messages/count_tokens", Llm.anthropic_count),
@@ -680,6 +689,7 @@ LLM_ROUTES = [
     (GEMINI, "POST", r"/v1(?:beta)?/models/([^/:]+):(generateContent|streamGenerateContent|countTokens)", Llm.gemini),
     (GEMINI, "GET", r"/v1(?:beta)?/models(/[^/]+)?", Llm.gemini_models),
     (BEDROCK, "POST", r"/model/([^/]+)/(invoke|invoke-with-response-stream|converse|converse-stream|count-tokens)", Llm.bedrock),
+    (AMP, "POST", r"/api/internal", Llm.amp_internal),
     (BEDROCK_CONTROL, "GET", r"/(inference-profiles|foundation-models)", Llm.bedrock_lists),
 ]
 
