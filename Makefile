@@ -176,7 +176,7 @@ quick: all unit-programs lint-text ## the inner loop, under a minute: build, uni
 	@printf '%s\n' $(UNIT) | xargs -P $$(nproc) -I{} sh -c \
 		'timeout $(UNIT_SECONDS) {} >{}.said 2>&1 || { echo "{}: failed" >&2; grep -v "OK \]\|RUN  " {}.said >&2; exit 1; }'
 .PHONY: agents
-agents: all ## run real agents from npm, and write what became of them into docs/agents.md (10 minutes; AGENTS="codex pi" only prints)
+agents: all ## run real agents and tools, and write what became of them into docs/agents.md (20 minutes; AGENTS="codex pi tools" only prints)
 	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/agents/report.py $(AGENTS)
 test: ## install what is missing, build, run every test; ends with "N passed, N failed, N skipped"
 	+$(Q)tests/run.sh

@@ -9,6 +9,7 @@ are run and the page is written; with names, only these, and the tables are only
 """
 
 import concurrent.futures
+import contextlib
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 
+import everyday
 from agents import AGENTS, AMP, KEYHOLE, LIBRARIES, PAUSE_SECONDS, ROOT, Missing, Place, Terminal, path_of, real_keys, stand_in
 
 PAGE = os.path.join(ROOT, "docs", "agents.md")
@@ -257,15 +259,17 @@ def cells(row):
 
 
 def lines_of(heads, rows):
-    return "\n".join("| " + " | ".join(line) + " |" for line in [heads, ["---"] * len(heads), *rows])
+    text = "\n".join("| " + " | ".join(line) + " |" for line in [heads, ["---"] * len(heads), *rows])
+    return text.replace(f"https://{everyday.NPM}/", "npm's registry").replace(f"`{everyday.NPM}`", "npm's registry")
 
 
-def tables(rows):
+def tables(rows, tools):
     heads = ["agent", "version", "works", "what ran", "hosts reached", "refused", "key found inside"]
     besides = [[row.title, row.times, *(row.besides.get(what, "–") for what in BESIDES)] for row in rows]
     return [
         lines_of(heads, [cells(row) for row in rows]),
         lines_of(["agent", "one prompt inside, outside", *BESIDES.values()], besides),
+        lines_of(everyday.Row.heads, [row.cells() for row in tools]),
     ]
 
 
@@ -298,19 +302,28 @@ def run_agents(wanted, folder):
     return rows
 
 
+def run_tools(wanted, folder):
+    chosen = [tool for tool in everyday.TOOLS if not wanted or {"tools", tool.program} & wanted]
+    if not chosen:
+        return []
+    with contextlib.closing(everyday.World(folder)) as world:
+        return [everyday.run_tool(tool, folder, world) for tool in chosen]
+
+
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what runs is ended
     wanted = set(sys.argv[1:])
     folder = tempfile.mkdtemp(prefix="keyhole-agents.")
     try:
+        tools = run_tools(wanted, folder)
         rows = run_agents(wanted, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    made = tables(rows)
+    made = tables(rows, tools)
     print("\n\n".join(made))
     if not wanted:
         write(made)
-    return 1 if any(row.failed or row.failed_besides for row in rows) else 0
+    return 1 if any(row.failed or row.failed_besides for row in [*rows, *tools]) else 0
 
 
 if __name__ == "__main__":

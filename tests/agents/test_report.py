@@ -1,10 +1,13 @@
-"""`make agents` where something can't be installed."""
+"""`make agents` where something can't be installed, and what it leaves in the page."""
 
 import os
+import re
 import subprocess
 import sys
 
-from agents import BY_NAME, HERE, NODE, SECRET, Place
+import report
+from agents import AGENTS, AMP, BY_NAME, HERE, LIBRARIES, NODE, SECRET, Place
+from everyday import TOOLS
 
 NPM = """#!/bin/sh
 case "$*" in *node-linux*) exit 0 ;; esac
@@ -38,3 +41,13 @@ def test_a_key_that_is_left_in_a_file_is_found(llm, tmp_path):
         with open(os.path.join(place.folder, name), "w", encoding="ascii") as file:
             file.write(text)
     assert sorted(place.leaks()) == ["home/a", "project/.git/c", "project/b"]
+
+
+def test_the_page_has_a_row_for_all_that_is_run_in_the_version_that_is_pinned():
+    with open(report.PAGE, encoding="utf-8") as file:
+        tables = re.findall(re.escape(report.BEGIN) + "(.*?)" + re.escape(report.END), file.read(), re.S)
+    what, besides, tools = [[line.strip("| ").split(" | ") for line in table.strip().splitlines()[2:]] for table in tables]
+    assert [row[:2] for row in what] == [[one.title, one.version] for one in [*AGENTS, AMP, *LIBRARIES]]
+    assert [row[0] for row in besides] == [row[0] for row in what]
+    assert [row[0] for row in tools] == [tool.name for tool in TOOLS]
+    assert all(len(row) == 2 + len(report.BESIDES) for row in besides) and all(len(row) == 6 for row in tools)
