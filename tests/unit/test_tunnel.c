@@ -4,6 +4,8 @@
 
 #include <openssl/ssl.h>
 
+#include <keyhole/tls/ca.h>
+
 #define CONNECT(authority) "CONNECT " authority " HTTP/1.1\r\nHost: " authority "\r\n\r\n"
 #define TUNNELS_OPEN atomic_load(&world.loop->counts.n[KH_COUNT_TUNNELS_OPEN])
 
@@ -260,10 +262,31 @@ static void test_a_hello_that_is_too_long_is_refused(void **state)
 	}
 }
 
-/* A handshake costs as much as three heads. Without a share left it does not begin. */
+static void leaf_comes(const char *name)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_leaves *leaves = world.worker.leaves;
+	struct kh_ca *ca = kh_ca_new(&err);
+	struct kh_host host;
+	struct kh_buf der;
+
+	kh_buf_init(&der, 8192);
+	assert_non_null(ca);
+	assert_true(kh_host_parse(&host, kh_slice_of(name, strlen(name)), NULL));
+	assert_true(kh_leaves_set_issuer(leaves, kh_ca_der(ca), &err));
+	assert_true(kh_ca_sign(ca, kh_leaves_spki(leaves), &host, KH_CA_LEAF_S, &der, &err));
+	assert_true(kh_leaves_put(leaves, &host, kh_buf_view(&der), &err));
+	session()->member.ops->leaf_came(&client.session->member, &host, "", true);
+	kh_buf_fini(&der);
+	kh_ca_free(ca);
+}
+
+/* A handshake costs as much as three heads. Without a share left it does not begin, and is not
+ * answered either. */
 static void test_a_handshake_is_charged_and_waits_for_a_share(void **state)
 {
 	enum { TURNS = 20 };
+	const size_t step = KH_LIMIT_WORK_PER_READ;
 	char bytes[4096];
 	size_t len = hello("a.example", bytes, sizeof(bytes));
 
@@ -280,7 +303,19 @@ static void test_a_handshake_is_charged_and_waits_for_a_share(void **state)
 	for (int i = 0; i < TURNS; i++)
 		client_turn();
 	assert_state(KH_SESSION_HANDSHAKE);
-	assert_int_equal(charged, KH_LIMIT_WORK_PER_HANDSHAKE + len - 5); /* without its record */
+	assert_int_equal(session()->leaf_state, KH_LEAF_STATE_AWAITED);
+	assert_int_equal(charged, 2 * step + len);
+	kh_work_share_charge(share, TURNS * (size_t)KH_LIMIT_WORK_SHARE);
+	charged = 0;
+	leaf_comes("a.example");
+	client_turn();
+	assert_int_equal(kh_buf_len(&client.out), 0);
+	assert_true(kh_session_is_in_line(session()));
+	for (int i = 0; i < TURNS; i++)
+		client_turn();
+	assert_heard("\x16\3\3");
+	assert_state(KH_SESSION_HANDSHAKE);
+	assert_int_equal(charged, step + KH_LIMIT_WORK_PER_HANDSHAKE);
 	client_goes();
 	client_end(0);
 }
