@@ -2,20 +2,23 @@
 
 import contextlib
 import copy
+import ctypes
 import json
 import os
+import select
 import signal
 import socket
 import time
 
 import pytest
 from admin_client import admin, connect, read_answer, status
-from harness import Tunnel, finish, until
+from harness import PATIENCE, Tunnel, finish, until
 from test_reload import IN_FORCE, REFUSED, only, reload
 
 ALLOWED = ({"allow": "https://open.test"},)
 DENIED = ({"deny": "https://open.test/test/echo"}, *ALLOWED)
 A_WHILE_S = 0.4
+IN_CLOSE_NOWRITE = 0x10
 
 
 class Manager:
@@ -69,18 +72,32 @@ def held(one):
             os.kill(worker, signal.SIGCONT)
 
 
+@contextlib.contextmanager
+def read(path):
+    """Somebody has opened the file meanwhile, and closed it again."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.inotify_init1(os.O_CLOEXEC)
+    assert fd >= 0 and libc.inotify_add_watch(fd, path.encode(), IN_CLOSE_NOWRITE) >= 0, os.strerror(ctypes.get_errno())
+    try:
+        yield
+        assert select.select([fd], [], [], PATIENCE)[0], f"nobody has read {path}"
+    finally:
+        os.close(fd)
+
+
 def begin(one, manager, *rules):
-    """A reload with these rules, which the keeper has begun. No rules: with the same file."""
+    """A reload with these rules, which the keeper has begun: it has read them. No rules: with the same file."""
     config = copy.deepcopy(one.config)
     if rules:
         only(*rules)(config)
-        # As a whole: the keeper may be reading the one before.
+        # As a whole, so that nobody reads half of it.
         one.config, path = config, one.config_path + ".new"
         with open(path, "w", encoding="utf-8") as file:
             json.dump(config, file)
         os.replace(path, one.config_path)
-    one.process.send_signal(signal.SIGHUP)
-    assert manager.next() == "RELOADING=1"
+    with read(one.config_path):
+        one.process.send_signal(signal.SIGHUP)
+        assert manager.next() == "RELOADING=1"
 
 
 def told_once(one, manager):
