@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections import Counter
 
 from clients import Closed, Refused, Relay, Response, Tunnel, Wire, client_context
 from common import (
@@ -291,6 +292,7 @@ class Daemon:
             finish(self.process)
             raise AssertionError("the daemon did not start\n" + self.stderr())
         self.baseline = self.descriptors_at_rest()
+        self.links_at_rest = self.links() if self.baseline is not None else []
 
     def stderr(self):
         with contextlib.suppress(OSError), open(self.stderr_path, errors="replace") as file:
@@ -323,6 +325,17 @@ class Daemon:
             with contextlib.suppress(FileNotFoundError):
                 found.append(os.readlink(os.path.join(folder, fd)))
         return found
+
+    def more_links(self):
+        """Those that were not there at first; of a socket, what the kernel says of it."""
+        pid, more = self.worker_pid(), list((Counter(self.links()) - Counter(self.links_at_rest)).elements())
+        for kind in ("unix", "tcp", "udp"):
+            with open(f"/proc/{pid}/net/{kind}", encoding="ascii", errors="replace") as file:
+                lines = file.readlines()
+            for at, link in enumerate(more):
+                number = link.removeprefix("socket:[").rstrip("]")
+                more[at] = next((f"{kind} {line.strip()}" for line in lines if link != number and number in line.split()), link)
+        return more
 
     def descriptors_at_rest(self):
         """Once the certificates are read that it trusts: it serves while it does that."""
@@ -381,8 +394,7 @@ class Daemon:
             try:
                 until("the descriptors are back", are_back)
             except AssertionError:
-                links = self.links()
-                raise AssertionError(f"leaked: {len(links)} > {self.baseline}: {links}") from None
+                raise AssertionError(f"leaked: more than {self.baseline}: {self.more_links()}") from None
         read_journal(self.journal_path, live=True)
         self.check_secret()
 

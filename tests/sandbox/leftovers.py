@@ -9,6 +9,7 @@ away by losing its parent. Namespaces live as long as a process is in them or a 
 may be at work on the host: what is not of the named folders is only counted when it bears keyhole's name, and when it stays.
 """
 
+import contextlib
 import ctypes
 import os
 import time
@@ -31,6 +32,18 @@ def below(pid):
             found.add((child, stat[19]))
         found |= below(child)
     return found
+
+
+def what_they_do(pid):
+    """For a message: each of them, the process itself first, with its state and what of the kernel it waits in."""
+    said = []
+    for one in [pid, *sorted(other for other, _ in below(pid))]:
+        with contextlib.suppress(OSError):
+            words = open(f"/proc/{one}/cmdline", "rb").read().replace(b"\0", b" ").decode(errors="replace")[:80]
+            where = open(f"/proc/{one}/wchan", encoding="ascii").read()
+            stat = stat_of(one) or ["gone", 0]
+            said.append(f"{one} (of {stat[1]}) {stat[0]} in {where}: {words}")
+    return "\n".join(said)
 
 
 def children(pid):

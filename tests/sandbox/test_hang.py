@@ -9,7 +9,7 @@ import time
 
 import pytest
 from conftest import ENGINES, PATIENCE
-from leftovers import STAY, Leftovers, below
+from leftovers import STAY, Leftovers, below, what_they_do
 from test_run import Run
 
 # Programs of these names that hang: none needs to be installed.
@@ -106,7 +106,10 @@ def test_a_sandbox_that_passes_no_signal_on_is_ended_by_force(sandbox, kind):
         for pid, _ in below(process.pid):
             stop(pid)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=PATIENCE)
+        try:
+            process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(what_they_do(os.getpid())) from None
         assert process.returncode == 128 + signal.SIGTERM
         left.check()
 
