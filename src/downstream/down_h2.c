@@ -324,17 +324,32 @@ static void weigh(struct kh_down_h2 *s)
 	s->beyond_bytes = now;
 }
 
+/* What waited is work again: without a share left it is late. */
+static void go_on(struct kh_down_h2 *s)
+{
+	struct kh_session *session = s->stream.session;
+	size_t kept = kh_h2_kept_content(s->h2);
+
+	if (kept > 0 && !kh_session_may_work(session)) {
+		kh_list_remove(&s->ready_link);
+		kh_list_append(&session->mux->late, &s->ready_link);
+		return;
+	}
+	if (kept > 0)
+		kh_session_charge(session, kh_work_of_piece(kept));
+	s->paused = false;
+	kh_h2_resume(s->h2);
+}
+
 void kh_down_h2_serve(struct kh_down_h2 *s)
 {
 	do {
-		if (may_go_on(s)) {
-			s->paused = false;
-			kh_h2_resume(s->h2);
-		}
+		if (may_go_on(s))
+			go_on(s);
 		if (s->stream.exchange)
 			kh_exchange_flush(s->stream.exchange);
 		/* What was written may have made room for more. */
-	} while (may_go_on(s));
+	} while (may_go_on(s) && !kh_list_has_node(&s->ready_link));
 	if (s->stream.exchange)
 		kh_exchange_update(s->stream.exchange);
 	if (s->stream.session)

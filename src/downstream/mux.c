@@ -205,6 +205,7 @@ bool kh_mux_begin(struct kh_session *session)
 	kh_list_init(&mux->streams);
 	kh_list_init(&mux->cut);
 	kh_list_init(&mux->ready);
+	kh_list_init(&mux->late);
 	mux->idle_since_ms = session->side.loop->now_ms;
 	mux->h2 = kh_h2_new(&settings, on_event, mux);
 	if (!mux->h2) {
@@ -255,11 +256,12 @@ static void take(struct kh_session *session)
 		kh_work_share_wait(share, &session->place);
 }
 
-static void serve_ready(struct kh_mux *mux)
+/* `list`: the mux's ready or late. */
+static void serve(struct kh_mux *mux, struct kh_node *list)
 {
 	struct kh_node ready;
 
-	kh_list_move(&mux->ready, &ready);
+	kh_list_move(list, &ready);
 	while (!kh_list_is_empty(&ready)) {
 		struct kh_down_h2 *s = kh_container_of(ready.next, struct kh_down_h2, ready_link);
 		kh_list_remove(&s->ready_link);
@@ -337,9 +339,12 @@ void kh_mux_turn(struct kh_session *session)
 {
 	struct kh_mux *mux = session->mux;
 
+	/* Before what is new, so that it comes to them. */
+	if (!kh_session_is_in_line(session))
+		serve(mux, &mux->late);
 	do {
 		take(session);
-		serve_ready(mux);
+		serve(mux, &mux->ready);
 		if (!write_out(session)) {
 			kh_session_kill(session, KH_ERR_DOWN_CLOSED,
 					"the sandbox closed the connection");

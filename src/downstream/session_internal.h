@@ -78,7 +78,7 @@ struct kh_down_h2 {
 	struct kh_down_stream stream; /* its session is NULL when that is dead */
 	struct kh_loop *loop;
 	struct kh_node link;	   /* in its mux's streams, or cut */
-	struct kh_node ready_link; /* in its mux's ready */
+	struct kh_node ready_link; /* in its mux's ready or late */
 	struct kh_h2_stream *h2;   /* NULL: the codec has it back */
 	bool paused;
 	bool is_cut;
@@ -101,6 +101,7 @@ struct kh_mux {
 	struct kh_node streams; /* struct kh_down_h2.link */
 	struct kh_node cut;	/* those that are reset once what was put has left */
 	struct kh_node ready;	/* struct kh_down_h2.ready_link: they have something to do */
+	struct kh_node late;	/* they had, when no share was left */
 	size_t n_streams;	/* without those that were cut */
 	size_t n_tunnels;	/* of them */
 	size_t kept_bytes;	/* as the acceptor was told */

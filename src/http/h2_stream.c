@@ -309,6 +309,11 @@ void kh_h2_resume(struct kh_h2_stream *stream)
 	kh_h2_stream_unref(stream);
 }
 
+size_t kh_h2_kept_content(const struct kh_h2_stream *stream)
+{
+	return kh_buf_len(&stream->in);
+}
+
 void kh_h2_set_user(struct kh_h2_stream *stream, void *user)
 {
 	stream->user = user;

@@ -283,6 +283,9 @@ static void resume_all(struct kh_up_mux *mux)
 
 		kh_list_remove(&s->resume_link);
 		s->paused = false;
+		if (s->stream.user && s->stream.user->work && kh_h2_kept_content(s->h2) > 0)
+			kh_work_share_charge(s->stream.user->work,
+					     kh_work_of_piece(kh_h2_kept_content(s->h2)));
 		kh_h2_resume(s->h2);
 	}
 }

@@ -138,12 +138,52 @@ static void a_turn_decides_a_share_of_held_requests_whose_ends_came_at_once(void
 	}
 }
 
+/* Their content came while their upstreams were not there, and these come all at once. */
+static void a_turn_passes_a_share_of_content_that_waited(void **state)
+{
+	enum { PIECES = 3, PIECE = 16 * 1024 };
+	static char piece[PIECE + 1];
+	struct kh_work_share *share = &world.acceptor.work;
+	struct scene s;
+	unsigned passed = 0;
+
+	(void)state;
+	memset(piece, 'c', PIECE);
+	begin(&s);
+	world_reload(world.gen);
+	world.way = FAR_IS_LATE;
+	for (uint32_t n = 0; n < WORLD_FARS; n++) {
+		raw_headers(&s.raw, 2 * n + 1, END_HEADERS,
+			    ":method=POST|:scheme=http|:authority=p.example|:path=/");
+		for (unsigned i = 0; i < PIECES; i++)
+			raw_data(&s.raw, 2 * n + 1, i + 1 == PIECES ? END_STREAM : 0, piece);
+	}
+	client_puts(kh_buf_view(&s.raw).ptr, kh_buf_len(&s.raw));
+	for (unsigned i = 0; i < WORLD_FARS; i++)
+		client_turn();
+	assert_int_equal(world.n_fars, WORLD_FARS);
+	kh_work_share_charge(share, KH_LIMIT_WORK_SHARE - 1);
+	for (unsigned i = 0; i < WORLD_FARS; i++)
+		far_comes(&world.fars[i]);
+	kh_session_turn(client.session);
+	for (unsigned i = 0; i < WORLD_FARS; i++)
+		passed += kh_buf_len(&world.fars[i].content) > 0;
+	assert_int_equal(passed, 1);
+	client_turn();
+	for (unsigned i = 0; i < WORLD_FARS; i++) {
+		assert_int_equal(kh_buf_len(&world.fars[i].content), PIECES * PIECE);
+		assert_true(world.fars[i].ended);
+	}
+	end(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_turn_decides_a_share_of_heads_that_came_at_once),
 		cmocka_unit_test(a_turn_decides_a_share_of_held_requests_whose_heads_came_at_once),
 		cmocka_unit_test(a_turn_decides_a_share_of_held_requests_whose_ends_came_at_once),
+		cmocka_unit_test(a_turn_passes_a_share_of_content_that_waited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -153,6 +153,8 @@ void kh_h2_reset(struct kh_h2_stream *stream, uint32_t code);
 void kh_h2_pause(struct kh_h2_stream *stream);
 /* Ends the pause: what was kept comes as events before this returns. */
 void kh_h2_resume(struct kh_h2_stream *stream);
+/* Content that was kept, which kh_h2_resume would give. */
+size_t kh_h2_kept_content(const struct kh_h2_stream *stream);
 
 /* Sets how much of this stream the peer may send ahead: not less than before, and at most
  * stream_window_most_bytes. Return: false: the stream is closed, or no memory. */
