@@ -47,9 +47,9 @@ def records(data, size):
 # Without a key of its own, a client is asked for one, and says it all again.
 WITHOUT_KEY = records(handshake(b""), 1000)
 KEY = b"\x00\x1d" + vector(bytes([9]) + bytes(31))
-WITH_KEY = {
-    "short": records(handshake(KEY), 1000),
-    "long, in records of a byte": records(handshake(KEY, b"\x00\x18" * 4000), 1),
+WITH_KEY = {  # of so many connections
+    "short": (MANY, records(handshake(KEY), 1000)),
+    "long, in records of a byte": (CONNECTIONS, records(handshake(KEY, b"\x00\x18" * 4000), 1)),
 }
 
 
@@ -64,11 +64,12 @@ def unread(sock):
 @pytest.mark.parametrize("how", WITH_KEY)
 def test_another_tenants_request_does_not_wait_for_second_hellos(start, how):  # noqa: F811
     crowd, wire = start()
-    crowd.join(MANY - CONNECTIONS)
+    many, text = WITH_KEY[how]
+    crowd.join(many - CONNECTIONS)
     crowd.say(WITHOUT_KEY)
-    with crowd.until_another_is_answered(wire, WITH_KEY[how], once=True):
+    with crowd.until_another_is_answered(wire, text, once=True):
         waiting = [sock for sock in crowd.socks if not drain(sock)]
-    assert len(waiting) > MANY // 2
+    assert len(waiting) > many // 2
     assert all(hears(sock) for sock in waiting), "they come to it later"
 
 
