@@ -1,14 +1,16 @@
 /*
  * outlets.c - symbolic links that lead out of a workspace, to where sandboxes can write
  *
- * No survey looks into a home that is kept. So whoever follows a link from the workspace to there
- * finds what the agent likes: a repository whose configuration names a command, settings of an
- * editor. Such a link is dangerous whatever is called so and wherever it is, and also if there is
- * nothing at its end yet. A link counts if one folder on its way is such a home, since what lies in
- * there can become a link to anywhere.
+ * No survey looks into a home that is kept, or into the files that the agent of a review has
+ * written, which lie in keyhole's state folder together with what was set aside. So whoever follows
+ * a link from the workspace to there finds what the agent likes: a repository whose configuration
+ * names a command, settings of an editor. Such a link is dangerous whatever is called so and
+ * wherever it is, and also if there is nothing at its end yet. A link counts if one folder on its
+ * way is such a folder, since what lies in there can become a link to anywhere.
  */
 #include <errno.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +57,63 @@ bool kh_outlets_add(struct kh_outlets *outlets, const char *path, const char *wo
 	outlets->list = list;
 	list[outlets->n++] = (struct kh_outlet){ .dev = st.st_dev, .ino = st.st_ino };
 	return true;
+}
+
+/* ---- keyhole's own folders ---- */
+
+/* A folder of state that is not there has nothing in it. What it holds may be elsewhere by a link
+ * of the user's, to a larger disk. */
+static bool add_state(struct kh_outlets *outlets, const char *state, const char *workspace,
+		      struct kh_err *err)
+{
+	static const char *const parts[] = { "", "/review", "/set-aside" };
+	bool ok = true;
+	for (size_t i = 0; ok && i < sizeof(parts) / sizeof(parts[0]); i++) {
+		kh_auto_free char *path = kh_strf("%s%s", state, parts[i]);
+		kh_auto_free char *real = path ? realpath(path, NULL) : NULL;
+		if (!path || (!real && errno == ENOMEM))
+			return no_memory(err);
+		ok = !real || kh_outlets_add(outlets, real, workspace, err);
+	}
+	return ok;
+}
+
+/* A user without a home has none. */
+static bool add_user_state(struct kh_outlets *outlets, const char *base, const char *workspace,
+			   struct kh_err *err)
+{
+	kh_auto_free char *state = base ? kh_strf("%s/keyhole", base) : NULL;
+	return !base || (state ? add_state(outlets, state, workspace, err) : no_memory(err));
+}
+
+/* Root may run a sandbox in another user's folder, and that user has reviews as well. */
+static bool add_state_of_owner(struct kh_outlets *outlets, const char *workspace,
+			       struct kh_err *err)
+{
+	struct stat st;
+	if (stat(workspace, &st) != 0 || st.st_uid == geteuid())
+		return true;
+	/* cppcheck-suppress getpwuidCalled ; one thread */
+	const struct passwd *owner = getpwuid(st.st_uid);
+	if (!owner || owner->pw_dir[0] != '/')
+		return true;
+	kh_auto_free char *base = kh_strf("%s/.local/state", owner->pw_dir);
+	return base ? add_user_state(outlets, base, workspace, err) : no_memory(err);
+}
+
+bool kh_outlets_add_own(struct kh_outlets *outlets, const char *state, const char *workspace,
+			struct kh_err *err)
+{
+	static const char *const of_the_system[] = { "/var/lib/keyhole", "/run/keyhole" };
+	struct kh_err homeless = KH_ERR_INIT;
+	kh_auto_free char *base = kh_file_state_home(&homeless);
+	bool ok = (base || homeless.code == KH_ERR_USAGE || no_memory(err)) &&
+		  add_state(outlets, state, workspace, err) &&
+		  add_user_state(outlets, base, workspace, err) &&
+		  add_state_of_owner(outlets, workspace, err);
+	for (size_t i = 0; ok && i < sizeof(of_the_system) / sizeof(of_the_system[0]); i++)
+		ok = add_state(outlets, of_the_system[i], workspace, err);
+	return ok;
 }
 
 /* ---- the homes that there have been: paths, each with a NUL, the oldest first ---- */
@@ -131,10 +190,13 @@ const char *kh_outlets_why(const struct kh_outlets *outlets, int dir, const char
 	struct meeting m = { .outlets = outlets };
 	bool known = kh_link_end_each(dir, name, meet, &m);
 	return m.met   ? "a symbolic link that leads out of the workspace to where a sandbox can "
-			 "write (--home): git, editors and other tools would run what is there"
+			 "write (--home, a review, or other state of keyhole): git, editors and "
+			 "other tools would run what is there"
 	       : known ? NULL
 		       : "a symbolic link that leads where the program that follows it has it, "
-			 "which may be out of the workspace to where a sandbox can write (--home)";
+			 "which may be out of the workspace to where a sandbox can write (--home, "
+			 "a "
+			 "review, or other state of keyhole)";
 }
 
 bool kh_outlets_holds(const struct kh_outlets *outlets, int dir, const char *name)

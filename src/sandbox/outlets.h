@@ -21,7 +21,11 @@ bool kh_outlets_add(struct kh_outlets *outlets, const char *path, const char *wo
 /* The same for each folder that runs have had as their home. */
 bool kh_outlets_add_homes(struct kh_outlets *outlets, const char *state, const char *workspace,
 			  struct kh_err *err);
-/* Records a folder as such. Call it with the lock of the records held. */
+/* The same for keyhole's folders: `state`, the state folders of this user, of the workspace's owner
+ * and of the system, with the files of reviews and what was set aside, and /run/keyhole. */
+bool kh_outlets_add_own(struct kh_outlets *outlets, const char *state, const char *workspace,
+			struct kh_err *err);
+/* Records a folder as a home. Call it with the lock of the records held. */
 bool kh_outlets_note_home(const char *state, const char *home, struct kh_err *err);
 /*
  * Why the link `name` in the folder `dir` must not be there: it leads into such a folder or through

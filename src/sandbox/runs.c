@@ -136,12 +136,14 @@ static bool look_in_place(const struct kh_other_run *run, int *folder, struct kh
 	return true;
 }
 
-/* Where sandboxes can write besides this workspace: into each home, and other workspaces. */
+/* Where sandboxes can write besides this workspace: into each home, reviews, and other workspaces.
+ */
 static bool find_outlets(struct kh_outlets *outlets, const char *state,
 			 const struct kh_other_runs *others, const struct kh_other_run *run,
 			 struct kh_err *err)
 {
-	bool ok = kh_outlets_add_homes(outlets, state, run->workspace, err);
+	bool ok = kh_outlets_add_homes(outlets, state, run->workspace, err) &&
+		  kh_outlets_add_own(outlets, state, run->workspace, err);
 	for (size_t i = 0; ok && i < others->n; i++) {
 		const char *workspace = others->list[i].workspace;
 		ok = !*workspace || kh_outlets_add(outlets, workspace, run->workspace, err);

@@ -122,6 +122,40 @@ def test_the_workspace_of_another_run_counts_too_unless_the_link_was_there_befor
     assert os.path.islink(host.path("mine"))
 
 
+# Where keyhole keeps what nobody has looked through: by S, its state folder.
+KEPT = {
+    "the files of a review": "review/abc/upper/src",
+    "what was set aside": "set-aside/abc/0",
+    "the state folder itself": "",
+    "a review that is still to come": "review/later/upper",
+    "through and out again": "review/../../../other",
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_no_link_of_the_agents_leads_into_keyholes_own_folders(host, kept):
+    """No home was kept, so that nothing but these folders is such a place."""
+    for name in ("review/abc/upper/src", "set-aside/abc/0"):
+        host.sandbox.folder(os.path.join("state/keyhole", name))
+    host.sandbox.give(os.path.join(host.sandbox.place, "state"))
+    end = os.path.join(host.sandbox.state(), KEPT[kept])
+    for text in (end, os.path.relpath(host.sandbox.state(), host.workspace) + "/" + KEPT[kept]):
+        done = run(host, f"ln -s {text} x")
+        assert len(said(done)) == 1 and not os.path.lexists(host.path("x")), done.stderr
+        assert OUTLET in done.stderr, done.stderr
+    os.symlink(end, host.path("mine"))
+    assert said(run(host, "true")) == [] and os.path.islink(host.path("mine"))
+
+
+def test_the_folder_of_reviews_counts_where_the_user_has_moved_it(host):
+    host.sandbox.folder("disk/abc/upper")
+    host.sandbox.folder("state/keyhole")
+    os.symlink(os.path.join(host.sandbox.place, "disk"), os.path.join(host.sandbox.state(), "review"))
+    host.sandbox.give(os.path.join(host.sandbox.place, "state"))
+    done = run(host, f"ln -s {host.sandbox.place}/disk/abc/upper x")
+    assert len(said(done)) == 1 and OUTLET in done.stderr, done.stderr
+
+
 def test_after_a_kill_such_a_link_is_found_too(host, home):
     process = host.sandbox.start("sh", "-c", f"ln -s {home} x; echo up; exec sleep 300", workspace=host.workspace, home=home)
     assert process.stdout.readline() == b"up\n"
