@@ -57,6 +57,7 @@ enum {
 	IS_VIM = 1 << 23,
 	IS_BUNDLE = 1 << 24,
 	IS_YARN = 1 << 25,
+	IS_RENV = 1 << 26,
 	INHERITED = IN_GIT | IN_PACKAGES | IN_DOT_GIT,
 };
 
@@ -74,6 +75,7 @@ static const struct holder {
 	{ ".gitlab", IS_GITLAB, false },   { ".pi", IS_PI, false },
 	{ ".bzr", IS_BZR, false },	   { ".vim", IS_VIM, false },
 	{ ".bundle", IS_BUNDLE, false },   { ".yarn", IS_YARN, false },
+	{ "renv", IS_RENV, false },
 };
 
 /* And the names; shell patterns. */
@@ -91,6 +93,8 @@ static const struct held {
 	{ IS_CARGO, "config.toml" },
 	{ IS_CONFIG, "mise" },
 	{ IS_GITHUB, "hooks" },
+	{ IS_GITHUB, "mcp.json" },
+	{ IS_GITHUB, "copilot" },
 	{ IS_CLINE, "hooks" },
 	{ IS_MISE, "config*.toml" },
 	{ IS_DARCS_PREFS, "defaults" },
@@ -105,6 +109,7 @@ static const struct held {
 	{ IS_BUNDLE, "config" },
 	{ IS_YARN, "releases" },
 	{ IS_YARN, "plugins" },
+	{ IS_RENV, "activate.R" },
 };
 
 struct looking {

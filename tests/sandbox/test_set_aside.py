@@ -423,7 +423,17 @@ MADE = [".yarnrc.yml", ".cargo/config.toml", "x.code-workspace", ".aider.conf.ym
         ".lefthook-local.yaml", "mise.toml", ".mise.local.toml", ".config/mise.toml", ".config/mise/config.toml", ".github/hooks/h.json",
         ".crush.json", "app/.cursor/hooks.json", "app/.zed/tasks.json", "app/.idea/w.xml", "app/.devcontainer/devcontainer.json",
         ".hg/hgrc", ".jj/repo/config.toml", "app/.devcontainer.json", "x.sublime-project", ".fleet/run.json", "app/.theia/tasks.json",
-        ".warp/mcp.json", ".vim/coc-settings.json", "app/.bundle/config", "app/.claude/settings.json", "app/.mcp.json", "app/.vscode/tasks.json"]  # fmt: skip
+        ".warp/mcp.json", ".vim/coc-settings.json", "app/.bundle/config", "app/.claude/settings.json", "app/.mcp.json", "app/.vscode/tasks.json",
+        ".corepack.env", ".lefthook/pre-commit/x.sh", ".lefthook-local/pre-commit/x.sh", ".lefthook-local.toml", "hk.local.pkl",
+        ".config/hk.local.pkl", "PklProject", ".dir-locals-2.el", ".gdbinit", ".lldbinit", "bunfig.toml", "app/lint-staged.config.mjs",
+        "commitlint.config.ts", ".commitlintrc.yml", ".simple-git-hooks.cjs", "grumphp.yml.dist", "app/.direnv/flake-profile-1.rc",
+        "devbox.json", ".lazy.lua", "jupyter_server_config.py", "rust-analyzer.toml", "app/renv/activate.R", ".github/mcp.json",
+        ".github/copilot/settings.json", ".mux/init"]  # fmt: skip
+# The project's own code, although a tool may load it: what the page says that is left out on purpose.
+PROJECT = ["Makefile", "package.json", "pnpm-workspace.yaml", "eslint.config.js", ".eslintrc.js", ".prettierrc.cjs", ".rubocop.yml",
+           "conftest.py", "tsconfig.json", "build.rs", "gradle/wrapper/gradle-wrapper.properties", "mix.exs", ".bazelrc", "uv.toml",
+           "global.json", ".venv/bin/activate", ".pnp.cjs", "flake.nix", "shell.nix", "AGENTS.md", "renv/settings.json",
+           ".github/workflows/ci.yml"]  # fmt: skip
 
 
 def test_what_tools_run_things_from_is_set_aside_where_the_agent_made_it(host):
@@ -434,6 +444,12 @@ def test_what_tools_run_things_from_is_set_aside_where_the_agent_made_it(host):
     assert [host.read(name) for name in MADE] == ["evil\n"] * len(MADE)
     done = host.sandbox.run("sh", "-c", "".join(write(name, "worse") for name in MADE), workspace=host.workspace)
     assert said(done) == [] and [host.read(name) for name in MADE] == ["evil\n"] * len(MADE)
+
+
+def test_what_is_the_project_itself_stays(host):
+    done = run(host, "".join(write(name, "mine") for name in PROJECT))
+    assert said(done) == [], done.stderr
+    assert [host.read(name) for name in PROJECT] == ["mine\n"] * len(PROJECT)
 
 
 @pytest.mark.parametrize("option", ["ro", "workspace_ro", "home", "workspace"])
