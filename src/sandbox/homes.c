@@ -1,11 +1,12 @@
 /*
- * homes.c - refuses home folders, from which shells and logins run files, as workspaces
+ * homes.c - lays the home, and refuses home folders of users as workspaces
  *
  * .bashrc, .profile, .ssh/rc, .config/autostart, .local/bin: no list of what is run from a home
  * folder is complete. So neither a home folder nor a folder above one can be a writable workspace.
  * $HOME alone does not decide: a new login may have another home, and root may work in another
  * user's.
  */
+#include <errno.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,12 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 
 #include "git_path.h"
 #include "homes.h"
+#include "outlets.h"
+#include "sandbox_internal.h"
 
 /* Is the folder this home, or above it? Both are followed through links. */
 static bool holds(const char *folder, const char *home)
@@ -48,4 +52,71 @@ bool kh_homes_check(const char *option, const char *path, const char *instead, s
 		"start there (.bashrc, .profile, .ssh …) could not be kept from the agent "
 		"(%s)",
 		option, kh_esc_str(path), instead);
+}
+
+/* A file that is called .git names the repository. An empty folder is a mountpoint of keyhole's. */
+static bool is_tree(const char *folder)
+{
+	struct stat st;
+	kh_auto_free char *git = kh_strf("%s/.git", folder);
+	kh_auto_free char *head = kh_strf("%s/.git/HEAD", folder);
+	return git && head && stat(git, &st) == 0 && (S_ISREG(st.st_mode) || lstat(head, &st) == 0);
+}
+
+/* Cuts the path to the nearest folder that is the top of a repository. Return: false: none is. */
+static bool find_tree(char *at)
+{
+	for (; !is_tree(at); *strrchr(at, '/') = '\0')
+		if (!*at)
+			return false;
+	return true;
+}
+
+/* No survey looks through a home: git, editors and prompts on the host would find what is in there.
+ * A repository at its top is the agent's own if a run has had this home before. */
+static bool check_repository(const struct kh_sandbox_spec *spec, struct kh_err *err)
+{
+	kh_auto_free char *tree = realpath(spec->home, NULL);
+	if (!tree)
+		return kh_err_sys(err, KH_ERR_USAGE, errno, "--home %s", kh_esc_str(spec->home));
+	if (kh_outlets_was_home(spec->state, tree))
+		*strrchr(tree, '/') = '\0';
+	if (!find_tree(tree))
+		return true;
+	return kh_err_set(
+		err, KH_ERR_USAGE,
+		"--home %s: is in the git repository %s. No run looks through a home "
+		"afterwards, so that git and editors there would run what the agent leaves "
+		"in it (name a folder outside of any repository)",
+		kh_esc_str(spec->home), *tree ? kh_esc_str(tree) : "/");
+}
+
+bool kh_homes_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+{
+	if (!spec->home) {
+		kh_view_over(view, KH_MOUNT_TMPFS, KH_SANDBOX_HOME, 0755);
+		return true;
+	}
+	struct stat st;
+	if (stat(spec->home, &st) != 0)
+		return kh_err_sys(err, KH_ERR_USAGE, errno, "--home %s", kh_esc_str(spec->home));
+	if (!S_ISDIR(st.st_mode) || strcmp(spec->home, "/") == 0)
+		return kh_err_set(err, KH_ERR_USAGE, "--home %s: must be a folder of its own",
+				  kh_esc_str(spec->home));
+	bool overlap = false;
+	if (spec->workspace && !kh_forbidden_overlap(spec->home, spec->workspace, &overlap, err))
+		return false;
+	if (overlap)
+		return kh_err_set(err, KH_ERR_USAGE,
+				  "--home %s: one of it and the workspace is in the other, so that "
+				  "what is protected there could be written to by its other name "
+				  "(name a folder outside of the workspace)",
+				  kh_esc_str(spec->home));
+	if (!kh_homes_check("--home", spec->home,
+			    "name a folder that is made for the agent, such as ~/agent-home",
+			    err) ||
+	    !check_repository(spec, err))
+		return false;
+	return kh_view_bind_held(view, KH_MOUNT_WRITE, spec->home, KH_SANDBOX_HOME,
+				 KH_TREE_AS_OWNER, err);
 }

@@ -1,4 +1,4 @@
-/* homes.h - refuses home folders, from which shells and logins run files, as workspaces */
+/* homes.h - lays the home, and refuses home folders of users as workspaces */
 #ifndef KEYHOLE_SANDBOX_HOMES_H
 #define KEYHOLE_SANDBOX_HOMES_H
 
@@ -10,5 +10,12 @@
  * folder's owner, or a folder above one. `option`: the option that named the folder, for the
  * message; `instead`: what to do. Return: false with `err`. */
 bool kh_homes_check(const char *option, const char *path, const char *instead, struct kh_err *err);
+
+/* Lays the sandbox's home: --home, or an empty folder. Refuses a --home that the user or the
+ * workspace has to do with: a user's home, one that holds the workspace or lies in it, and one in a
+ * git repository. */
+struct kh_view;
+struct kh_sandbox_spec;
+bool kh_homes_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
 
 #endif

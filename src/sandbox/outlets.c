@@ -138,6 +138,52 @@ bool kh_outlets_add_homes(struct kh_outlets *outlets, const char *state, const c
 	return ok;
 }
 
+/* One that is gone, or that the user can't reach, is nowhere. */
+static bool check_home(const char *home, const char *workspace, struct kh_err *err)
+{
+	bool overlap = false;
+	kh_auto_free char *real = realpath(home, NULL);
+	if (!real)
+		return errno != ENOMEM || no_memory(err);
+	if (!kh_forbidden_overlap(real, workspace, &overlap, err))
+		return false;
+	return !overlap ||
+	       kh_err_set(
+		       err, KH_ERR_USAGE,
+		       "--workspace %s: %s, which a run had as its --home, is in it or around it. "
+		       "No run looks through a home afterwards, so that what an agent left there "
+		       "would count as yours (move one of them out of the other, or use "
+		       "--workspace DIR:ro)",
+		       kh_esc_str(workspace), kh_esc_str(real));
+}
+
+bool kh_outlets_check_homes(const char *state, const char *workspace, struct kh_err *err)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, 0);
+	bool ok = !state || read_homes(state, &text, err);
+	struct kh_slice all = kh_buf_view(&text);
+	for (size_t at = 0; ok && at < all.len;) {
+		size_t end = kh_slice_find(all, '\0', at);
+		ok = end >= all.len || all.ptr[at] != '/' ||
+		     check_home(all.ptr + at, workspace, err);
+		at = end + 1;
+	}
+	return ok;
+}
+
+bool kh_outlets_was_home(const char *state, const char *home)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_buf_init(&text, 0);
+	struct kh_slice all =
+		state && read_homes(state, &text, NULL) ? kh_buf_view(&text) : KH_SLICE("");
+	for (size_t at = 0, end; (end = kh_slice_find(all, '\0', at)) < all.len; at = end + 1)
+		if (strcmp(all.ptr + at, home) == 0)
+			return true;
+	return false;
+}
+
 /* Each once. One that is absent may come back, as what is mounted does. */
 static bool keep_homes(struct kh_slice was, const char *home, struct kh_buf *out)
 {

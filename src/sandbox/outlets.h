@@ -27,6 +27,12 @@ bool kh_outlets_add_own(struct kh_outlets *outlets, const char *state, const cha
 			struct kh_err *err);
 /* Records a folder as a home. Call it with the lock of the records held. */
 bool kh_outlets_note_home(const char *state, const char *home, struct kh_err *err);
+/* May a run write to this workspace (resolved)? Not if a folder that a run has had as its home is
+ * in it, or around it, by any mount: what is in a home counts as what was there before. `state` may
+ * be NULL. Return: false with `err`. */
+bool kh_outlets_check_homes(const char *state, const char *workspace, struct kh_err *err);
+/* Has a run had this folder (resolved) as its home? */
+bool kh_outlets_was_home(const char *state, const char *home);
 /*
  * Why the link `name` in the folder `dir` must not be there: it leads into such a folder or through
  * one, whether there is something at its end or not; or only the process that follows it knows

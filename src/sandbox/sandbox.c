@@ -21,6 +21,7 @@
 #include "build_internal.h"
 #include "git_path.h"
 #include "homes.h"
+#include "outlets.h"
 #include "rendezvous.h"
 #include "runs_others.h"
 #include "store.h"
@@ -114,34 +115,6 @@ static bool lay_init(struct kh_view *view, const struct kh_sandbox_spec *spec, s
 	return true;
 }
 
-static bool lay_home(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
-{
-	if (!spec->home) {
-		kh_view_over(view, KH_MOUNT_TMPFS, KH_SANDBOX_HOME, 0755);
-		return true;
-	}
-	struct stat st;
-	if (stat(spec->home, &st) != 0)
-		return kh_err_sys(err, KH_ERR_USAGE, errno, "--home %s", kh_esc_str(spec->home));
-	if (!S_ISDIR(st.st_mode) || strcmp(spec->home, "/") == 0)
-		return kh_err_set(err, KH_ERR_USAGE, "--home %s: must be a folder of its own",
-				  kh_esc_str(spec->home));
-	bool overlap = false;
-	if (spec->workspace && !kh_forbidden_overlap(spec->home, spec->workspace, &overlap, err))
-		return false;
-	if (overlap)
-		return kh_err_set(err, KH_ERR_USAGE,
-				  "--home %s: one of it and the workspace is in the other, so that "
-				  "what is protected there could be written to by its other name "
-				  "(name a folder outside of the workspace)",
-				  kh_esc_str(spec->home));
-	if (!kh_homes_check("--home", spec->home,
-			    "name a folder that is made for the agent, such as ~/agent-home", err))
-		return false;
-	return kh_view_bind_held(view, KH_MOUNT_WRITE, spec->home, KH_SANDBOX_HOME,
-				 KH_TREE_AS_OWNER, err);
-}
-
 /* Folders that hold more than a tool; each is refused by name. */
 static const char *const too_much[] = { "/",	"/etc",	 "/root", "/home", "/var",
 					"/run", "/proc", "/dev",  "/sys",  "/tmp" };
@@ -200,8 +173,10 @@ static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec
 	bool recorded = spec->workspace && !spec->workspace_read_only && !spec->review;
 	kh_buf_init(&sees, KH_RUN_SEES_BYTES);
 	if (spec->workspace &&
-	    !(spec->workspace_read_only ? kh_workspace_check(spec->workspace, err)
-					: kh_workspace_may_be(spec->workspace, err)))
+	    !(spec->workspace_read_only
+		      ? kh_workspace_check(spec->workspace, err)
+		      : kh_workspace_may_be(spec->workspace, err) &&
+				kh_outlets_check_homes(spec->state, spec->workspace, err)))
 		return false;
 	if (!note_sees(&sees, &b->view, spec, err) ||
 	    !kh_run_record_begin(&b->record, spec->state, recorded ? spec->workspace : NULL,
@@ -289,7 +264,7 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	struct kh_view *view = &b->view;
 	if (!kh_files_lay(view, spec, &b->env, err) || !kh_trust_lay(view, spec, err) ||
 	    !kh_root_lay(view, spec, err) || !lay_init(view, spec, err) ||
-	    !lay_home(view, spec, err) || !lay_read_only(view, spec, err) ||
+	    !kh_homes_lay(view, spec, err) || !lay_read_only(view, spec, err) ||
 	    !kh_files_lay_links(view, spec, err) || !lay_workspace(b, spec, err) ||
 	    !kh_trees_cover(view, err))
 		return false;

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from conftest import PATIENCE
+from test_review import Review
 from test_set_aside import host, run, said, verb  # noqa: F401 (host is a fixture)
 from test_workspace import repository
 
@@ -154,6 +155,74 @@ def test_the_folder_of_reviews_counts_where_the_user_has_moved_it(host):
     host.sandbox.give(os.path.join(host.sandbox.place, "state"))
     done = run(host, f"ln -s {host.sandbox.place}/disk/abc/upper x")
     assert len(said(done)) == 1 and OUTLET in done.stderr, done.stderr
+
+
+# ---- a home that lies where the user works ----
+
+# Where the home is, of which folder a repository is, and whether its .git is a file.
+IN_REPOSITORIES = {
+    "in its top": ("repo/home", "repo", False),
+    "deep in it": ("repo/a/b/home", "repo", False),
+    "its top": ("repo", "repo", False),
+    "in a work tree": ("tree/home", "tree", True),
+}
+
+
+@pytest.mark.parametrize("where", IN_REPOSITORIES)
+@pytest.mark.parametrize("with_workspace", [False, True], ids=["alone", "workspace"])
+def test_no_home_lies_in_a_repository(host, where, with_workspace):
+    home, tree, is_file = IN_REPOSITORIES[where]
+    repo = repository(host.sandbox, host.sandbox.folder("repo"))
+    if is_file:
+        subprocess.run(["git", "-C", repo, "worktree", "add", "-q", os.path.join(host.sandbox.place, tree)],
+                       env=host.env, check=True)  # fmt: skip
+    home = host.sandbox.folder(home)
+    host.sandbox.give(os.path.join(host.sandbox.place, tree))
+    done = host.sandbox.run("true", home=home, check=125, **({"workspace": host.workspace} if with_workspace else {}))
+    assert f"is in the git repository {host.sandbox.place}/{tree}." in done.stderr.decode(), done.stderr
+
+
+def test_git_would_run_what_an_agent_leaves_in_a_home_in_a_repository(host):
+    """The attack is one: the user adds what is new, and from then on git looks into the home."""
+    repo = repository(host.sandbox, host.workspace)
+    evil = host.sandbox.folder("work/home/x")
+    subprocess.run(["git", "init", "-q", evil], env=host.env, check=True)
+    host.git("commit", "-q", "--allow-empty", "-m", "x", at="home/x")
+    host.git("config", "core.fsmonitor", f"touch {host.canary}; false", at="home/x")
+    host.git("add", "-A")
+    assert repo == host.workspace and host.would_run(""), "that is no attack at all"
+
+
+def test_a_repository_that_the_agent_made_of_its_own_home_does_not_shut_it_out(host, home):
+    for _ in range(2):
+        host.sandbox.run("sh", "-c", "git init -q ~", home=home, check=0)
+    # Nor does an empty folder, which may be a mountpoint of keyhole's.
+    os.mkdir(os.path.join(host.sandbox.place, ".git"))
+    host.sandbox.run("true", home=home, check=0)
+    # One around it that the user begins afterwards is found all the same.
+    repository(host.sandbox, host.sandbox.place)
+    assert b"is in the git repository" in host.sandbox.run("true", home=home, check=125).stderr
+
+
+def test_no_workspace_has_the_home_of_an_earlier_run_in_it_or_around_it(host):
+    home = host.sandbox.folder("work/sub/home")
+    host.sandbox.give(host.workspace)
+    host.sandbox.run("sh", "-c", "mkdir -p ~/.vscode ~/deep; echo evil > ~/.vscode/tasks.json", home=home, check=0)
+    for workspace in (host.workspace, home, home + "/deep"):
+        done = host.sandbox.run("true", workspace=workspace, check=125)
+        assert f"--workspace {workspace}: {home}, which a run had as its --home, is in it or around it" in done.stderr.decode()
+    host.sandbox.run("true", workspace_ro=host.workspace, check=0)
+    host.sandbox.run("true", workspace=host.sandbox.folder("work/other"), check=0)
+    os.rename(home, os.path.join(host.sandbox.place, "moved"))
+    host.sandbox.run("true", workspace=host.workspace, check=0)
+
+
+def test_no_review_is_of_a_folder_with_the_home_of_an_earlier_run(sandbox):
+    review = Review(sandbox)
+    home = sandbox.folder("work/home")
+    sandbox.give(review.work)
+    review.run_("-q", "--home", home, "--", "true", check=0)
+    assert f"{home}, which a run had as its --home" in review.agent("true", check=125).stderr
 
 
 def test_after_a_kill_such_a_link_is_found_too(host, home):
