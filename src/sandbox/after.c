@@ -189,16 +189,13 @@ static bool note_remote(void *arg, const struct kh_git_config_entry *entry)
 static bool is_gits_worktree(const struct sifted *s, const char *tree)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
-	static const struct kh_slice prefix = KH_SLICE_INIT("gitdir: ");
 	struct stat there, here;
-	kh_buf_init(&text, KH_LIMIT_SURVEY_PATH_BYTES);
+	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
 	kh_auto_close int dir = open(tree, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0 || !kh_concern_read(dir, ".git", &text) ||
-	    !kh_slice_has_prefix(kh_buf_view(&text), prefix) ||
 	    kh_concern_is_in_git_folder(s->after->root, tree))
 		return false;
-	struct kh_slice line = kh_slice_chomp(kh_buf_view(&text));
-	kh_auto_free char *back = kh_slice_dup(kh_slice_sub(line, prefix.len, line.len));
+	kh_auto_free char *back = kh_git_pointed(kh_buf_view(&text), "gitdir: ");
 	return back && leads_inside(s->after, tree, kh_slice_str(back)) &&
 	       fstatat(dir, back, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
 	       stat(s->git_dir, &here) == 0 && there.st_dev == here.st_dev &&

@@ -55,7 +55,7 @@ bool kh_concern_is_in_git_folder(const char *root, const char *path)
 bool kh_concern_is_gits_commondir(const struct kh_walk_folder *folder)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
-	kh_buf_init(&text, KH_LIMIT_SURVEY_PATH_BYTES);
+	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
 	if (!kh_concern_read(folder->fd, "commondir", &text))
 		return false;
 	struct kh_slice above = kh_slice_str(folder->path);

@@ -16,6 +16,16 @@
 
 enum { HOPS_MOST = 40 /* as the kernel */ };
 
+char *kh_git_pointed(struct kh_slice text, const char *prefix)
+{
+	struct kh_slice all = kh_slice_chomp(text);
+	if (!kh_slice_has_prefix(all, kh_slice_str(prefix)))
+		return NULL;
+	struct kh_slice path = kh_slice_sub(all, strlen(prefix), all.len);
+	path.len = kh_slice_find(path, '\0', 0);
+	return path.len > 0 ? kh_slice_dup(path) : NULL;
+}
+
 bool kh_git_is_inside(const char *path, const char *folder)
 {
 	size_t len = strlen(folder);

@@ -42,8 +42,10 @@ static bool give_worktree(void *arg, const struct kh_git_config_entry *entry)
 
 static bool give_line(struct giving *g, struct kh_slice all, struct kh_slice prefix)
 {
-	return kh_slice_has_prefix(all, prefix) &&
-	       give(g, g->c->folder->path, kh_slice_chomp(kh_slice_sub(all, prefix.len, all.len)));
+	struct kh_slice line = kh_slice_chomp(all);
+	/* git would end the path at a NUL. It has no business there. */
+	return kh_slice_has_prefix(line, prefix) && !memchr(all.ptr, '\0', all.len) &&
+	       give(g, g->c->folder->path, kh_slice_sub(line, prefix.len, line.len));
 }
 
 static bool give_alternates(struct giving *g, struct kh_slice all)

@@ -59,21 +59,18 @@ static bool read_seen(int seen, struct kh_buf *out)
 	return fd >= 0 && kh_file_read_fd(fd, out, NULL);
 }
 
-/* What a file of one line says behind `prefix`, joined to the folder. */
+/* What a file of git says behind `prefix`, joined to the folder. */
 static char *follow(const char *folder, const char *name, const char *prefix)
 {
 	kh_auto_free char *path = kh_strf("%s/%s", folder, name);
 	struct stat st;
 	struct kh_buf text kh_cleanup(kh_buf_fini);
-	kh_buf_init(&text, KH_LIMIT_SURVEY_PATH_BYTES);
+	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
 	kh_auto_close int seen = path ? look_at(AT_FDCWD, path, &st) : -1;
 	if (seen < 0 || !S_ISREG(st.st_mode) || !read_seen(seen, &text))
 		return NULL;
-	struct kh_slice line = kh_slice_chomp(kh_buf_view(&text));
-	if (!kh_slice_has_prefix(line, kh_slice_str(prefix)))
-		return NULL;
-	kh_auto_free char *target = kh_slice_dup(kh_slice_sub(line, strlen(prefix), line.len));
-	return target && *target ? kh_path_join(folder, target) : NULL;
+	kh_auto_free char *target = kh_git_pointed(kh_buf_view(&text), prefix);
+	return target ? kh_path_join(folder, target) : NULL;
 }
 
 char *kh_tree_own_git_dir(const char *tree)

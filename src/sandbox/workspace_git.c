@@ -12,9 +12,11 @@
 
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 
 #include "concern.h"
+#include "git_path.h"
 #include "git_reads.h"
 #include "leads.h"
 #include "tree_reads.h"
@@ -30,11 +32,11 @@ static bool is_linked(const char *git_dir)
 {
 	kh_auto_free char *file = kh_strf("%s/commondir", git_dir);
 	struct kh_buf text kh_cleanup(kh_buf_fini);
-	kh_buf_init(&text, 4096);
+	kh_buf_init(&text, KH_LIMIT_SURVEY_FILE_BYTES);
 	if (!file || !kh_file_read(file, &text, NULL))
 		return false;
-	kh_auto_free char *target = kh_slice_dup(kh_slice_chomp(kh_buf_view(&text)));
-	kh_auto_free char *joined = target && *target ? kh_path_join(git_dir, target) : NULL;
+	kh_auto_free char *target = kh_git_pointed(kh_buf_view(&text), "");
+	kh_auto_free char *joined = target ? kh_path_join(git_dir, target) : NULL;
 	kh_auto_free char *common = joined ? realpath(joined, NULL) : NULL;
 	kh_auto_free char *own = realpath(git_dir, NULL);
 	return common && own && strcmp(common, own) != 0;

@@ -307,6 +307,42 @@ def test_a_work_tree_whose_repository_lies_outside_runs_nothing_of_the_agents(ho
     assert host.would_run(at), "that is no attack at all"
 
 
+# What is at the end of such a file of $n bytes, and whether git takes it for the same path: as a .git file, and as a commondir.
+ENDS = {
+    "nothing": ("true", True, True),
+    "line feeds": (r"printf '\n\n\n'", True, True),
+    "both": (r"printf '\n\r\r\n'", True, True),
+    "thousands of line feeds": ("yes '' | head -6000", True, True),
+    "a mebibyte in all": ("yes '' | head -$((1048576 - n))", True, True),
+    "more than that": ("yes '' | head -$((1048577 - n))", False, True),
+    "a NUL": (r"printf '\0x'", True, True),
+    "a NUL after the line": (r"printf '\n\0'", False, False),
+    "a blank": (r"printf '\n '", False, False),
+    "another line": (r"printf '\n#\n'", False, False),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("name", ["a/.git", ".git/worktrees/a/commondir"])
+def test_however_a_file_that_leads_to_a_repository_ends_it_is_read_as_git_reads_it(host, name, end):
+    """The agent makes a work tree of the user's repository, in which git runs a hook by a relative path."""
+    repository(host.sandbox, host.workspace)
+    git(host.workspace, "config", "core.hooksPath", ".githooks")
+    host.sandbox.give(host.workspace)
+    script, *follows = ENDS[end]
+    made = f"git worktree add -q a; printf %s \"$(cat {name})\" > x; n=$(stat -c %s x); {{ {script}; }} >> x; cat x > {name}; rm x\n"
+    asked = "git -C a rev-parse --git-common-dir 2>/dev/null || true\n"
+    done = tries(host, made, asked, attack(host, "a/.githooks/pre-commit"))
+    assert (done.stdout == f"{host.workspace}/.git\n".encode()) == follows[name != "a/.git"], done
+    host.works("a")
+    # Either git finds the repository there and not the hook, or it does not find the repository.
+    names = [line.split(" was set aside")[0] for line in done.stderr.decode().splitlines() if "was set aside" in line]
+    strange = end in ("a NUL", "a NUL after the line", "more than that", "a blank", "another line")
+    assert any(line.endswith("/" + name) for line in names) == strange or name == "a/.git", done.stderr
+    if not strange:
+        assert len(names) == 1 and not os.path.exists(host.path("a/.githooks/pre-commit")), done.stderr
+
+
 # ---- the same in a review ----
 
 
