@@ -76,8 +76,10 @@ CFLAGS ?=
 LDFLAGS ?=
 # The same bytes wherever the tree lies.
 PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
-BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) -Iinclude $(PREFIX_MAP) -DKH_VERSION='"$(VERSION)"' \
-	-DKH_LIBEXECDIR='"$(LIBEXECDIR)"' -DKH_DATADIR='"$(DATADIR)/keyhole"' -MMD -MP
+BASE_CFLAGS = -std=c17 -D_GNU_SOURCE $(WARN) -Iinclude $(PREFIX_MAP) -DKH_VERSION='"$(VERSION)"' -MMD -MP
+# Only these two know where things are installed: another PREFIX compiles nothing else.
+PREFIX_SRC := src/config/preset.c src/sandbox/sandbox.c
+PREFIX_DEFS := -DKH_LIBEXECDIR='"$(LIBEXECDIR)"' -DKH_DATADIR='"$(DATADIR)/keyhole"'
 KH_CFLAGS = $(BASE_CFLAGS) $(OPT) $(HARDEN) $(FORTIFY) $(PKG_CFLAGS) $(CFLAGS)
 INIT_CFLAGS = $(BASE_CFLAGS) $(INIT_OPT) $(INIT_HARDEN) $(CFLAGS)
 
@@ -88,6 +90,10 @@ FLAGS := $(filter-out ccache,$(CC)) $(shell $(CC) --version 2>/dev/null | head -
 ifneq ($(strip $(file <$(B)/flags)),$(strip $(FLAGS)))
 $(shell mkdir -p $(B))
 $(file >$(B)/flags,$(strip $(FLAGS)))
+endif
+ifneq ($(strip $(file <$(B)/prefix)),$(strip $(PREFIX_DEFS)))
+$(shell mkdir -p $(B))
+$(file >$(B)/prefix,$(strip $(PREFIX_DEFS)))
 endif
 endif
 
@@ -101,6 +107,8 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
 all: $(B)/keyhole $(B)/keyhole-init
 
+$(call obj,$(PREFIX_SRC)): $(B)/prefix
+$(call obj,$(PREFIX_SRC)) $(PREFIX_SRC:%.c=build/tidy/%.ok): BASE_CFLAGS += $(PREFIX_DEFS)
 $(B)/obj/src/init/%.o: src/init/%.c $(B)/flags
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(INIT_CFLAGS) -c -o $@ $<
 
@@ -258,7 +266,7 @@ SH_FILES = $(shell awk 'FNR == 1 && /^\#!(\/bin\/sh|\/bin\/bash|\/usr\/bin\/env 
 compile_commands.json: ## what an editor's clangd wants to know of each C file
 	$(Q)printf '%s\n' $(filter %.c,$(C_FILES)) | /usr/bin/python3 -c 'import json, sys; json.dump([{"directory": "$(CURDIR)", \
 		"file": f, "arguments": sys.argv[1:] + ["-c", f]} for f in sys.stdin.read().split()], sys.stdout, indent=1)' \
-		$(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) -Isrc -Itests/unit >$@
+		$(CC) $(filter-out -MMD -MP,$(KH_CFLAGS)) $(PREFIX_DEFS) -Isrc -Itests/unit >$@
 lint: lint-text lint-tidy lint-cppcheck ## clang-format, house rules, shellcheck, clang-tidy, cppcheck
 lint-text:
 	$(call say,FORMAT,clang-format)clang-format --dry-run -Werror $(C_FILES)

@@ -45,9 +45,11 @@ const char *kh_preset_dir(void)
 	program[len > 0 ? len : 0] = '\0';
 	char *slash = strrchr(program, '/');
 	if (slash) {
-		int n = snprintf(found, sizeof(found), "%.*s/../share/keyhole/policies",
-				 (int)(slash - program), program);
-		if (n > 0 && n < (int)sizeof(found) && access(found, R_OK) == 0)
+		kh_auto_free char *installed =
+			kh_strf("%.*s/../share/keyhole/policies", (int)(slash - program), program);
+		kh_auto_free char *real = installed ? realpath(installed, NULL) : NULL;
+		if (real && access(real, R_OK) == 0 &&
+		    snprintf(found, sizeof(found), "%s", real) < (int)sizeof(found))
 			return found;
 		if (in_build_tree(program, found, sizeof(found)))
 			return found;
