@@ -14,8 +14,9 @@
 #include <keyhole/lockin/lockin.h>
 #include <keyhole/tls/ca.h>
 #include <keyhole/base/limits.h>
-#include <keyhole/exchange/dry_run.h>
+#include <keyhole/policy/policy.h>
 
+#include "check_cases.h"
 #include "check_notes.h"
 #include "check_client_certs.h"
 #include "check_values.h"
@@ -108,48 +109,14 @@ static bool print_json(const struct kh_config *config, const struct kh_diagnosti
 	return ok;
 }
 
-/* A case of `expect`: what the rules make of it must be what stands there. */
-static void check_case(const struct kh_config *config, const struct kh_policy *policy,
-		       const struct kh_expectation *one, struct kh_diagnostics *diags)
-{
-	struct kh_dry_run q;
-	struct kh_outcome answer = { 0 };
-	struct kh_err err = KH_ERR_INIT;
-	kh_dry_run_init(&q);
-	for (size_t i = 0; i < one->n_fields; i++)
-		(void)kh_dry_run_field(&q, kh_slice_str(one->fields[i].name),
-				       kh_slice_str(one->fields[i].patterns[0]));
-	kh_dry_run_model(&q, kh_slice_str(one->model));
-	bool read = kh_dry_run_ask_text(&q, kh_slice_str(one->text), &err);
-	if (read)
-		kh_dry_run_answer(&q, config, policy, one->tenant,
-				  one->listener >= 0
-					  ? kh_policy_narrowing(policy, (size_t)one->listener)
-					  : NULL,
-				  &answer);
-	if (!read && (one->allow || err.code == KH_ERR_USAGE))
-		kh_diagnostics_add(diags, false, one->where, "expect: \"%s\": %s",
-				   kh_esc_str(one->text), err.text);
-	else if (answer.allow != one->allow)
-		kh_diagnostics_add(diags, false, one->where,
-				   "expect: \"%s\" is %s: %s%s%s%s (keyhole explain shows why)",
-				   kh_esc_str(one->text), answer.allow ? "allowed" : "denied",
-				   answer.allow ? "" : kh_err_reason(answer.reason),
-				   answer.decision.rule ? (answer.allow ? "by \"" : ", \"") : "",
-				   answer.decision.rule ? kh_esc_str(answer.decision.rule->text)
-							: "",
-				   answer.decision.rule ? "\"" : "");
-	kh_dry_run_fini(&q);
-}
-
 static void check_cases(const struct kh_config *config, struct kh_diagnostics *diags)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_policy *policy = kh_policy_compile(config, &err);
 	if (!policy)
 		kh_diagnostics_add(diags, false, (struct kh_where){ 0 }, "%s", err.text);
-	for (size_t i = 0; policy && i < config->n_expectations; i++)
-		check_case(config, policy, &config->expectations[i], diags);
+	if (policy)
+		kh_check_cases(config, policy, diags);
 	if (policy)
 		kh_policy_inspect(policy, diags);
 	kh_policy_unref(policy);

@@ -120,7 +120,7 @@ static int watch_events(const char *socket, const struct verb *verb,
 	return kh_ctl_events(socket, &what);
 }
 
-/* It is gone: there is nothing more to say. */
+/* Which one, whoever asked knows. */
 static bool show_removed(const json_t *answer)
 {
 	return json_is_true(json_object_get(answer, "ok"));
@@ -320,8 +320,11 @@ static int change_sandboxes(const char *socket, const struct verb *verb,
 	if (verb->target ? !kh_ctl_sandbox_wish(&given, &content)
 			 : !(target = kh_ctl_sandbox_target(&given)))
 		return KH_EXIT_FAILED;
-	return ask(socket, verb, target ? target : verb->target, kh_buf_view(&content),
-		   verb->target ? &given : NULL, options->json);
+	int status = ask(socket, verb, target ? target : verb->target, kh_buf_view(&content),
+			 verb->target ? &given : NULL, options->json);
+	if (status == EXIT_SUCCESS && !verb->target && !options->json)
+		printf("removed %s of tenant %s\n", given.id, given.tenant);
+	return status == EXIT_SUCCESS && fflush(stdout) != 0 ? KH_EXIT_FAILED : status;
 }
 
 /* An option that the command has no use for is a mistake, and is said. */

@@ -11,6 +11,7 @@
 #include <keyhole/keeper/keeper.h>
 #include <keyhole/base/slice.h>
 
+#include "check_cases.h"
 #include "cli_internal.h"
 
 static int help(void)
@@ -43,11 +44,30 @@ static bool parse_ready_fd(const char *text, int *out)
 	return kh_file_set_cloexec(*out, true);
 }
 
+/* Return: do the rules what `expect` says? */
+static bool holds(const struct kh_config *config, struct kh_diagnostics *diags)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (config->n_expectations == 0)
+		return true;
+	struct kh_policy *policy = kh_policy_compile(config, &err);
+	if (policy)
+		kh_check_cases(config, policy, diags);
+	else
+		kh_diagnostics_add(diags, false, (struct kh_where){ 0 }, "%s", err.text);
+	kh_policy_unref(policy);
+	return diags->errors == 0;
+}
+
 /* The errors go to standard error, all of them. */
 static struct kh_config *load(const char *path, struct kh_buf *said)
 {
 	struct kh_diagnostics diags = { .count = 0 };
 	struct kh_config *config = kh_config_load(path, NULL, &diags);
+	if (config && !holds(config, &diags)) {
+		kh_config_free(config);
+		config = NULL;
+	}
 	kh_diagnostics_print(&diags, config, STDERR_FILENO);
 	if (said)
 		kh_diagnostics_put(&diags, said);

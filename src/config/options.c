@@ -389,8 +389,8 @@ static const struct kh_option rows[] = {
 	  .add = kh_expectation_add,
 	  .done = kh_expectation_done,
 	  .between = "\"oneOf\":[{\"required\":[\"allow\"]},{\"required\":[\"deny\"]}]",
-	  .doc = "requests that the rules must allow or deny; `keyhole check` tests "
-		 "them" },
+	  .doc = "requests that the rules must allow or deny; `keyhole check`, the "
+		 "start and a reload test them" },
 	{ .path = "expect[].tenant",
 	  .type = KH_OPTION_CUSTOM,
 	  .flags = KH_IN_FILE,

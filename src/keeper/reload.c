@@ -127,24 +127,28 @@ void kh_keeper_tell_ready(const struct kh_keeper *k)
 		kh_notify("READY=1");
 }
 
-/* The file's first error, or what stands in the error. */
+/* The file's first error and how many more there are, or what stands in the error. */
 static void note_failure(struct kh_keeper *k, struct kh_buf *said, const struct kh_err *err)
 {
 	static const char MARK[] = ": error: ";
 	char text[KH_ERR_TEXT_BYTES];
 	(void)snprintf(text, sizeof(text), "%s", err->text);
 	struct kh_slice rest = kh_buf_view(said);
-	bool found = false;
-	while (!found && rest.len > 0) {
+	size_t errors = 0;
+	while (rest.len > 0) {
 		const char *end = memchr(rest.ptr, '\n', rest.len);
 		size_t len = end ? (size_t)(end - rest.ptr) : rest.len;
-		found = memmem(rest.ptr, len, MARK, sizeof(MARK) - 1) != NULL;
-		if (found)
+		bool found = memmem(rest.ptr, len, MARK, sizeof(MARK) - 1) != NULL;
+		if (found && errors++ == 0)
 			(void)snprintf(text, sizeof(text), "%.*s", (int)len, rest.ptr);
 		rest = kh_slice_sub(rest, len + (end != NULL), rest.len);
 	}
-	if (!found)
+	if (errors == 0)
 		(void)kh_buf_printf(said, "%s\n", err->text);
+	size_t used = strlen(text);
+	if (errors > 1)
+		(void)snprintf(text + used, sizeof(text) - used,
+			       " (and %zu more: keyhole check -c FILE shows all)", errors - 1);
 	kh_keeper_note_failed_reload(k, text);
 }
 

@@ -70,6 +70,30 @@ def test_a_bad_reload_is_told_in_the_answer_the_status_and_the_metrics(daemon):
     assert samples(one)["keyhole_config_last_reload_successful"] == 1
 
 
+def test_status_says_how_many_errors_a_bad_reload_had(daemon):
+    one = daemon(admin())
+    one.write({**one.config, "surprise": 1, "another": 2})
+    assert ctl(one, "reload", expected=1).stderr.count(": error: ") == 2
+    said = status(one)["reloads"]["last_failure"]["error"]
+    assert said.count(": error: ") == 1 and said.endswith(" (and 1 more: keyhole check -c FILE shows all)")
+
+
+def test_a_configuration_that_breaks_its_own_expectations_is_refused(daemon):
+    one = daemon(admin())
+    good = dict(one.config)
+    one.write({**good, "expect": [{"tenant": next(iter(good["tenants"])), "allow": "GET https://nobody.test/"}]})
+    said = ctl(one, "reload", expected=1).stderr
+    check = subprocess.run([KEYHOLE, "check", "-c", one.config_path], capture_output=True, text=True, timeout=20, check=False)
+    assert check.returncode == 1 and 'expect: "GET https://nobody.test/" is denied: no_rule' in check.stderr
+    assert 'expect: "GET https://nobody.test/" is denied: no_rule' in said
+    assert "expect: " in status(one)["reloads"]["last_failure"]["error"] and serves(one)
+    # Nor does a daemon start with it.
+    start = subprocess.run([KEYHOLE, "proxy", "-c", one.config_path], capture_output=True, text=True, timeout=20, check=False)
+    assert start.returncode == 1 and 'expect: "GET https://nobody.test/" is denied' in start.stderr
+    one.write({**good, "expect": [{"tenant": next(iter(good["tenants"])), "deny": "GET https://nobody.test/"}]})
+    assert "in force" in ctl(one, "reload").stdout
+
+
 def test_callers_that_ask_for_reloads_and_go_away_are_served_one_by_one(daemon):
     one = daemon(admin())
     pid = one.worker_pid()

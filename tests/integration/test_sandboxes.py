@@ -44,7 +44,7 @@ def test_ctl_adds_lists_and_removes(daemon, tmp_path):
     assert "sb-1" in ctl(one, "sandbox", "ls").stdout
     again = ctl(one, "sandbox", "add", "--tenant", "acme", "--id", "sb-1", expected=1)
     assert 'there is a sandbox "sb-1" of the tenant "acme" already' in again.stderr
-    assert ctl(one, "sandbox", "remove", "--tenant", "acme", "--id", "sb-1").stdout == ""
+    assert ctl(one, "sandbox", "remove", "--tenant", "acme", "--id", "sb-1").stdout == "removed sb-1 of tenant acme\n"
     gone = ctl(one, "sandbox", "remove", "--tenant", "acme", "--id", "sb-1", expected=1)
     assert 'there is no sandbox "sb-1"' in gone.stderr
 
