@@ -35,6 +35,8 @@ static void place_fini(struct kh_refused_place *place)
 	free(place->example);
 	free(place->denied_by);
 	free(place->rule_at);
+	free(place->model);
+	free(place->detail);
 	*place = (struct kh_refused_place){ 0 };
 }
 
@@ -159,7 +161,8 @@ static bool is_alike(const struct kh_refused_place *place, const struct kh_refus
 	return place->port == r->port && place->reason == r->reason &&
 	       (place->path != NULL) == has_path && is(place->methods, r->method) &&
 	       is(place->scheme, r->scheme) && is(place->host, r->host) &&
-	       is(place->denied_by, r->denied_by) && is(place->rule_at, r->rule_at);
+	       is(place->denied_by, r->denied_by) && is(place->rule_at, r->rule_at) &&
+	       is(place->model, r->model);
 }
 
 static void drop(struct kh_refused_places *places, size_t i)
@@ -211,9 +214,11 @@ static void add_new(struct kh_refused_places *places, const struct kh_refused_re
 					.reason = r->reason,
 					.denied_by = kh_slice_dup(r->denied_by),
 					.rule_at = kh_slice_dup(r->rule_at),
+					.model = kh_slice_dup(r->model),
+					.detail = kh_slice_dup(r->detail),
 					.count = 1 };
 	if (!one.methods || !one.scheme || !one.host || !one.example || !one.denied_by ||
-	    !one.rule_at) {
+	    !one.rule_at || !one.model || !one.detail) {
 		place_fini(&one);
 		places->others++;
 		return;
@@ -230,6 +235,10 @@ void kh_refused_places_add(struct kh_refused_places *places,
 		r->host = KH_SLICE("*");
 	if (has_hidden(places, r->method))
 		r->method = KH_SLICE("*");
+	if (has_hidden(places, r->model))
+		r->model = KH_SLICE("*");
+	if (has_hidden(places, r->detail))
+		r->detail = KH_SLICE("*");
 	kh_auto_free char *pattern = pattern_of(places, r->path);
 	size_t alike = 0, first = 0;
 	for (size_t i = 0; i < places->count; i++) {
@@ -256,7 +265,7 @@ static bool is_same_place(const struct kh_refused_place *a, const struct kh_refu
 	return a->port == b->port && a->reason == b->reason && a->path && b->path &&
 	       strcmp(a->path, b->path) == 0 && strcmp(a->scheme, b->scheme) == 0 &&
 	       strcmp(a->host, b->host) == 0 && strcmp(a->denied_by, b->denied_by) == 0 &&
-	       strcmp(a->rule_at, b->rule_at) == 0;
+	       strcmp(a->rule_at, b->rule_at) == 0 && strcmp(a->model, b->model) == 0;
 }
 
 /* Those of most requests. Another one, which a rule may not be able to name, stands by itself. */

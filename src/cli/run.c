@@ -340,7 +340,6 @@ static void clean_up(struct run *run)
 	kh_run_summary_hide(&run->summary, &run->ready);
 	kh_ready_fini(&run->ready);
 	kh_run_forbidden_free(run->forbidden);
-	kh_config_free(run->config);
 }
 
 int kh_cli_run(int argc, char **argv)
@@ -371,6 +370,7 @@ int kh_cli_run(int argc, char **argv)
 			kh_run_summary_print(&run.summary);
 	}
 	kh_run_summary_fini(&run.summary);
+	kh_config_free(run.config);
 	kh_run_options_fini(&run.options);
 	return parsed == KH_RUN_HELPED ? 0 : status;
 }

@@ -109,6 +109,8 @@ void kh_run_home_free(struct kh_home_file *files, size_t n);
 /* Takes it for -c if the user trusts it; says so, or why not. Return: false: -c names it, and it
  * is not trusted, which was said. */
 bool kh_run_trust_find(struct kh_run_options *options);
+/* Says that the current folder has one that is trusted, where no option has it used. */
+void kh_run_trust_hint(const struct kh_run_options *options);
 /* Refuses one that names files in the workspace. */
 bool kh_run_trust_check(const struct kh_run_options *options, const struct kh_config *config,
 			struct kh_err *err);
@@ -250,9 +252,10 @@ struct kh_run_summary {
 	size_t n_hidden;
 	struct kh_cidr *allowed; /* addresses that the guard lets pass */
 	size_t n_allowed;
+	const struct kh_config *config; /* of the run; borrowed, and NULL where it has none */
 };
-/* What it must know of the configuration, which may end then: whether the rules are enforced, and
- * the addresses that are open. */
+/* What it must know of the configuration, which outlives the summary: whether the rules are
+ * enforced, the addresses that are open, and conditions of rules. */
 void kh_run_summary_note(struct kh_run_summary *summary, const struct kh_config *config);
 void kh_run_summary_begin(struct kh_run_summary *summary, const char *journal);
 /* What may not be shown; `ready` may end then. */
@@ -260,6 +263,13 @@ void kh_run_summary_hide(struct kh_run_summary *summary, const struct kh_ready *
 /* A few lines to standard error: how many requests there were, and each place that was refused. */
 void kh_run_summary_print(const struct kh_run_summary *summary);
 void kh_run_summary_fini(struct kh_run_summary *summary);
+
+/* ---- run_condition.c: rules that allow a place only under a condition ---- */
+
+/* Appends what a refused request did not meet: "the rule \"…\" (FILE:LINE) allows it with another
+ * model than \"…\"". Return: false: no rule of the run allows the place at all. */
+bool kh_run_condition_put(struct kh_buf *out, const struct kh_config *config,
+			  const struct kh_refused_place *place);
 
 /* ---- run_refused.c: the places that were refused ---- */
 
@@ -272,9 +282,15 @@ struct kh_run_refused {
 	} telemetry[4];
 	size_t n_telemetry;
 };
-/* A record of the journal (deny or open) of a request that was, or would be, refused. */
+/* A record of the journal (deny or open) of a request that was, or would be, refused, and what was
+ * said of it at its end. */
 void kh_run_refused_add(struct kh_run_refused *refused, const json_t *record,
-			enum kh_err_code reason);
+			enum kh_err_code reason, struct kh_slice detail);
+/* The open record of one that was allowed and failed. */
+void kh_run_failed_add(struct kh_refused_places *failed, const json_t *record,
+		       enum kh_err_code reason, struct kh_slice detail);
+/* Each place once, with the reason. */
+void kh_run_failed_print(struct kh_refused_places *failed, const struct kh_run_summary *summary);
 /* Each place once, and the words that would allow it. `observes`: it would have been refused. */
 void kh_run_refused_print(struct kh_run_refused *refused, bool observes,
 			  const struct kh_run_summary *summary);

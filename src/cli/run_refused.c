@@ -22,14 +22,14 @@
 
 enum { SHOWN_MOST = 10, TEXT_BYTES = 2048 };
 
-void kh_run_refused_add(struct kh_run_refused *refused, const json_t *record,
-			enum kh_err_code reason)
+static struct kh_refused_request request_of(const json_t *record, enum kh_err_code reason,
+					    struct kh_slice detail)
 {
 	/* Of an open record it is the rule that allows. */
 	struct kh_slice rule_at = json_object_get(record, "reason")
 					  ? kh_record_text(record, "rule_at")
 					  : kh_record_text(record, "would_deny.rule");
-	const struct kh_refused_request request = {
+	return (struct kh_refused_request){
 		.method = kh_record_text(record, "http.request.method"),
 		.scheme = kh_record_text(record, "url.scheme"),
 		.host = kh_record_text(record, "server.address"),
@@ -38,7 +38,22 @@ void kh_run_refused_add(struct kh_run_refused *refused, const json_t *record,
 		.reason = reason,
 		.denied_by = kh_record_text(record, "denied_by"),
 		.rule_at = rule_at,
+		.model = kh_record_text(record, "gen_ai.request.model"),
+		.detail = detail,
 	};
+}
+
+void kh_run_failed_add(struct kh_refused_places *failed, const json_t *record,
+		       enum kh_err_code reason, struct kh_slice detail)
+{
+	const struct kh_refused_request request = request_of(record, reason, detail);
+	kh_refused_places_add(failed, &request);
+}
+
+void kh_run_refused_add(struct kh_run_refused *refused, const json_t *record,
+			enum kh_err_code reason, struct kh_slice detail)
+{
+	const struct kh_refused_request request = request_of(record, reason, detail);
 	const char *agent = kh_telemetry_of(request.host, request.path);
 	if (!agent) {
 		kh_refused_places_add(&refused->places, &request);
@@ -78,7 +93,7 @@ static bool put_place(struct kh_buf *out, const struct kh_refused_place *place)
 struct words {
 	const struct kh_run_summary *summary;
 	struct kh_remedies *remedies;
-	struct kh_buf paste, note, why;
+	struct kh_buf paste, note, why, yaml;
 };
 
 /* The preset that would allow that request; NULL: none. */
@@ -230,32 +245,64 @@ static const char *guarded(const struct words *words, const struct kh_refused_pl
 		       : NULL;
 }
 
+/* The address that was refused: the host itself, what its name stands for, or the one in the
+ * journal's words. Return: false: none is known. */
+static bool find_address(const struct kh_refused_place *place, struct kh_host *out)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_sockaddr known;
+	struct kh_host host;
+	if (kh_host_parse(&host, kh_slice_str(place->host), &err) &&
+	    kh_guard_known(&host, place->port, &known))
+		return kh_host_of_sockaddr(out, &known);
+	/* "NAME: ADDRESS:PORT is a private address, …" */
+	struct kh_slice all = kh_slice_str(place->detail);
+	for (size_t at = 0; at < all.len;) {
+		size_t end = kh_slice_find(all, ' ', at);
+		if (kh_sockaddr_parse(&known, kh_slice_sub(all, at, end), place->port, &err))
+			return kh_host_of_sockaddr(out, &known);
+		at = end + 1;
+	}
+	return false;
+}
+
 static void say_guarded(struct words *words, const struct kh_refused_place *place,
 			const char *class_name)
 {
-	static const char opens[] =
-		"Only a configuration file can open it (-c FILE), with a rule and with";
-	bool six = strchr(place->host, ':') != NULL;
-	struct kh_err err = KH_ERR_INIT;
-	struct kh_host host;
-	bool literal =
-		kh_host_parse(&host, kh_slice_str(place->host), &err) && host.kind != KH_HOST_NAME;
-	if (class_name && strcmp(class_name, "metadata") == 0)
+	static const char opens[] = "A configuration file can open it (-c FILE, or a keyhole.yaml "
+				    "that you trust), with a rule for the place and with";
+	struct kh_host address;
+	struct kh_sockaddr known;
+	bool found = find_address(place, &address);
+	bool literal = found && strcmp(address.text, place->host) == 0;
+	if (found && !class_name) {
+		kh_host_sockaddr(&address, place->port, &known);
+		class_name = kh_guard_refuses(&known, words->summary->allowed,
+					      words->summary->n_allowed);
+	}
+	if (class_name && strcmp(class_name, "metadata") == 0) {
 		(void)kh_buf_append_str(&words->why,
 					"it is the metadata service of a cloud, which gives out "
 					"keys of this machine. No option opens it, and no sandbox "
 					"should reach it");
-	else if (class_name && literal)
-		(void)kh_buf_printf(&words->why,
-				    "sandboxes may not connect to this address (%s). %s "
-				    "upstream.allow_addresses: [ \"%s/%s\" ]",
-				    class_name, opens, host.text, six ? "128" : "32");
+		return;
+	}
+	if (found && literal)
+		(void)kh_buf_printf(&words->why, "sandboxes may not connect to this address (%s)",
+				    class_name ? class_name : "guarded");
 	else
 		(void)kh_buf_printf(&words->why,
 				    "the name leads to an address that sandboxes may not connect "
-				    "to, such as one of this host or its network. %s that address "
-				    "in upstream.allow_addresses",
-				    opens);
+				    "to%s%s%s%s%s",
+				    found ? ": " : ", such as one of this host or its network",
+				    found ? address.text : "", found && class_name ? " (" : "",
+				    found && class_name ? class_name : "",
+				    found && class_name ? ")" : "");
+	(void)kh_buf_printf(&words->why, ". %s%s", opens,
+			    found ? ":" : " that address in upstream.allow_addresses");
+	if (found)
+		(void)kh_buf_printf(&words->yaml, "upstream: { allow_addresses: [ \"%s/%s\" ] }",
+				    address.text, address.kind == KH_HOST_IPV6 ? "128" : "32");
 }
 
 /* Why no option opens it, which is refused for another reason than its rules. */
@@ -284,13 +331,16 @@ static void say(struct words *words, const struct kh_refused_place *place)
 					"with `client_auth: pass` in a file lets it through");
 	else if (place->reason != KH_ERR_NO_RULE && !is_other_protocol(place))
 		say_closed(words, place);
+	else if (place->model[0] &&
+		 kh_run_condition_put(&words->why, words->summary->config, place))
+		; /* a preset or a rule would open all models */
 	else if ((preset = find_preset(words, place))) {
 		say_preset(words, preset);
 		push = preset->parameter ? NULL : find_push(words, place);
 		if (push)
 			(void)kh_buf_printf(&words->note, "%sif it is a git push: --use %s",
 					    kh_buf_len(&words->note) ? "; " : "", push->use);
-	} else
+	} else if (!kh_run_condition_put(&words->why, words->summary->config, place))
 		say_rule(words, place);
 }
 
@@ -313,6 +363,7 @@ static void print_place(struct words *words, const struct kh_refused_place *plac
 	kh_buf_init(&words->paste, TEXT_BYTES);
 	kh_buf_init(&words->note, TEXT_BYTES);
 	kh_buf_init(&words->why, TEXT_BYTES);
+	kh_buf_init(&words->yaml, TEXT_BYTES);
 	say(words, place);
 	if (put_place(&name, place))
 		kh_cli_complain("%s %s: %s", verb, times(place->count, room), kh_buf_cstr(&name));
@@ -322,9 +373,42 @@ static void print_place(struct words *words, const struct kh_refused_place *plac
 		kh_cli_complain("    %s", kh_buf_cstr(&words->note));
 	if (kh_buf_len(&words->why) > 0)
 		kh_cli_complain("  why: %s", kh_buf_cstr(&words->why));
+	if (kh_buf_len(&words->yaml) > 0)
+		kh_cli_complain("    %s", kh_buf_cstr(&words->yaml));
 	kh_buf_fini(&words->paste);
 	kh_buf_fini(&words->note);
 	kh_buf_fini(&words->why);
+	kh_buf_fini(&words->yaml);
+}
+
+/* Behind the name of the host, which the place has. */
+static struct kh_slice detail_of(const struct kh_refused_place *place)
+{
+	struct kh_slice detail = kh_slice_str(place->detail), host = kh_slice_str(place->host);
+	size_t colon = kh_slice_find(detail, ':', 0);
+	if (kh_slice_has_prefix(detail, host))
+		colon = kh_slice_find(detail, ':', host.len);
+	bool named = colon + 1 < detail.len && kh_slice_eq(kh_slice_sub(detail, 0, colon), host);
+	return named ? kh_slice_trim(kh_slice_sub(detail, colon + 1, detail.len)) : detail;
+}
+
+void kh_run_failed_print(struct kh_refused_places *failed, const struct kh_run_summary *summary)
+{
+	kh_refused_places_settle(failed);
+	for (size_t i = 0; i < failed->count && i < SHOWN_MOST; i++) {
+		const struct kh_refused_place *place = &failed->list[i];
+		struct kh_slice detail = detail_of(place);
+		kh_cleanup(kh_buf_fini) struct kh_buf name;
+		char room[32];
+		kh_buf_init(&name, TEXT_BYTES);
+		if (put_place(&name, place))
+			kh_cli_complain("failed %s: %s: %s", times(place->count, room),
+					kh_buf_cstr(&name),
+					detail.len ? kh_esc(detail) : kh_err_reason(place->reason));
+	}
+	if (failed->count > 0)
+		kh_cli_complain("  see each: keyhole audit show %s",
+				summary->path ? kh_esc_str(summary->path) : "JOURNAL");
 }
 
 static void print_telemetry(const struct kh_run_refused *refused, const char *verb)

@@ -2,8 +2,8 @@
  * run_summary.c - what a run came to, from its journal
  *
  * An address is judged after the open record is written, which alone says where the request was to
- * go. So ends that are refusals are noted, and where there were any, the journal is read once more
- * for their open records.
+ * go, and only then can a request fail. So ends that are refusals or failures are noted, and where
+ * there were any, the journal is read once more for their open records.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #include "run_internal.h"
 
 enum {
-	LATE_MOST = 1024, /* refusals that were known late; the others have no place */
+	LATE_MOST = 1024, /* ends that were noted; the others have no place */
 };
 /* Of a daemon's journal, which others write to as well. */
 static const off_t shared_most = 256 * 1024 * 1024;
@@ -39,6 +39,7 @@ void kh_run_summary_note(struct kh_run_summary *summary, const struct kh_config 
 {
 	size_t tenant = config->listeners[0].tenant, n;
 	const struct kh_cidr *allowed = kh_config_allowed_addresses(config, tenant, &n);
+	summary->config = config;
 	summary->observes = config->tenants[tenant].mode == KH_MODE_OBSERVE;
 	summary->allowed = calloc(n + 1, sizeof(*allowed));
 	if (!summary->allowed)
@@ -72,10 +73,12 @@ struct tally {
 	const struct kh_run_summary *summary;
 	uint64_t calls, denials, failures, would;
 	struct kh_run_refused refused, observed;
+	struct kh_refused_places failed;
 	struct late {
 		uint64_t id;
 		enum kh_err_code reason;
-		bool observed;
+		enum { LATE_REFUSED, LATE_OBSERVED, LATE_FAILED } kind;
+		char *detail; /* what was said of it; NULL without memory */
 	} late[LATE_MOST];
 	size_t n_late;
 };
@@ -105,11 +108,17 @@ static enum kh_err_code code_of(const json_t *record, const char *key)
 	return kh_err_of_reason(reason.ptr, reason.len);
 }
 
-static void note_late(struct tally *tally, const char *line, enum kh_err_code reason, bool observed)
+static void note_late(struct tally *tally, const char *line, const json_t *record,
+		      const struct late *one)
 {
+	struct late *late = &tally->late[tally->n_late];
 	uint64_t id;
-	if (tally->n_late < LATE_MOST && kh_line_id(kh_slice_str(line), &id))
-		tally->late[tally->n_late++] = (struct late){ id, reason, observed };
+	if (tally->n_late == LATE_MOST || !kh_line_id(kh_slice_str(line), &id))
+		return;
+	*late = *one;
+	late->id = id;
+	late->detail = kh_slice_dup(kh_record_text(record, "detail"));
+	tally->n_late++;
 }
 
 /* An address, for instance, is refused only after the open record. */
@@ -121,13 +130,17 @@ static void take_end(struct tally *tally, const char *line, const json_t *record
 	if (refused) {
 		tally->calls--;
 		tally->denials++;
-		note_late(tally, line, code, false);
+		note_late(tally, line, record,
+			  &(struct late){ .reason = code, .kind = LATE_REFUSED });
 	} else if (kh_err_status(code) >= 500) {
 		tally->failures++;
+		note_late(tally, line, record,
+			  &(struct late){ .reason = code, .kind = LATE_FAILED });
 	}
 	if (would != KH_ERR_NONE && !refused) {
 		tally->would++;
-		note_late(tally, line, would, true);
+		note_late(tally, line, record,
+			  &(struct late){ .reason = would, .kind = LATE_OBSERVED });
 	}
 }
 
@@ -155,7 +168,8 @@ static void take(struct tally *tally, const char *line)
 	if (record && close)
 		take_end(tally, line, record);
 	if (record && deny && is_ours(tally, record))
-		kh_run_refused_add(&tally->refused, record, code_of(record, "reason"));
+		kh_run_refused_add(&tally->refused, record, code_of(record, "reason"),
+				   kh_record_text(record, "detail"));
 	if (record && denials && is_ours(tally, record)) {
 		tally->denials += kh_record_number(record, "count");
 		tally->refused.places.others += kh_record_number(record, "count");
@@ -163,34 +177,39 @@ static void take(struct tally *tally, const char *line)
 	json_decref(record);
 }
 
-/* What became of it after its open record; NULL: nothing that was noted. */
-static const struct late *find_late(const struct tally *tally, uint64_t id)
+/* What became of it after its open record; NULL: nothing that was noted. One that only observed
+ * rules would have refused may have failed, too. */
+static const struct late *find_late(const struct tally *tally, uint64_t id, bool failed)
 {
 	for (size_t i = 0; i < tally->n_late; i++)
-		if (tally->late[i].id == id)
+		if (tally->late[i].id == id && (tally->late[i].kind == LATE_FAILED) == failed)
 			return &tally->late[i];
 	return NULL;
 }
 
-/* The open record of a request that was refused late, or would have been refused. What was refused
- * is not named as what would have been. */
+/* The open record of a request that failed, that was refused late, or that would have been refused.
+ * What was refused is not named as what would have been. */
 static void take_again(struct tally *tally, const char *line)
 {
 	uint64_t id;
 	if (!is_event(line, "open") || !kh_line_id(kh_slice_str(line), &id))
 		return;
-	const struct late *late = find_late(tally, id);
-	if (!late && !strstr(line, ",\"would_deny\":"))
+	const struct late *late = find_late(tally, id, false);
+	const struct late *failed = find_late(tally, id, true);
+	if (!late && !failed && !strstr(line, ",\"would_deny\":"))
 		return;
 	json_t *record = kh_json_load(kh_slice_str(line), 0, NULL);
 	enum kh_err_code would = record ? code_of(record, "would_deny") : KH_ERR_NONE;
-	bool refused = late && !late->observed;
+	bool refused = late && late->kind == LATE_REFUSED;
 	if (record && is_ours(tally, record)) {
+		if (failed)
+			kh_run_failed_add(&tally->failed, record, failed->reason,
+					  kh_slice_str(failed->detail));
 		if (late)
 			kh_run_refused_add(refused ? &tally->refused : &tally->observed, record,
-					   late->reason);
+					   late->reason, kh_slice_str(late->detail));
 		else if (would != KH_ERR_NONE)
-			kh_run_refused_add(&tally->observed, record, would);
+			kh_run_refused_add(&tally->observed, record, would, kh_slice_str(NULL));
 		if (refused && would != KH_ERR_NONE && tally->would > 0)
 			tally->would--;
 	}
@@ -260,6 +279,8 @@ void kh_run_summary_print(const struct kh_run_summary *summary)
 			       summary->n_hidden);
 	kh_refused_places_init(&tally->observed.places, (const char *const *)summary->hidden,
 			       summary->n_hidden);
+	kh_refused_places_init(&tally->failed, (const char *const *)summary->hidden,
+			       summary->n_hidden);
 	bool read = read_journal(tally);
 	if (summary->counted || !summary->path) {
 		tally->calls = summary->calls;
@@ -273,10 +294,14 @@ void kh_run_summary_print(const struct kh_run_summary *summary)
 			print_observed(tally);
 		kh_run_refused_print(&tally->refused, false, summary);
 		kh_run_refused_print(&tally->observed, true, summary);
+		kh_run_failed_print(&tally->failed, summary);
 	} else {
 		kh_cli_complain("the journal %s can't be read", kh_esc_str(summary->path));
 	}
 	kh_refused_places_fini(&tally->refused.places);
 	kh_refused_places_fini(&tally->observed.places);
+	kh_refused_places_fini(&tally->failed);
+	for (size_t i = 0; i < tally->n_late; i++)
+		free(tally->late[i].detail);
 	free(tally);
 }

@@ -171,7 +171,10 @@ const char *kh_diagnostics_file(const struct kh_diagnostics *d, uint32_t index)
 static bool put_line(const struct kh_diagnostics *d, size_t index, struct kh_buf *line)
 {
 	const struct kh_diagnostic *one = &d->list[index];
-	return kh_buf_printf(line, "%s:", kh_esc_str(kh_diagnostics_file(d, one->where.file))) &&
+	const char *file = kh_diagnostics_file(d, one->where.file);
+	/* An option is no file that an editor could open: it is keyhole that speaks. */
+	return kh_buf_printf(line, "%s%s:", strncmp(file, "--", 2) == 0 ? "keyhole: " : "",
+			     kh_esc_str(file)) &&
 	       (one->where.line == 0 ||
 		kh_buf_printf(line, "%u:%u:", one->where.line, one->where.column)) &&
 	       kh_buf_printf(line, " %s: %s\n", one->warning ? "warning" : "error",

@@ -39,7 +39,12 @@ def lines(done, begun=""):
     assert done.stderr.startswith(begun), done.stderr
     said = [line for line in done.stderr.removeprefix(begun).splitlines() if line.startswith("keyhole: ")]
     assert re.match(r"keyhole: \d+ requests? allowed", said[0]), said
-    return [line.removeprefix("keyhole: ") for line in said[1:]]
+    said = [line.removeprefix("keyhole: ") for line in said[1:]]
+    return [line for line in said if not line.startswith(("failed ", "  see each: "))]
+
+
+def failures(done):
+    return [line.removeprefix("keyhole: ") for line in done.stderr.splitlines() if line.startswith(("keyhole: failed ", "keyhole:   see each"))]
 
 
 def test_each_place_is_named_once_with_how_often_and_with_words_that_allow_it(run, places):
@@ -93,16 +98,60 @@ def test_git_asks_for_the_same_path_to_fetch_and_to_push_so_both_are_named(run):
     ("169.254.169.254", "it is the metadata service of a cloud, which gives out keys of this machine. No option opens it"),
     ("[fd00:ec2::254]", "it is the metadata service of a cloud"),
     ("metadata.google.internal", "it is the metadata service of a cloud"),
-    ("10.1.2.4", 'sandboxes may not connect to this address (private). Only a configuration file can open it (-c FILE), '
-                 'with a rule and with upstream.allow_addresses: [ "10.1.2.4/32" ]'),
-    ("[fd00::1]", 'upstream.allow_addresses: [ "fd00::1/128" ]'),
-    ("localhost", "the name leads to an address that sandboxes may not connect to"),
+    ("10.1.2.4", "sandboxes may not connect to this address (private). A configuration file can open it (-c FILE, or a keyhole.yaml "
+                 'that you trust), with a rule for the place and with:\n    upstream: { allow_addresses: [ "10.1.2.4/32" ] }'),
+    ("[fd00::1]", 'upstream: { allow_addresses: [ "fd00::1/128" ] }'),
+    ("localhost", "the name leads to an address that sandboxes may not connect to: 127.0.0.1 (loopback)"),
 ])  # fmt: skip
 def test_what_the_address_guard_refuses_gets_no_option_that_can_not_help(run, where, says):
     done = run("--", "sh", "-c", f"{CURL} http://{where}/x", check=None)
     assert lines(done)[0] == f"refused once: GET http://{where}/x"
-    assert lines(done)[1].startswith("  why: ") and says in lines(done)[1], done.stderr
+    assert lines(done)[1].startswith("  why: ") and says in "\n".join(lines(done)[1:]), done.stderr
     assert "--allow" not in done.stderr
+
+
+def test_the_address_of_a_name_is_told_with_words_for_the_file_that_do(run):
+    """It is known only after the rules have allowed the request."""
+    with open("/etc/hosts", encoding="utf-8") as file:
+        known = [line.split("#")[0].split() for line in file]
+    names = [name for words in known for name in words[1:] if words[0] in ("127.0.0.1", "127.0.1.1", "::1") and not name.startswith("localhost")]
+    if not names:
+        pytest.skip("/etc/hosts has no name of a loopback address besides localhost")
+    config = {"version": 1, "tenants": {"one": {"rules": [{"allow": f"http://{names[0]}:9"}]}}}
+    path = run.sandbox.file(os.path.join(run.sandbox.folder("inner", 0o700), "keyhole.yaml"), json.dumps(config))
+    done = run("-c", path, "--", "sh", "-c", f"{CURL} http://{names[0]}:9/x", use=None, check=None)
+    assert done.stdout == "403 " and failures(done) == []
+    assert lines(done)[1].startswith("  why: the name leads to an address that sandboxes may not connect to: "), done.stderr
+    assert "(loopback). A configuration file can open it" in lines(done)[1]
+    config["upstream"] = {"allow_addresses": re.findall(r'^    upstream: { allow_addresses: \[ "(\S+)" \] }$', lines(done)[2])}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    again = run("-c", path, "--", "sh", "-c", f"{CURL} http://{names[0]}:9/x", use=None, check=None)
+    assert again.stdout == "502 " and lines(again) == [], again.stderr
+
+
+def test_what_was_allowed_and_failed_is_told_with_the_reason(run, places):
+    script = f"for i in 1 2 3; do {CURL} 'https://other.test/yes?q=hidden'; done"
+    done = run("-c", places, "--", "sh", "-c", script, use=None, check=None)
+    assert done.stdout == "502 502 502 " and "3 requests allowed (3 failed), 0 refused" in done.stderr
+    said = failures(done)
+    assert said[0] == "failed 3 times: GET https://other.test/yes: connect to 127.0.0.1:9: Connection refused"
+    assert re.fullmatch(r"  see each: keyhole audit show /.*/audit\.jsonl", said[1]) and len(said) == 2
+    assert "hidden" not in done.stderr and lines(done) == []
+
+
+def test_a_condition_that_was_not_met_is_named_and_no_option_goes_around_it(run):
+    rules = [{"allow": "POST https://llm.test/v1/messages", "models": ["small-*"]}, {"allow": "GET https://q.test/x", "query": {"a": "1"}}]
+    config = {"version": 1, "tenants": {"one": {"rules": rules}}}
+    path = run.sandbox.file(os.path.join(run.sandbox.folder("models", 0o700), "keyhole.yaml"), json.dumps(config))
+    ask = f"{CURL} -H content-type:application/json https://llm.test/v1/messages -d "
+    script = f"""{ask} '{{"model":"large-1"}}'; {ask} '{{"model":"'$ANTHROPIC_API_KEY'"}}'; {CURL} 'https://q.test/x?a=2'"""
+    done = run("-c", path, "--", "sh", "-c", script, check=None)
+    assert done.stdout == "403 403 403 " and "--allow" not in done.stderr and "sk-ant" not in done.stderr
+    said = lines(done)
+    at = f'(keyhole.yaml:1) allows it only'.replace("keyhole.yaml", path)
+    assert f'  why: the rule "POST https://llm.test/v1/messages" {at} for other models, and it was for "large-1"' in said, said
+    assert f'  why: the rule "GET https://q.test/x" {at} under a condition that was not met (query)' in said, said
 
 
 def test_an_address_that_the_file_opens_gets_its_option(run, places):
@@ -130,10 +179,10 @@ def test_what_a_rule_denies_is_named_with_the_rule_and_the_address_guards_counts
     done = run("-c", places, "--", "sh", "-c", script, use=None, check=None)
     assert done.stdout == "403 403 " and "0 requests allowed, 2 refused" in done.stderr
     said = lines(done)
-    assert len(said) == 4
+    assert len(said) == 5
     assert said[0] == "refused once: GET http://10.1.2.3/" and said[1].startswith("  why: sandboxes may not connect to this address (private)")
-    assert said[2] == "refused once: GET https://other.test/no/x"
-    assert re.fullmatch(r"  why: the rule at .*/keyhole\.yaml:1 denies it; only a rule above that line can allow it", said[3])
+    assert said[3] == "refused once: GET https://other.test/no/x"
+    assert re.fullmatch(r"  why: the rule at .*/keyhole\.yaml:1 denies it; only a rule above that line can allow it", said[4])
 
 
 def test_an_agent_can_neither_forge_a_line_nor_what_is_pasted(run, places):
@@ -175,7 +224,8 @@ for place in [b"other.test:22", b"other.test:443"]:
     assert lines(done) == ["refused once: other.test:22", "  to allow it: --allow 'tcp://other.test:22'",
                            "refused once: other.test:443", "  why: it was no request that keyhole forwards (protocol_unknown)"]  # fmt: skip
     done = run("-c", places, "--allow", "tcp://other.test:22", "--", "python3", "-c", script, use=None, check=None)
-    assert "other.test:22" not in done.stderr, "it went out, to where nobody listens"
+    assert failures(done)[0].startswith("failed once: CONNECT tcp://other.test:22: "), "it went out, to where nobody listens"
+    assert not any("other.test:22" in line for line in lines(done))
 
 
 def test_a_placeholder_in_a_path_is_not_shown(run):
@@ -217,7 +267,7 @@ def test_allow_opens_what_it_says_without_a_file_and_no_more(run):
     said = lines(done)
     assert "refused once: GET http://127.0.0.1:9/y/z" in said, said
     # Neither the rule nor one more opens the address.
-    assert sum(line.startswith("  why: sandboxes may not connect to this address (loopback)") for line in said) == len(said) / 2
+    assert sum(line.startswith("  why: sandboxes may not connect to this address (loopback)") for line in said) == len(said) / 3
     assert "--allow" not in done.stderr
 
 
@@ -226,7 +276,7 @@ def test_allow_neither_overrides_a_denial_nor_takes_a_credential_away(run, place
     done = run("-c", places, "--allow", "https://other.test/**", "--", "sh", "-c", script, use=None, check=None)
     assert done.stdout == "403 502 502 "
     done = run("--use", "anthropic", "--allow", "POST https://api.anthropic.com/v1/messages", "--", "true", use=None, check=0)
-    assert re.search(r'^--allow: warning: rule "POST https://api.anthropic.com/v1/messages" never decides', done.stderr, re.M), done.stderr
+    assert re.search(r'^keyhole: --allow: warning: rule "POST https://api.anthropic.com/v1/messages" never decides', done.stderr, re.M), done.stderr
 
 
 @pytest.mark.parametrize("text, says, at", [
@@ -247,7 +297,7 @@ def test_a_text_of_allow_that_is_no_rule_is_pointed_at(run, text, says, at):
 @pytest.mark.parametrize("text", ["https://*.co.uk", "https://*.github.io/x"])
 def test_a_wildcard_over_names_of_strangers_is_refused(run, text):
     done = run("--allow", text, "--", "true", use=None, check=125)
-    assert done.stderr.startswith("--allow: error: host ") and len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("keyhole: --allow: error: host ") and len(done.stderr.splitlines()) == 1
 
 
 # --- --observe ------------------------------------------------------------------------------------

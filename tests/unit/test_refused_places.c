@@ -54,6 +54,33 @@ static int end(void **state)
 	return 0;
 }
 
+static void test_models_are_told_apart_and_a_hidden_text_is_not_shown(void **state)
+{
+	static const char *const hidden[] = { "sk-fake-1" };
+	const char *models[] = { "small", "large", "small", "x-SK-fake-1" };
+	(void)state;
+	kh_refused_places_init(&places, hidden, 1);
+	for (size_t i = 0; i < 4; i++) {
+		const struct kh_refused_request request = { .method = KH_SLICE("POST"),
+							    .scheme = KH_SLICE("https"),
+							    .host = KH_SLICE("a.test"),
+							    .path = KH_SLICE("/v1"),
+							    .port = 443,
+							    .reason = KH_ERR_NO_RULE,
+							    .model = kh_slice_str(models[i]),
+							    .detail = KH_SLICE("of sk-fake-1") };
+		kh_refused_places_add(&places, &request);
+	}
+	kh_refused_places_settle(&places);
+	assert_int_equal(places.count, 3);
+	assert_string_equal(places.list[0].model, "small");
+	assert_int_equal(places.list[0].count, 2);
+	for (size_t i = 0; i < places.count; i++) {
+		assert_null(strstr(places.list[i].model, "fake"));
+		assert_string_equal(places.list[i].detail, "*");
+	}
+}
+
 static void test_a_place_is_there_once_with_how_often(void **state)
 {
 	(void)state;
@@ -240,6 +267,8 @@ static void test_known_telemetry_is_told_from_what_an_agent_needs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(test_models_are_told_apart_and_a_hidden_text_is_not_shown,
+					  end),
 		cmocka_unit_test_setup_teardown(test_a_place_is_there_once_with_how_often, begin,
 						end),
 		cmocka_unit_test_setup_teardown(test_methods_of_one_place_are_joined, begin, end),

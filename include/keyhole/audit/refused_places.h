@@ -14,11 +14,13 @@ struct kh_refused_request {
 	enum kh_err_code reason;
 	struct kh_slice denied_by; /* "site", "tenant", "sandbox"; empty: no rule did */
 	struct kh_slice rule_at;   /* "FILE:LINE" of the rule that denies; empty */
+	struct kh_slice model;	   /* that it asked for, if a rule depends on it; empty */
+	struct kh_slice detail;	   /* the reason for people, keyhole's words; empty */
 };
 
 /*
- * Requests with one method, scheme, host, port and reason, and paths that are alike. Of a path it
- * shows a pattern, as rules have it: a segment that is a number, that may be a key or a
+ * Requests with one method, scheme, host, port, model and reason, and paths that are alike. Of a
+ * path it shows a pattern, as rules have it: a segment that is a number, that may be a key or a
  * placeholder, or that a shell could read as anything but itself is "*", and what differs is a last
  * segment of two stars.
  */
@@ -29,7 +31,8 @@ struct kh_refused_place {
 	char *path;    /* the pattern; NULL: there is no path, or one that no rule can name */
 	char *example; /* the path of the first of these requests, as it came */
 	enum kh_err_code reason;
-	char *denied_by, *rule_at; /* "": none */
+	char *denied_by, *rule_at, *model; /* "": none */
+	char *detail;			   /* of the first of these requests; "": none */
 	uint64_t count;
 };
 
@@ -41,8 +44,8 @@ struct kh_refused_places {
 	size_t n_hidden;
 };
 
-/* `hidden`: texts that are never shown (placeholders); they outlive the places. A host or a method
- * that holds one is "*". */
+/* `hidden`: texts that are never shown (placeholders); they outlive the places. A host, a method, a
+ * model or a detail that holds one is "*". */
 void kh_refused_places_init(struct kh_refused_places *places, const char *const *hidden,
 			    size_t n_hidden);
 /* Up to KH_LIMIT_REFUSED_PLACES places, and without memory none, are told apart; what finds no room
