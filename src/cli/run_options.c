@@ -458,6 +458,7 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 	}
 	if (!kh_run_agent_choose(out))
 		return KH_RUN_WRONG;
+	kh_run_trust_hint(out);
 	if (out->observe)
 		kh_cli_complain(
 			"run: warning: NO RULE IS ENFORCED (--observe): the network is open "

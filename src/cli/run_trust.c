@@ -109,6 +109,23 @@ bool kh_run_trust_find(struct kh_run_options *o)
 	return true;
 }
 
+/* Who has trusted it expects it to be used. A profile says itself why there is no workspace. */
+void kh_run_trust_hint(const struct kh_run_options *o)
+{
+	struct kh_err err = KH_ERR_INIT;
+	kh_auto_free char *here = NULL, *path = NULL;
+	char digest[KH_TRUSTED_HEX + 1];
+
+	if (o->workspace || o->no_workspace || o->config_path || o->profile || o->quiet)
+		return;
+	here = realpath(".", NULL);
+	if (here && kh_trusted_file_find(here, &path, digest, &err) && path &&
+	    kh_trusted_file_is(path, digest, &err) == KH_TRUSTED_SAME)
+		kh_cli_complain("run: %s, which you trust, is not used: this run has no workspace "
+				"(--workspace . uses it)",
+				kh_esc_str(path));
+}
+
 /* ---- what it names ---- */
 
 static bool is_below(const char *path, const char *top)

@@ -72,6 +72,18 @@ def test_the_current_folder_is_the_default(run, project):
     assert f"{project} is not used" in ask(run, project).stderr
 
 
+def test_one_that_is_trusted_and_not_used_is_named_with_the_option_that_uses_it(run, project):
+    says = f"run: {project}, which you trust, is not used: this run has no workspace (--workspace . uses it)\n"
+    here = {"use": "npm", "cwd": top(project), "check": 0}
+    assert "is not used" not in run("--", "true", **here).stderr, "nobody has trusted it"
+    keyhole(run, "trust", project)
+    assert says in run("--", "true", **here).stderr
+    assert "is not used" not in run("--", "true", **{**here, "cwd": "/"}).stderr
+    for words in (("-q",), ("--no-workspace",), ("--workspace", "."), ("-c", project)):
+        assert "is not used" not in run(*words, "--", "true", **here).stderr, words
+    assert "which you trust\n" in run("--workspace", ".", "--", "true", **here).stderr, "as the words say"
+
+
 def test_after_a_change_nothing_runs_until_it_is_trusted_again(run, project):
     keyhole(run, "trust", project)
     assert ask(run, project, "-c", project).stdout == "403 403 \nkept\n"
