@@ -49,6 +49,10 @@ struct kh_policy;
 /* load_policy.c. Reads and compiles a configuration; both are the caller's, also on failure.
  * Return: false: an error was printed. */
 bool kh_cli_load_policy(const char *path, struct kh_config **config, struct kh_policy **policy);
+/* As `keyhole run` does: with presets (--use) in front of the rules of that tenant (NULL: of the
+ * first), and without a file (NULL) the presets alone. */
+bool kh_cli_load_presets(const char *path, const char *tenant, const char *const *presets, size_t n,
+			 struct kh_config **config, struct kh_policy **policy);
 /* audit.c. Opens a regular file, or a stream that the caller passed as /dev/fd/N. Return: a
  * descriptor; -1: an error was printed in the name of `command`. */
 int kh_cli_open_journal(const char *command, const char *name);

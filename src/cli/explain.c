@@ -20,16 +20,20 @@
 #include "explain_rule.h"
 #include "explain_text.h"
 
-enum { EXIT_DENIED = 3, LINE_BYTES = 1024 * 1024 };
+enum { EXIT_DENIED = 3, LINE_BYTES = 1024 * 1024, PRESETS_MOST = 32 };
 
 static const char usage[] =
 	"usage: keyhole explain -c FILE [--tenant NAME] [OPTION…] METHOD URL\n"
+	"       keyhole explain --use PRESET METHOD URL\n"
 	"       keyhole explain -c FILE --batch\n"
 	"Shows the decision about a request, what would allow it if it is refused, and each rule\n"
 	"that is checked, with why it matches or not. Nothing is sent.\n\n"
 	"  -c, --config FILE      the configuration\n"
 	"  -t, --tenant NAME      the tenant whose rules apply; required if there are several\n"
-	"  -s, --sandbox NAME     a listener's sandbox, to include its own rules\n"
+	"      --use PRESET       the rules of a preset in front, as in `keyhole run --use`, or\n"
+	"                         alone without -c (repeat it for more)\n"
+	"  -s, --sandbox NAME     a listener's sandbox, to include its own rules; of one that was\n"
+	"                         added to a daemon, http://keyhole.internal/why in it tells\n"
 	"  -H, --header FIELD     a field of the request, 'NAME: VALUE' (repeat it for more)\n"
 	"      --body-bytes N     the size of the request's content\n"
 	"      --model NAME       the model that the content names\n"
@@ -43,6 +47,8 @@ static const char usage[] =
 
 struct explain {
 	const char *config_path, *tenant_name, *sandbox_name;
+	const char *presets[PRESETS_MOST];
+	size_t n_presets;
 	bool json, batch, resolve;
 	struct kh_config *config;
 	struct kh_policy *policy;
@@ -214,7 +220,10 @@ static bool choose_sandbox(struct explain *e, const char *name, int tenant, stru
 		return kh_err_set(err, KH_ERR_USAGE,
 				  index == KH_SANDBOX_SEVERAL
 					  ? "more than one listener's sandbox is called \"%s\""
-					  : "no listener's sandbox is called \"%s\"",
+					  : "no listener's sandbox is called \"%s\" (one that was "
+					    "added to a daemon is not in the file: --tenant NAME "
+					    "shows its tenant's rules, and the page "
+					    "http://keyhole.internal/why in it shows all)",
 				  kh_esc_str(name));
 	e->tenant = e->config->listeners[index].tenant;
 	if (tenant >= 0 && tenant != e->tenant)
@@ -301,7 +310,8 @@ static int explain_one(const struct explain *e, const struct kh_dry_run *q)
 static bool load(struct explain *e)
 {
 	struct kh_err err = KH_ERR_INIT;
-	if (!kh_cli_load_policy(e->config_path, &e->config, &e->policy))
+	if (!kh_cli_load_presets(e->config_path, e->tenant_name, e->presets, e->n_presets,
+				 &e->config, &e->policy))
 		return false;
 	e->geo = kh_geo_load(e->config->country_db.path, e->config->asn_db.path, &err);
 	if (!e->geo)
@@ -411,9 +421,10 @@ static int ask(struct explain *e, struct kh_dry_run *q, char **words, int n)
 
 int kh_cli_explain(int argc, char **argv)
 {
-	enum { OPT_JSON = 256, OPT_BATCH, OPT_RESOLVE, OPT_BODY, OPT_MODEL };
+	enum { OPT_JSON = 256, OPT_BATCH, OPT_RESOLVE, OPT_BODY, OPT_MODEL, OPT_USE };
 	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
 						 { "tenant", required_argument, NULL, 't' },
+						 { "use", required_argument, NULL, OPT_USE },
 						 { "sandbox", required_argument, NULL, 's' },
 						 { "header", required_argument, NULL, 'H' },
 						 { "body-bytes", required_argument, NULL,
@@ -438,6 +449,13 @@ int kh_cli_explain(int argc, char **argv)
 			break;
 		case 's':
 			e.sandbox_name = optarg;
+			break;
+		case OPT_USE:
+			if (e.n_presets == PRESETS_MOST) {
+				kh_cli_complain("explain: --use: at most %d", PRESETS_MOST);
+				return KH_EXIT_USAGE;
+			}
+			e.presets[e.n_presets++] = optarg;
 			break;
 		case 'H':
 			if (!take_header(&q, optarg)) {
@@ -471,8 +489,10 @@ int kh_cli_explain(int argc, char **argv)
 			return KH_EXIT_USAGE; /* it was said why */
 		}
 	}
-	if (!e.config_path) {
-		kh_cli_complain("explain: no file is given (write keyhole explain -c FILE)");
+	if (!e.config_path && e.n_presets == 0) {
+		kh_cli_complain(
+			"explain: no file is given (write keyhole explain -c FILE, or --use "
+			"PRESET)");
 		return KH_EXIT_USAGE;
 	}
 	if (!load(&e))

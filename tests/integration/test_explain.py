@@ -38,6 +38,24 @@ def explain(config, *words, stdin=None):
                           timeout=30, check=False)  # fmt: skip
 
 
+def test_presets_stand_in_front_or_alone_as_in_a_run(config):
+    url = "https://registry.npmjs.org/left-pad"
+    alone = subprocess.run([KEYHOLE, "explain", "--use", "npm", url], capture_output=True, text=True, timeout=30, check=False)
+    assert alone.returncode == 0 and "allow" in alone.stdout, alone.stderr
+    assert explain(config, "-t", "b", url).returncode == 3
+    assert explain(config, "-t", "b", "--use", "npm", url).returncode == 0
+    push = "https://github.com/o/r.git/git-receive-pack"
+    assert explain(config, "-t", "b", "--use", "github", "POST", push).returncode == 3
+    assert explain(config, "-t", "b", "--use", "npm", "--use", "github:push=true", "POST", push).returncode == 0
+    wrong = explain(config, "-t", "b", "--use", "nmp", url)
+    assert wrong.returncode == 1 and wrong.stderr.startswith("keyhole: --use: error: "), wrong.stderr
+
+
+def test_a_sandbox_that_is_not_in_the_file_is_told_where_it_is(config):
+    done = explain(config, "-s", "sb-1", "https://open.test/")
+    assert done.returncode == 2 and "http://keyhole.internal/why" in done.stderr and "--tenant NAME" in done.stderr
+
+
 @pytest.mark.parametrize(
     "words, status, reason",
     [
