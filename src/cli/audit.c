@@ -141,7 +141,8 @@ static void print_text(const char *name, const struct kh_verify_report *r)
 		print_parts(r);
 		return;
 	}
-	printf("ok: %" PRIu64 " lines, %" PRIu64 " exchanges", r->lines, r->opens);
+	printf("ok: %" PRIu64 " line%s, %" PRIu64 " exchange%s", r->lines, r->lines == 1 ? "" : "s",
+	       r->opens, r->opens == 1 ? "" : "s");
 	print_count(r->denials, "denied");
 	print_count(r->counted, "denied and only counted");
 	print_count(r->aborted, "aborted by the end of a worker");

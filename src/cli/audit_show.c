@@ -233,8 +233,9 @@ static void show_writer(struct show *s, const json_t *record)
 				    kh_record_number(record, "bytes"),
 				    kh_record_number(record, "offset"));
 	if (kh_record_number(record, "count") > 0)
-		(void)kh_buf_printf(&s->row, "  %" PRIu64 " exchanges",
-				    kh_record_number(record, "count"));
+		(void)kh_buf_printf(&s->row, "  %" PRIu64 " exchange%s",
+				    kh_record_number(record, "count"),
+				    kh_record_number(record, "count") == 1 ? "" : "s");
 	paint(s, PLAIN);
 	print_row(s);
 }
