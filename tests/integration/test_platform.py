@@ -28,7 +28,7 @@ class Host:
 
     def __init__(self, folder, upstream):
         self.folder, self.upstream = folder, upstream
-        self.port = free_port()
+        self.port, self.hello = free_port(), free_port()
         root = os.path.join(folder, "root")
         self.shell = subprocess.Popen(
             ["bash", "-e"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -46,10 +46,11 @@ class Host:
         text = re.sub(r"keyhole ctl", f"keyhole ctl --socket {self.folder}/run/admin/s", text)
         text = text.replace("sudo make install", f"sudo make -s install DESTDIR={self.folder}/root")
         text = re.sub(r"^(make|deploy/install-deps.sh build run)$", "true # it is built", text, flags=re.M)
-        text = text.replace("acmes-key-of-anthropic", ACME).replace("globexs-key-of-anthropic", GLOBEX)
+        text = re.sub(r"^ACME_KEY=.*", f"ACME_KEY={ACME}", re.sub(r"^GLOBEX_KEY=.*", f"GLOBEX_KEY={GLOBEX}", text, flags=re.M), flags=re.M)
+        text = re.sub(r"(?<=127.0.0.1:)8000|(?<=http.server )8000", str(self.hello), text)
         # The internet is not there: a mock takes its place.
-        return text.replace("version: 1\n", f"version: 1\nupstream: {{ ca_file: {self.upstream.ca}, resolve: "
-                            f"{{ api.anthropic.com: \"{self.upstream.address}\" }}, allow_addresses: [ 127.0.0.1/32 ] }}\n")  # fmt: skip
+        return text.replace("upstream: { resolve: { ", f"upstream: {{ ca_file: {self.upstream.ca}, resolve: "
+                            f"{{ api.anthropic.com: \"{self.upstream.address}\", ")  # fmt: skip
 
     def run(self, block, seconds=120):
         self.shell.stdin.write((block + "\necho END''OF:$?\n").encode())
@@ -97,6 +98,8 @@ def test_the_page_holds_command_by_command(host):
     assert BLOCKS[0].splitlines()[0] == "deploy/install-deps.sh build run", "without it plain make stops"
     host.run(install)
     assert re.search(r": ok: 2 tenants, .* 0 warnings$", host.run(configure), re.M)
+    keys = re.findall(r"^\w+_KEY=(\S+)", BLOCKS[1], re.M)
+    assert len(keys) == 2 and all(key.startswith("sk-ant-api03-") for key in keys)
     host.run(start)
     until("the daemon serves", lambda: os.path.exists(host.folder + "/run/admin/s"))
 
@@ -108,6 +111,7 @@ def test_the_page_holds_command_by_command(host):
 
     said = host.run(agents)
     assert "tenant: acme" in said and "requests 600/min" in said
+    assert re.findall(r"^(200|403)$", said, re.M) == ["200", "403"], "the reader's own service, for acme alone"
     assert '"type": "message"' in said, "what the mock answers to acme's key, and to no other"
     assert "GET https://registry.npmjs.org/left-pad is not allowed: no rule allows it" in said
     assert said.count("registry.npmjs.org/left-pad") >= 2 and "globex" not in said.split("tenant: acme")[1].split("Why")[0]
@@ -124,7 +128,7 @@ def test_the_page_holds_command_by_command(host):
     assert sorted(row[0] for row in rows) == ["sb-1", "sb-2"] and {row[1] for row in rows} == {"acme"}
 
     said = host.run(change)
-    assert "the new configuration is in force" in said and "draining" in said
+    assert "the new configuration is in force" in said and "draining" in said and "removed sb-1 of tenant acme" in said
     until("all that was added is gone", lambda: not os.path.exists(f"{sandboxes}/acme"))
     with open(host.folder + "/lib/audit.jsonl", encoding="utf-8") as file:
         records = [json.loads(line) for line in file]

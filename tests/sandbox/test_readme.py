@@ -1,4 +1,4 @@
-"""The commands of the README's first screen, as somebody types them."""
+"""The commands of the README's first screen, as somebody types them, with what is installed on the PATH."""
 
 import os
 import re
@@ -24,33 +24,39 @@ def run(sandbox):
 
 
 def shell(run, script, cwd, **more):
-    """`build/keyhole` of the README is what was built, wherever it lies."""
-    build = run.sandbox.folder("build")
-    if not os.path.lexists(os.path.join(build, "keyhole")):
-        for name in ("keyhole", "keyhole-init"):
-            os.symlink(os.path.join(run.sandbox.programs, name), os.path.join(build, name))
-    if not os.path.lexists(os.path.join(cwd, "build")):
-        os.symlink(build, os.path.join(cwd, "build"))
+    more["PATH"] = run.sandbox.programs + ":" + more.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     return subprocess.run(
         run.sandbox.as_identity(["sh", "-ec", script]), cwd=cwd, stdin=subprocess.DEVNULL, text=True,
         capture_output=True, timeout=PATIENCE, check=False, env=run.environment(**more),
     )  # fmt: skip
 
 
-def test_there_are_three_doors():
-    assert len(blocks()) == 3
+def test_there_are_three_doors_behind_the_installation():
+    assert len(blocks()) == 4
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         assert len(file.read().splitlines()) < 150
 
 
+def test_the_installation_puts_keyhole_on_the_path(tmp_path):
+    packages, install, doctor = (line.split("#")[0].split() for line in blocks()[0].splitlines())
+    assert os.access(os.path.join(ROOT, packages[0]), os.X_OK) and packages[1:] == ["build", "run"]
+    assert install == "make && sudo make install".split() and doctor == ["keyhole", "doctor"]
+    done = subprocess.run(["make", "-s", "install", f"DESTDIR={tmp_path}"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    installed = os.path.join(tmp_path, "usr/local/bin/keyhole")
+    # Its presets are found from where it lies, and a person reads no "..".
+    shown = subprocess.run([installed, "preset", "show", "npm"], capture_output=True, text=True, check=True, env={}).stdout
+    assert shown and ".." not in subprocess.run([installed, "run", "--use", "x", "true"], capture_output=True, text=True, check=False, env={}).stderr
+
+
 def test_who_runs_coding_agents(run, sandbox):
-    project = sandbox.folder("project")
+    project = sandbox.folder("my-project")
     sandbox.file(os.path.join(sandbox.place, "bin/claude"), "#!/bin/sh\necho $ANTHROPIC_API_KEY > said\n", 0o755)
     sandbox.give(sandbox.place)
-    key = re.search(r"=(\S+)", blocks()[0])[1]
-    script = blocks()[0].replace(key, "sk-ant-api03-" + "k" * 95)
+    key = re.search(r"=(\S+)", blocks()[1])[1]
+    script = blocks()[1].replace(key, "sk-ant-api03-" + "k" * 95)
     path = os.path.join(sandbox.place, "bin") + ":/usr/sbin:/usr/bin:/sbin:/bin"
-    done = shell(run, script, project, PATH=path)
+    done = shell(run, script, os.path.dirname(project), PATH=path)
     assert done.returncode == 0, done.stderr
     with open(os.path.join(project, "said"), encoding="ascii") as file:
         said = file.read()
@@ -58,7 +64,7 @@ def test_who_runs_coding_agents(run, sandbox):
 
 
 def test_who_audits_egress(run, sandbox):
-    done = shell(run, blocks()[1], sandbox.folder("auditor"))
+    done = shell(run, blocks()[2], sandbox.folder("auditor"))
     assert done.returncode == 0, done.stderr
     assert "403  GET" in done.stdout and "https://example.com/upload" in done.stdout
     assert re.search(r"run\.jsonl: ok: \d+ lines, 0 exchanges, 1 denied", done.stdout), done.stdout
@@ -70,11 +76,12 @@ def test_who_runs_a_platform(run, sandbox):
                  "audit: { file: audit.jsonl }\ntenants: { acme: { rules: [ { use: npm } ] } }\n"
                  "listen: [ { unix: d/s, tenant: acme } ]\n")  # fmt: skip
     sandbox.folder("platform/d", 0o700)
-    check, proxy = blocks()[2].splitlines()
+    check, proxy = blocks()[3].splitlines()
     done = shell(run, check, place)
     assert done.returncode == 0, done.stdout + done.stderr
     daemon = subprocess.Popen(
-        sandbox.as_identity(["sh", "-c", "exec " + proxy]), cwd=place, env=run.environment(),
+        sandbox.as_identity(["sh", "-c", "exec " + proxy]), cwd=place,
+        env=run.environment(PATH=sandbox.programs + ":/usr/sbin:/usr/bin:/sbin:/bin"),
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     end = time.monotonic() + PATIENCE
