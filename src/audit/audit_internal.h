@@ -91,14 +91,15 @@ struct kh_journal {
 	char head[KH_HASH_HEX + 1]; /* its hash */
 	/* Bytes at the end that are no record: the last `torn` of the file. */
 	uint64_t torn;
-	bool to_cut;	   /* the last write left them, and nobody was asked to cut them off */
-	bool cutting;	   /* somebody was, and has not answered: no commit succeeds */
-	bool unended;	   /* the last line is whole but for its newline */
-	bool stopped;	   /* the last line is a `stop`, as it was found */
-	uint64_t base;	   /* seq of the line that this segment continues; 0: none */
-	bool set_aside;	   /* the segment with that line could not be continued */
-	bool before_ended; /* it ends with that line */
-	bool before_open;  /* it still has a writer */
+	bool to_cut;   /* the last write left them, and nobody was asked to cut them off */
+	bool cutting;  /* somebody was, and has not answered: no commit succeeds */
+	bool unended;  /* the last line is whole but for its newline */
+	bool stopped;  /* the last line is a `stop`, as it was found */
+	uint64_t base; /* seq of the line that this segment continues; 0: none */
+	char base_head[KH_HASH_HEX + 1]; /* its hash */
+	bool set_aside;			 /* the segment with that line could not be continued */
+	bool before_ended;		 /* it ends with that line */
+	bool before_open;		 /* it still has a writer */
 	struct kh_buf out;
 	struct kh_digest digest;
 };

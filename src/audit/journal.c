@@ -325,11 +325,12 @@ static bool put_start(struct kh_journal *journal, uint64_t unread, struct kh_bat
 	return ok;
 }
 
-/* Of a new segment: where the one before ends, if that is known already. */
+/* Where the segment before ends, if that is known already. Each life of this segment says it: of
+ * what the first one had to write, a full disk may have taken the start alone. */
 static bool put_end_before(const struct kh_journal *journal, struct kh_batch *batch)
 {
-	return !journal->before_ended || !journal->base || journal->seq != journal->base ||
-	       kh_join_record(batch, journal->base, journal->base, journal->head);
+	return !journal->before_ended || !journal->base ||
+	       kh_join_record(batch, journal->base, journal->base, journal->base_head);
 }
 
 static bool write_start(struct kh_journal *journal, uint64_t unread, struct kh_err *err)
@@ -363,6 +364,7 @@ void kh_journal_stand(struct kh_journal *journal, const struct kh_journal_base *
 	journal->before_ended = base->ended;
 	journal->before_open = base->open;
 	kh_hex_encode(base->hash, KH_HASH_BYTES, journal->head);
+	memcpy(journal->base_head, journal->head, sizeof(journal->base_head));
 }
 
 struct kh_journal *kh_journal_resume(struct kh_journal_files files, enum kh_durability durability,

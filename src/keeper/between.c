@@ -14,6 +14,9 @@
  * A daemon that has just started has no checkpoint, so its first worker follows the whole file. If
  * no line is known to hold, the new segment continues from the file's first line.
  *
+ * If the disk is full, a worker can't write its first records, and ends. Nothing is known against
+ * the file either: the next worker tries again.
+ *
  * If there is too much to follow, nothing is known against the file. Then the worker closes what is
  * open in it, and the new segment continues from its last line.
  *
@@ -138,11 +141,12 @@ void kh_keeper_note_journal(struct kh_keeper *k, int status)
 {
 	bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !k->late;
 	k->late = false;
+	int exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	bool no_room = exit == KH_WORKER_EXIT_NO_ROOM;
 	if (k->worker_process.serving_ms)
 		k->unready = 0;
-	else if (!killed) /* from outside: it says nothing about the journal */
+	else if (!killed && !no_room) /* else it says nothing about the journal */
 		k->unready++;
-	int exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	k->journal_spoiled = exit == KH_WORKER_EXIT_SPOILED;
 	/* One that has served may have been taken over, and had followed it before. */
 	k->journal_long = exit == KH_WORKER_EXIT_TOO_LONG && !k->worker_process.serving_ms;
@@ -160,6 +164,7 @@ bool kh_keeper_is_hopeless(const struct kh_keeper *k, int status)
 	switch (WEXITSTATUS(status)) {
 	case KH_WORKER_EXIT_START:
 	case KH_WORKER_EXIT_JOURNAL:
+	case KH_WORKER_EXIT_NO_ROOM:
 	case KH_WORKER_EXIT_NO_EXEC:
 		return true;
 	case KH_WORKER_EXIT_SPOILED:

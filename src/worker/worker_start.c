@@ -2,6 +2,7 @@
 
 #include "worker_start.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -78,6 +79,12 @@ static bool take_journal(struct kh_beginning *b, struct kh_channel_message *mess
 	return true;
 }
 
+/* Where the disk is full, nothing is known against the journal. */
+static enum kh_worker_exit exit_of(const struct kh_err *err, enum kh_worker_exit other)
+{
+	return err->sys == ENOSPC || err->sys == EDQUOT ? KH_WORKER_EXIT_NO_ROOM : other;
+}
+
 /* It goes on in a new segment; this one is closed as its next writer would close it. */
 static enum kh_worker_exit end_long_journal(const struct kh_beginning *b, struct kh_err *err)
 {
@@ -89,7 +96,7 @@ static enum kh_worker_exit end_long_journal(const struct kh_beginning *b, struct
 			   "file (`keyhole audit verify` checks all)");
 		return KH_WORKER_EXIT_TOO_LONG;
 	}
-	return spoiled ? KH_WORKER_EXIT_SPOILED : KH_WORKER_EXIT_JOURNAL;
+	return spoiled ? KH_WORKER_EXIT_SPOILED : exit_of(err, KH_WORKER_EXIT_JOURNAL);
 }
 
 static bool follow_journal(struct kh_beginning *b, struct kh_err *err)
@@ -131,10 +138,11 @@ bool kh_worker_start_journal(struct kh_beginning *b, struct kh_err *err)
 		return false;
 	w->journal = kh_journal_open_segment(b->journal_files, w->current->config->durability,
 					     &b->journal_base, &report, err);
-	if (report.spoiled)
-		b->journal_exit = KH_WORKER_EXIT_SPOILED;
-	if (!w->journal)
+	if (!w->journal) {
+		b->journal_exit = report.spoiled ? KH_WORKER_EXIT_SPOILED
+						 : exit_of(err, KH_WORKER_EXIT_JOURNAL);
 		return false;
+	}
 	join_again(b);
 	kh_journal_hold(w->journal, b->journal_held);
 	if (report.unread > 0)

@@ -364,6 +364,29 @@ def test_a_full_disk_under_the_journal_stops_everything_and_space_lets_it_go_on(
     assert reached <= opened
 
 
+def test_a_worker_that_ends_on_a_full_disk_gets_no_journal_set_aside(tiny_disk, daemon):
+    one = daemon({"audit": {"file": tiny_disk + "/audit.jsonl"}}, start=False)
+    one.journal_path = tiny_disk + "/audit.jsonl"
+    one.start()
+    assert serves(one)
+    ballast = tiny_disk + "/ballast"
+    with contextlib.suppress(OSError), open(ballast, "wb", buffering=0) as file:
+        while file.write(b"x" * 4096):
+            pass
+    for n in range(200):
+        with Tunnel(one, "api.test") as tunnel:
+            if tunnel.ask("GET", f"/test/echo/full/{n}").status == 503:
+                break
+    until("it is cut back", lambda: "of a record that found no room were cut off" in one.stderr())
+    os.kill(one.worker_pid(), signal.SIGKILL)
+    until("three could not start", lambda: one.stderr().count("ended with status 9") >= 3, 20)
+    os.unlink(ballast)
+    until("it serves again", lambda: one.worker_pid() and serves(one), 20)
+    assert sorted(os.listdir(tiny_disk)) == ["audit.jsonl", "audit.jsonl.lock"]
+    done = subprocess.run([KEYHOLE, "audit", "verify", one.journal_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 def test_two_daemons_do_not_write_one_journal(daemon):
     one = daemon()
     config = json.loads(json.dumps(one.config))

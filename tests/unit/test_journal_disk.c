@@ -122,12 +122,42 @@ static void synced_counts_only_what_is_on_the_disk(void **state)
 	close(fd);
 }
 
+/* Of a segment's first records some find room; it is opened again when there is more. */
+static void a_segment_that_began_on_a_full_disk_says_how_the_one_before_ended(void **state)
+{
+	struct kh_journal_base base = { .seq = 7, .ended = true };
+	(void)state;
+	memset(base.hash, 0xab, sizeof(base.hash));
+	for (size_t fit = 0; fit < 700; fit += 9) {
+		int fd = new_file();
+		const struct kh_journal_files files = { fd, fd };
+		struct kh_journal_report report;
+		struct kh_err err = KH_ERR_INIT;
+		fail_after(fd, fit, true);
+		struct kh_journal *journal =
+			kh_journal_open_segment(files, KH_DURABILITY_WRITTEN, &base, &report, &err);
+		assert_true(journal || err.sys == ENOSPC);
+		if (journal)
+			kh_journal_free(journal);
+		work_again();
+		journal =
+			kh_journal_open_segment(files, KH_DURABILITY_WRITTEN, &base, &report, &err);
+		assert_non_null(journal);
+		kh_journal_close(journal);
+		struct kh_verify_report verdict = verified(fd);
+		if (!verdict.ok || verdict.joined.seq != 7)
+			fail_msg("%zu bytes: %s", fit, verdict.problem);
+		close(fd);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_full_disk_leaves_the_file_and_the_batch_as_they_were),
 		cmocka_unit_test(what_can_not_be_cut_back_is_closed),
 		cmocka_unit_test(synced_counts_only_what_is_on_the_disk),
+		cmocka_unit_test(a_segment_that_began_on_a_full_disk_says_how_the_one_before_ended),
 	};
 
 	return cmocka_run_group_tests_name("journal", tests, NULL, NULL);

@@ -15,7 +15,8 @@ enum kh_worker_exit {
 	KH_WORKER_EXIT_SPOILED = 7,  /* nor by any later worker: its chain is broken, or its last
 					line has no valid hash or an impossible number */
 	KH_WORKER_EXIT_TOO_LONG = 8, /* it is too long to be followed; its end is closed */
-	KH_WORKER_EXIT_NO_EXEC = 5,  /* the binary could not be executed */
+	KH_WORKER_EXIT_NO_ROOM = 9, /* the disk is full: what it has to write first found no room */
+	KH_WORKER_EXIT_NO_EXEC = 5, /* the binary could not be executed */
 };
 
 #endif
