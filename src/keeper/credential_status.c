@@ -132,11 +132,18 @@ static void on_chosen_anew(void *arg, uint16_t index, uint16_t tenant, bool pres
 	kh_keeper_choose_anew(k);
 }
 
+static size_t count_sandboxes(void *arg, uint16_t tenant)
+{
+	const struct kh_keeper *k = arg;
+	return kh_worker_process_sandboxes(&k->worker_process, tenant);
+}
+
 void kh_keeper_listen_to_vault(struct kh_keeper *k)
 {
 	k->vault.answer = on_answer;
 	k->vault.stale = on_stale;
 	k->vault.changed = on_changed;
 	k->vault.chosen_anew = on_chosen_anew;
+	k->vault.sandboxes = count_sandboxes;
 	k->vault.arg = k;
 }

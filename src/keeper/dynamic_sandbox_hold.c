@@ -61,7 +61,7 @@ bool kh_dynamic_sandbox_hold_watch(struct kh_registry *reg, struct kh_registry_e
 				  (unsigned long long)entry->number);
 	return (kh_lru_put(reg->by_number, key, entry) ||
 		kh_err_set(err, KH_ERR_NO_MEMORY, "sandboxes: no memory")) &&
-	       watch(reg, entry, err);
+	       (entry->pidfd < 0 || watch(reg, entry, err));
 }
 
 void kh_dynamic_sandbox_hold_forget(struct kh_registry *reg, const struct kh_registry_entry *entry)
@@ -115,7 +115,7 @@ struct kh_registry_entry *kh_dynamic_sandbox_hold_ended(struct kh_registry *reg)
 	       epoll_wait(reg->watch, &event, 1, 0) == 1) {
 		uint64_t number = event.data.u64;
 		struct kh_registry_entry *entry = kh_lru_get(reg->by_number, key_of(&number));
-		if (entry)
+		if (entry && entry->pidfd >= 0)
 			return entry;
 		/* It can't be taken out by itself: its descriptor is closed. */
 		if (!watch_anew(reg))

@@ -264,7 +264,7 @@ static bool put(struct kh_registry *reg, struct kh_registry_entry *entry, struct
 		return kh_err_set(err, KH_ERR_INTERNAL,
 				  "two sandboxes of the tenant \"%s\" are called \"%s\"",
 				  kh_esc_str(entry->wish.tenant), kh_esc_str(entry->wish.id));
-	if (entry->pidfd >= 0 && !kh_dynamic_sandbox_hold_watch(reg, entry, err))
+	if (!kh_dynamic_sandbox_hold_watch(reg, entry, err))
 		return false;
 	return kh_lru_put(reg->by_name, name, entry) || no_memory(err);
 }

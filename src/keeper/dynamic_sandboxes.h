@@ -42,7 +42,7 @@ struct kh_registry_share {
 struct kh_registry {
 	struct kh_lru *by_name;	  /* owns the entries */
 	struct kh_lru *by_tenant; /* struct kh_registry_share of each */
-	struct kh_lru *by_number; /* of by_name's, those with a pidfd */
+	struct kh_lru *by_number; /* the same */
 	struct kh_node list;
 	size_t count, held; /* held: those with a pidfd */
 	size_t narrow_bytes;
@@ -110,8 +110,8 @@ void kh_dynamic_sandbox_say_ended(const struct kh_registry_entry *entry, const c
 bool kh_dynamic_sandbox_holds_open(struct kh_registry *reg);
 /* Opens the pidfd of wish.pid. */
 bool kh_dynamic_sandbox_hold(struct kh_registry_entry *entry, struct kh_err *err);
-/* An entry with a pidfd. On error it is not watched; kh_dynamic_sandbox_hold_forget is due all the
- * same. */
+/* Puts it into the table by number, and watches its pidfd if it has one. On error it is not
+ * watched; kh_dynamic_sandbox_hold_forget is due all the same. */
 bool kh_dynamic_sandbox_hold_watch(struct kh_registry *reg, struct kh_registry_entry *entry,
 				   struct kh_err *err);
 /* Removes it from the table by number. */

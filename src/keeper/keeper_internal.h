@@ -291,6 +291,14 @@ void kh_worker_process_hold_journal(struct kh_worker_process *worker_process, bo
 void kh_worker_process_tell_journal_cut(struct kh_worker_process *worker_process, uint64_t end);
 /* May values and fingerprints be sent to it? Also while it drains. */
 bool kh_worker_process_can_be_told(const struct kh_worker_process *worker_process);
+/* asker.c */
+/* Whom a CREDENTIAL_WANT charges, by what the worker says (KH_ASKER_DYNAMIC). KH_FAIR_SHARE_NOBODY:
+ * there is no such sandbox. */
+struct kh_fair_share_asker kh_worker_process_asker(const struct kh_worker_process *worker_process,
+						   uint64_t number, uint16_t tenant);
+/* How many sandboxes the tenant has, of the configuration and added. */
+size_t kh_worker_process_sandboxes(const struct kh_worker_process *worker_process, uint16_t tenant);
+
 /* Answers CREDENTIAL_WANT; `value` NULL: there is none; `err` says why, in words for a sandbox. */
 void kh_worker_process_answer_want(struct kh_worker_process *worker_process,
 				   const struct kh_credential_ref *want,

@@ -6,8 +6,9 @@
  * decides which value is dropped: shares are divided among tenants first. The configuration
  * determines the number of values without a scope, so they are not bounded here.
  *
- * The worker tells which sandbox asks. If it was taken over, it can cheat about shares and rates,
- * but the bounds still hold.
+ * The worker tells which sandbox asks, and asker.c looks whether there is such a one. If the worker
+ * was taken over, it can ask in the name of each of them. So there is a rate per tenant, too: what
+ * all its sandboxes may have together.
  */
 #include "keeper_internal.h"
 
@@ -174,39 +175,57 @@ struct kh_made *kh_scopes_get(struct kh_vault *vault, const struct kh_credential
 
 /* ---- how often ---- */
 
-/* As in the worker (values.c), whose questions may come closer together than it asked them: so with
- * room for twice as many at once. */
-static bool is_free(uint64_t *next_ms)
+/* When the next one is due, with `n` sandboxes that share the rate; 0: it is too early. As in the
+ * worker (values.c), whose questions may come closer together than it asked them: so with room for
+ * twice as many at once. */
+static uint64_t next_turn(uint64_t next_us, size_t n)
 {
-	enum {
-		EACH_MS = 1000 / KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND,
-		AHEAD_MS = 2 * KH_LIMIT_SCOPE_QUESTIONS_BURST * EACH_MS
-	};
-	uint64_t now = kh_clock_mono_ms();
-	uint64_t next = (*next_ms > now ? *next_ms : now) + EACH_MS;
+	static const uint64_t each_us = 1000000 / KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND,
+			      ahead_us = 2 * KH_LIMIT_SCOPE_QUESTIONS_BURST * each_us;
+	uint64_t now = kh_clock_mono_ms() * 1000;
+	uint64_t next = (next_us > now ? next_us : now) + each_us / n;
 
-	if (next > now + AHEAD_MS)
-		return false;
-	*next_ms = next;
-	return true;
+	return next > now + ahead_us ? 0 : next;
+}
+
+/* It is used up until then, in microseconds of the monotonic clock. Return: NULL without memory. */
+static uint64_t *pace_of(struct kh_vault *vault, const struct kh_fair_share_asker *whose)
+{
+	char bytes[sizeof(whose->number) + sizeof(whose->tenant)];
+	const struct kh_slice key = kh_slice_of(bytes, sizeof(bytes));
+	uint64_t *next_us;
+
+	memcpy(bytes, &whose->number, sizeof(whose->number));
+	memcpy(bytes + sizeof(whose->number), &whose->tenant, sizeof(whose->tenant));
+	next_us = kh_lru_get(vault->paces, key);
+	if (next_us)
+		return next_us;
+	next_us = calloc(1, sizeof(*next_us));
+	if (next_us && kh_lru_put(vault->paces, key, next_us))
+		return next_us;
+	free(next_us);
+	return NULL;
 }
 
 bool kh_scopes_take_turn(struct kh_vault *vault, const struct kh_fair_share_asker *asker)
 {
-	const struct kh_slice key =
-		kh_slice_of((const char *)&asker->number, sizeof(asker->number));
+	/* No sandbox has that number. */
+	const struct kh_fair_share_asker all = { UINT64_MAX, asker->tenant };
+	size_t n = vault->sandboxes ? vault->sandboxes(vault->arg, asker->tenant) : 0;
 
+	if (n < KH_LIMIT_SCOPE_SANDBOXES_LEAST)
+		n = KH_LIMIT_SCOPE_SANDBOXES_LEAST;
 	if (!vault->paces && !(vault->paces = kh_lru_new(KH_LIMIT_SCOPE_ASKERS, free)))
 		return false;
-	uint64_t *next_ms = kh_lru_get(vault->paces, key);
-	if (next_ms)
-		return is_free(next_ms);
-	next_ms = calloc(1, sizeof(*next_ms));
-	if (!next_ms || !kh_lru_put(vault->paces, key, next_ms)) {
-		free(next_ms);
+	/* The tenant's is used each time, so that it is never the one that is dropped. */
+	uint64_t *own_us = pace_of(vault, asker), *tenants_us = pace_of(vault, &all);
+	uint64_t own = own_us ? next_turn(*own_us, 1) : 0;
+	uint64_t tenants = tenants_us ? next_turn(*tenants_us, n) : 0;
+	if (!own || !tenants)
 		return false;
-	}
-	return is_free(next_ms);
+	*own_us = own;
+	*tenants_us = tenants;
+	return true;
 }
 
 /* ---- what costs nothing to make again ---- */

@@ -180,6 +180,8 @@ struct kh_vault {
 	 * to have none (a command that failed at first): the configuration says so, so rules choose
 	 * again. */
 	void (*chosen_anew)(void *arg, uint16_t index, uint16_t tenant, bool present);
+	/* How many sandboxes the tenant has. NULL: not known. */
+	size_t (*sandboxes)(void *arg, uint16_t tenant);
 	void *arg;
 };
 
@@ -217,7 +219,7 @@ enum kh_vault_answer {
 };
 /* What this tenant's source gave; NULL: the tenant has none. */
 struct kh_holding *kh_vault_holding(const struct kh_vault *vault, uint16_t index, uint16_t tenant);
-/* `asker`: whose share a scope takes, as the worker says (fair_share.h). */
+/* `asker`: whose share a scope takes (fair_share.h, asker.c). */
 enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *want,
 				  const struct kh_fair_share_asker *asker, struct kh_value *out,
 				  struct kh_err *err);
@@ -314,7 +316,8 @@ struct kh_made *kh_scopes_find(const struct kh_holding *holding, struct kh_slice
  * memory. */
 struct kh_made *kh_scopes_get(struct kh_vault *vault, const struct kh_credential_ref *want,
 			      const struct kh_fair_share_asker *asker, struct kh_holding *holding);
-/* Takes one of the asker's rate of values for scopes. Return: false: not now. */
+/* Takes one of the asker's rate of values for scopes, and of its tenant's. Return: false: not now.
+ */
 bool kh_scopes_take_turn(struct kh_vault *vault, const struct kh_fair_share_asker *asker);
 /* There are no more secret pages: drops the derived values for scopes that nobody waits for or
  * holds a reference of. Any callback of the vault may call it: their entries stay until

@@ -219,6 +219,7 @@ void kh_vault_adopt(struct kh_vault *now, struct kh_vault *next)
 	next->answer = now->answer;
 	next->stale = now->stale;
 	next->changed = now->changed;
+	next->sandboxes = now->sandboxes;
 	next->arg = now->arg;
 	next->uses = now->uses;
 	next->paces = kh_steal_ptr(&now->paces);

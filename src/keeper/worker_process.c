@@ -291,7 +291,7 @@ static bool on_credential_want(struct kh_worker_process *worker_process,
 	if (!kh_credential_ref_take(&r, &want))
 		return false;
 	const uint64_t number = kh_wire_u64(&r);
-	const struct kh_fair_share_asker asker = { number, kh_wire_u16(&r) };
+	const uint16_t tenant = kh_wire_u16(&r);
 	if (!kh_wire_done(&r))
 		return false;
 	/* Its index is one of another configuration: it decides anew when it has taken this one. */
@@ -300,6 +300,8 @@ static bool on_credential_want(struct kh_worker_process *worker_process,
 	if (!is_there(worker_process, &want))
 		return false;
 
+	const struct kh_fair_share_asker asker =
+		kh_worker_process_asker(worker_process, number, tenant);
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_value value;
 	switch (kh_vault_get(worker_process->vault, &want, &asker, &value, &err)) {

@@ -13,6 +13,7 @@
 #include <keyhole/base/log.h>
 #include <keyhole/base/lru.h>
 #include <keyhole/base/worker_messages.h>
+#include <keyhole/config/credential_ref.h>
 
 static void drop_dynamic_sandbox(void *value)
 {
@@ -86,6 +87,7 @@ static bool fill(struct kh_dynamic_sandbox *dynamic_sandbox, struct kh_dynamic_s
 	dynamic_sandbox->listener_stats = kh_listener_stats_new();
 	if (!dynamic_sandbox->config.name || !dynamic_sandbox->listener_stats)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	dynamic_sandbox->listener_stats->number = KH_ASKER_DYNAMIC | card->number;
 	if (!card->narrowed)
 		return true;
 	dynamic_sandbox->narrowing = read_narrowing(card->narrow, err);

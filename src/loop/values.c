@@ -195,6 +195,17 @@ static void say_missing(const struct kh_generation *g, const struct kh_credentia
 			   g->config->credentials[want->index].name);
 }
 
+/* What the keeper calls that sandbox. Whose listener went with a reload is nobody any more. */
+static uint64_t told_number(const struct kh_generation *g, uint64_t number)
+{
+	if (number & KH_ASKER_DYNAMIC)
+		return number;
+	for (size_t i = 0; g->listener_stats_list && i < g->config->n_listeners; i++)
+		if (g->listener_stats_list[i]->number == number)
+			return i + 1;
+	return KH_FAIR_SHARE_NOBODY;
+}
+
 /* Return: the keeper knows of it. */
 static bool ask(struct kh_worker *worker, struct kh_generation *g,
 		const struct kh_credential_ref *want, const struct kh_fair_share_asker *asker)
@@ -202,7 +213,8 @@ static bool ask(struct kh_worker *worker, struct kh_generation *g,
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, sizeof(*want) + sizeof(*asker) + KH_LIMIT_SCOPE_BYTES);
 	struct kh_err err = KH_ERR_INIT;
-	if (kh_credential_ref_put(&body, want) && kh_wire_put_u64(&body, asker->number) &&
+	if (kh_credential_ref_put(&body, want) &&
+	    kh_wire_put_u64(&body, told_number(g, asker->number)) &&
 	    kh_wire_put_u16(&body, asker->tenant) &&
 	    kh_channel_send(&worker->channel, KH_WORKER_MSG_CREDENTIAL_WANT, g->number,
 			    kh_buf_view(&body), NULL, 0, &err))

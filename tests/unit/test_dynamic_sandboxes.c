@@ -137,6 +137,46 @@ static void the_keeper_holds_what_is_asked_for_to_what_the_asker_may_have(void *
 	close_pair(&pair, of);
 }
 
+static void expect_asker(const struct pair *pair, uint64_t told, uint16_t told_tenant,
+			 uint64_t number, uint16_t tenant)
+{
+	struct kh_fair_share_asker asker =
+		kh_worker_process_asker(&pair->worker_process, told, told_tenant);
+	assert_int_equal(asker.number, number);
+	assert_int_equal(asker.tenant, tenant);
+}
+
+static void only_a_sandbox_that_there_is_is_charged_for_a_value(void **state)
+{
+	(void)state;
+	enum { ACME = 0, DEV = 1 };
+	char dev[] = "dev", id[] = "one";
+	struct pair pair;
+	struct kh_config *of = configure("");
+	open_pair(&pair, of);
+	/* A listener's, whose tenant it is whatever is said. */
+	expect_asker(&pair, 1, ACME, 1, ACME);
+	expect_asker(&pair, 1, DEV, 1, ACME);
+	/* Nobody's: they are all one. */
+	expect_asker(&pair, 0, DEV, KH_FAIR_SHARE_NOBODY, DEV);
+	expect_asker(&pair, 2, DEV, KH_FAIR_SHARE_NOBODY, DEV);
+	expect_asker(&pair, 4711, 999, KH_FAIR_SHARE_NOBODY, KH_NO_TENANT);
+	expect_asker(&pair, UINT64_MAX, KH_NO_TENANT, KH_FAIR_SHARE_NOBODY, KH_NO_TENANT);
+	expect_asker(&pair, KH_ASKER_DYNAMIC | 1, ACME, KH_FAIR_SHARE_NOBODY, ACME);
+	/* One that was added, as long as it is there. */
+	struct kh_dynamic_sandbox_wish wish = wish_for(dev, id, 0);
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_OK);
+	expect_asker(&pair, KH_ASKER_DYNAMIC | 1, ACME, KH_ASKER_DYNAMIC | 1, DEV);
+	expect_asker(&pair, KH_ASKER_DYNAMIC | 2, ACME, KH_FAIR_SHARE_NOBODY, ACME);
+	assert_int_equal(kh_worker_process_sandboxes(&pair.worker_process, ACME), 1);
+	assert_int_equal(kh_worker_process_sandboxes(&pair.worker_process, DEV), 1);
+	assert_int_equal(kh_worker_process_sandboxes(&pair.worker_process, KH_NO_TENANT), 0);
+	assert_int_equal(take_away(&pair, "dev", "one", 0), KH_DYNAMIC_SANDBOX_OK);
+	expect_asker(&pair, KH_ASKER_DYNAMIC | 1, ACME, KH_FAIR_SHARE_NOBODY, ACME);
+	assert_int_equal(kh_worker_process_sandboxes(&pair.worker_process, DEV), 0);
+	close_pair(&pair, of);
+}
+
 static void a_folder_that_others_lead_elsewhere_is_not_followed(void **state)
 {
 	(void)state;
@@ -388,6 +428,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(why_one_of_another_keeper_is_not_taken_is_said),
 		cmocka_unit_test(the_keeper_holds_what_is_asked_for_to_what_the_asker_may_have),
+		cmocka_unit_test(only_a_sandbox_that_there_is_is_charged_for_a_value),
 		cmocka_unit_test(a_folder_that_others_lead_elsewhere_is_not_followed),
 		cmocka_unit_test(narrowings_fill_no_more_than_a_tenants_share),
 		cmocka_unit_test(what_a_worker_added_that_ended_unexpectedly_goes_on_and_is_marked),

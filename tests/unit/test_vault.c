@@ -469,6 +469,52 @@ static void the_keeper_makes_values_for_a_sandbox_at_a_pace_of_its_own(void **st
 	assert_int_equal(ask_as(region(made + 2, scope), 7, 0, value), KH_VAULT_NONE);
 }
 
+static size_t n_sandboxes;
+
+static size_t count_sandboxes(void *arg, uint16_t tenant)
+{
+	(void)arg;
+	return tenant == 0 ? n_sandboxes : 0;
+}
+
+/* As a worker does that was taken over, and knows or adds sandboxes. */
+static unsigned ask_in_many_names(uint16_t tenant, unsigned most)
+{
+	char scope[64], value[128];
+	unsigned made = 0;
+	while (made < most &&
+	       ask_as(region(made, scope), 1000 + made, tenant, value) == KH_VAULT_GOT)
+		made++;
+	return made;
+}
+
+static void sandboxes_of_a_tenant_have_a_pace_together(void **state)
+{
+	enum { FEW = 2 * KH_LIMIT_SCOPE_QUESTIONS_BURST * KH_LIMIT_SCOPE_SANDBOXES_LEAST };
+	char scope[64], value[128];
+	(void)state;
+	give_key();
+	vault.sandboxes = count_sandboxes;
+	n_sandboxes = 1;
+	assert_int_equal(ask_in_many_names(0, 2 * FEW), FEW);
+	/* Another tenant has its own, and time goes on for the first. */
+	assert_int_equal(ask_as(region(FEW, scope), 1, 1, value), KH_VAULT_GOT);
+	mono_ms += 1000 / KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND;
+	unsigned more = 0;
+	while (more < FEW &&
+	       ask_as(region(FEW + 1 + more, scope), 1 + more, 0, value) == KH_VAULT_GOT)
+		more++;
+	assert_int_equal(more, KH_LIMIT_SCOPE_SANDBOXES_LEAST);
+	/* One with more sandboxes goes on where one with few would wait. */
+	n_sandboxes = 2 * KH_LIMIT_SCOPE_SANDBOXES_LEAST;
+	mono_ms += 1000 / KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND;
+	for (more = 0; more < FEW && ask_as(region(2 * FEW + more, scope), 50000 + more, 0,
+					    value) == KH_VAULT_GOT;)
+		more++;
+	assert_int_equal(more, 2 * KH_LIMIT_SCOPE_SANDBOXES_LEAST);
+	vault.sandboxes = NULL;
+}
+
 /* A worker that takes the answer may need pages for what it has to know first (fingerprints.c). */
 static void relieve_and_note(void *arg, const struct kh_credential_ref *want,
 			     const struct kh_value *value, struct kh_err *err)
@@ -560,6 +606,7 @@ int main(void)
 		TEST(a_credential_per_repository_is_made_for_none_that_no_rule_opens),
 		TEST(where_the_command_fails_a_scope_is_made_of_the_value_that_is_there),
 		TEST(a_key_that_was_made_is_given_for_hosts_in_force_only),
+		TEST(sandboxes_of_a_tenant_have_a_pace_together),
 		TEST(a_tenant_that_asks_for_scopes_takes_no_page_from_another),
 		TEST(the_keeper_makes_values_for_a_sandbox_at_a_pace_of_its_own),
 		TEST(who_waits_is_answered_while_the_values_of_others_are_dropped_for_their_pages),

@@ -35,11 +35,12 @@ enum { GENERATION = 3, ONE = 0, BY_TENANT = 1 };
 static struct kh_channel keeper;
 static struct kh_worker worker;
 static struct kh_generation gen;
-static struct kh_listener_stats listener_stats, other;
+static struct kh_listener_stats listener_stats, other, *stats_list[2];
 static struct kh_listener_stats *asker; /* whose requests these are */
 
 static const char yaml[] =
 	"version: 1\n"
+	"listen: [ { unix: d/s, tenant: acme }, { unix: d/t, tenant: globex } ]\n"
 	"credentials:\n"
 	"  one: { value: { env: ONE }, header: { x-a: \"{}\" }, hosts: [ a.test ] }\n"
 	"  two: { value: { env: TWO }, header: { x-a: \"{}\" }, hosts: [ a.test ] }\n"
@@ -57,8 +58,11 @@ static inline int set_up(void **state)
 	memset(&gen, 0, sizeof(gen));
 	memset(&listener_stats, 0, sizeof(listener_stats));
 	memset(&other, 0, sizeof(other));
-	listener_stats.number = 1;
-	other.number = 2;
+	listener_stats.number = 21;
+	other.number = 20;
+	stats_list[0] = &listener_stats;
+	stats_list[1] = &other;
+	gen.listener_stats_list = stats_list;
 	asker = &listener_stats;
 	if (!kh_channel_pair(fds, NULL) ||
 	    !kh_channel_init(&worker.channel, fds[0], KH_WORKER_MSG_TO_WORKER_SET, NULL) ||
@@ -137,7 +141,7 @@ static inline void expect_question(const struct kh_credential_ref *want)
 	assert_int_equal(message.ref, GENERATION);
 	struct kh_wire_reader r = { .rest = message.body };
 	assert_true(kh_credential_ref_take(&r, &got));
-	assert_int_equal(kh_wire_u64(&r), asker->number);
+	assert_int_equal(kh_wire_u64(&r), asker == &listener_stats ? 1 : 2);
 	(void)kh_wire_u16(&r);
 	assert_true(kh_wire_done(&r));
 	assert_int_equal(got.index, want->index);

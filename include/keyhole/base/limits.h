@@ -51,8 +51,11 @@ enum {
 	   processes. */
 	KH_LIMIT_SCOPE_QUESTIONS_BURST = 128,
 	KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND = 1,
-	/* Sandboxes whose rate the keeper remembers: a worker that was taken over, which names any
-	   number of them. */
+	/* A tenant's sandboxes together have as much as each of them, and at least as much as this
+	   many: a worker that was taken over, which asks in the name of each, or of sandboxes that
+	   it has added and removed again. */
+	KH_LIMIT_SCOPE_SANDBOXES_LEAST = 16,
+	/* Sandboxes and tenants whose rate the keeper remembers: its memory. */
 	KH_LIMIT_SCOPE_ASKERS = 4096,
 	/* Former values that are still recognised in requests, of one credential (and tenant) and
 	   in all: values that change without end, each with a secret page and fingerprints. And how

@@ -18,9 +18,10 @@
 	X(LEAF_WANT, 3) /* a request for a leaf. ref: the generation; str host, u16 tenant, u16 \
 		   port, str the tenant whose CA is to sign (empty: one CA signs for all). The \
 		   keeper checks the name again, and whether a rule allows it there */ \
-	X(CREDENTIAL_WANT, 4)	 /* ref: the generation; a kh_credential_ref (credential_ref.h), \
-		      u64 and u16: number and tenant of the sandbox that is charged for it \
-		      (fair_share.h). Once per value: the answer is for all requests that wait */ \
+	X(CREDENTIAL_WANT, \
+	  4)			 /* ref: the generation; a kh_credential_ref (credential_ref.h), \
+		      u64 (KH_ASKER_DYNAMIC) and u16: number and tenant of the sandbox that is \
+		      charged for it (fair_share.h). Once per value: the answer is for all requests that wait */ \
 	X(CREDENTIAL_REFUSED, 5) /* ref: the generation; a kh_credential_ref: an upstream \
 		   answered 401 to this token, or to this value of a command. It is renewed, \
 		   but not often */ \

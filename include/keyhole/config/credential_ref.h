@@ -16,6 +16,10 @@ struct kh_credential_ref {
 	struct kh_slice scope;
 };
 
+/* The number of the sandbox that is charged for a value, between worker and keeper (0: nobody): the
+ * index of its listener and one; or, with this bit, the number of a dynamic sandbox. */
+#define KH_ASKER_DYNAMIC (UINT64_C(1) << 63)
+
 /* Is it at most KH_LIMIT_SCOPE_BYTES of visible ASCII, without quote and backslash? Whether it
  * means something is checked by the code that makes the value. */
 bool kh_credential_ref_scope_is_good(struct kh_slice scope);

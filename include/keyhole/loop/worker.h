@@ -34,8 +34,8 @@ struct kh_credential_slot {
 /* The counters of a listener's connections, over all threads and generations. */
 struct kh_listener_stats {
 	atomic_uint refs;
-	uint64_t
-		number; /* unique in this process, from 1: identifies the sandbox in fair_share.h */
+	uint64_t number; /* unique in this process, from 1: identifies the sandbox in fair_share.h;
+			    of a dynamic sandbox its own, with KH_ASKER_DYNAMIC */
 	atomic_uint connections;
 	atomic_uint_fast64_t held_bytes;      /* of requests' content (body_buffer.c) */
 	atomic_size_t kept_bytes;	      /* by their HTTP/2 streams */
