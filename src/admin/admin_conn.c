@@ -154,6 +154,7 @@ static bool ask_about_dynamic_sandbox(struct kh_admin_conn *conn,
 	if (++admin->last_ref == 0)
 		admin->last_ref = 1;
 	conn->ref = admin->last_ref;
+	conn->holds = answer->holds;
 	return kh_channel_send(&admin->worker->channel, answer->ask, conn->ref,
 			       kh_buf_view(&answer->ask_body), NULL, 0, NULL);
 }
@@ -163,6 +164,7 @@ static void dispatch(struct kh_admin_conn *conn, const struct kh_message *messag
 	struct kh_admin *admin = conn->admin;
 	struct kh_admin_request request = { .admin = admin,
 					    .caller = conn->caller,
+					    .fd = conn->fd,
 					    .uid = conn->uid,
 					    .pid = conn->pid,
 					    .content = kh_buf_view(&conn->content) };

@@ -24,6 +24,7 @@ struct kh_admin_conn {
 	short watched;
 	uint64_t deadline_ms;
 	uint32_t ref; /* WAITING */
+	bool holds;   /* likewise: as in the answer */
 	bool begun;   /* a request's first byte is there */
 	bool asked;   /* one was, at some time */
 	bool close;

@@ -125,6 +125,13 @@ bool kh_admin_conns_dynamic_sandbox_done(struct kh_admin *admin,
 	if (!conn)
 		return false;
 	kh_buf_init(&answer.content, 8 * KH_LIMIT_CHANNEL_BYTES);
+	/* What the keeper watches is this process only if it still runs now. */
+	if (done->added && conn->holds && kh_admin_peer_has_ended(conn->fd)) {
+		kh_admin_put_error(&answer, 422, KH_ADMIN_PEER_ENDED);
+		kh_admin_conn_answer(conn, &answer);
+		kh_admin_conn_turn(conn);
+		return false;
+	}
 	kh_admin_put_dynamic_sandbox_done(admin, conn->caller, done, &answer);
 	kh_admin_conn_answer(conn, &answer);
 	kh_admin_conn_turn(conn);

@@ -197,7 +197,10 @@ static bool read_rest(const struct kh_admin_request *request, const json_t *root
 	if (json_is_true(hold)) {
 		if (request->pid <= 0)
 			return refuse(out, 422, "hold: the daemon can't see who asks");
+		if (kh_admin_peer_has_ended(request->fd))
+			return refuse(out, 422, KH_ADMIN_PEER_ENDED);
 		wish->pid = (uint32_t)request->pid;
+		out->holds = true;
 	}
 	return settle_owner(request, owner != NULL, wish, out) &&
 	       (!narrow || read_narrow(narrow, wish, out));

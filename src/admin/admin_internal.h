@@ -80,6 +80,7 @@ struct kh_admin {
 struct kh_admin_request {
 	struct kh_admin *admin;
 	enum kh_admin_caller caller;
+	int fd; /* the connection */
 	uid_t uid;
 	pid_t pid;
 	struct kh_slice rest;	     /* of the path, where a route takes any */
@@ -99,6 +100,7 @@ struct kh_admin_answer {
 	/* Likewise, with the message's body; 0: nothing is asked. */
 	enum kh_worker_msg_to_keeper ask;
 	struct kh_buf ask_body;
+	bool holds; /* a sandbox is asked for that ends with the caller's process */
 };
 
 /* admin_conn.c */
@@ -145,6 +147,12 @@ bool kh_admin_dynamic_sandbox_remove(const struct kh_admin_request *request,
 void kh_admin_put_dynamic_sandbox_done(struct kh_admin *admin, enum kh_admin_caller caller,
 				       const struct kh_admin_dynamic_sandbox_done *done,
 				       struct kh_admin_answer *out);
+/* admin_peer.c */
+/* The process that connected has ended, and its pid may be another's. Also of one of which the
+ * kernel tells nothing; false before Linux 6.5. */
+bool kh_admin_peer_has_ended(int fd);
+#define KH_ADMIN_PEER_ENDED "hold: the process that connected has ended"
+
 /* On the admin thread: the mail about dynamic sandboxes is delivered. */
 void kh_admin_dynamic_sandboxes_wake(struct kh_admin *admin);
 void kh_admin_dynamic_sandboxes_free(struct kh_admin *admin);

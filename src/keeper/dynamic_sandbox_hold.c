@@ -37,8 +37,12 @@ bool kh_dynamic_sandbox_holds_open(struct kh_registry *reg)
 bool kh_dynamic_sandbox_hold(struct kh_registry_entry *entry, struct kh_err *err)
 {
 	entry->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)entry->wish.pid, 0);
-	return entry->pidfd >= 0 ||
-	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "process %u", entry->wish.pid);
+	if (entry->pidfd >= 0)
+		return true;
+	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "hold");
+	/* One answer, whatever there may be now under that number. */
+	return kh_err_set(err, KH_ERR_USAGE, "hold: the process that connected has ended");
 }
 
 static bool watch(struct kh_registry *reg, struct kh_registry_entry *entry, struct kh_err *err)

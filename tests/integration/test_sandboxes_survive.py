@@ -213,6 +213,41 @@ def test_one_that_is_held_ends_with_the_process_that_asked(daemon):
     assert files_below(base(one)) == []
 
 
+def left_behind(path):
+    """A connection of a process that has ended; its number is its parent's until that waits for it."""
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(20)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            sock.connect(path)
+        finally:
+            os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return pid, sock
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["number there", "number gone"])
+def test_nothing_is_held_for_a_process_that_has_ended_and_no_number_is_told_of(daemon, there):
+    one = daemon(admin())
+    pid, sock = left_behind(os.path.join(one.folder, "adm", "s"))
+    with sock:
+        if not there:
+            os.waitpid(pid, 0)
+        body = json.dumps({"tenant": "acme", "id": "sb", "hold": True}).encode()
+        sock.sendall(b"POST /v1/sandboxes HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        answer = b""
+        while b"}\n" not in answer:
+            more = sock.recv(65536)
+            assert more, answer
+            answer += more
+    if there:
+        os.waitpid(pid, 0)
+    assert b" 422 " in answer.splitlines()[0], answer
+    assert answer.endswith(b'{"error":"hold: the process that connected has ended"}\n'), answer
+    assert added(one) == []
+
+
 def test_a_holder_that_dies_in_a_handover_takes_its_sandbox_once_and_no_other(upgradable):
     one = upgradable(admin())
     with held(one, "stays"), held(one, "goes") as goes, held(one, "later") as later:

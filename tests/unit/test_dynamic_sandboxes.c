@@ -287,6 +287,31 @@ static void end_holder(pid_t pid)
 	assert_true(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
 }
 
+/* What is said of a number that no process has tells nothing else than of one that was another's.
+ */
+static void who_has_ended_holds_nothing_and_no_number_is_told_of(void **state)
+{
+	(void)state;
+	char acme[] = "acme", id[] = "one";
+	struct pair pair;
+	struct kh_config *of = configure("");
+	open_pair(&pair, of);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	struct kh_dynamic_sandbox_wish wish = wish_for(acme, id, 0);
+	wish.pid = (uint32_t)pid;
+	assert_int_equal(add(&pair, &wish), KH_DYNAMIC_SANDBOX_REFUSED);
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_registry_entry entry = { .wish = wish, .fd = -1, .pidfd = -1, .watch = -1 };
+	assert_false(kh_dynamic_sandbox_hold(&entry, &err));
+	assert_string_equal(err.text, "hold: the process that connected has ended");
+	assert_int_equal(reg.count, 0);
+	close_pair(&pair, of);
+}
+
 static pid_t add_held(struct pair *pair, char *id)
 {
 	char acme[] = "acme";
@@ -429,6 +454,7 @@ int main(void)
 		cmocka_unit_test(why_one_of_another_keeper_is_not_taken_is_said),
 		cmocka_unit_test(the_keeper_holds_what_is_asked_for_to_what_the_asker_may_have),
 		cmocka_unit_test(only_a_sandbox_that_there_is_is_charged_for_a_value),
+		cmocka_unit_test(who_has_ended_holds_nothing_and_no_number_is_told_of),
 		cmocka_unit_test(a_folder_that_others_lead_elsewhere_is_not_followed),
 		cmocka_unit_test(narrowings_fill_no_more_than_a_tenants_share),
 		cmocka_unit_test(what_a_worker_added_that_ended_unexpectedly_goes_on_and_is_marked),
