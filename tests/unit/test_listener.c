@@ -356,6 +356,41 @@ static void test_of_two_starts_at_once_one_gets_the_socket(void **state)
 	free(path);
 }
 
+/* So kh_listener_reset has nothing to do for a Unix socket. */
+static void test_connections_inherit_no_option_of_a_unix_listener(void **state)
+{
+	static const struct {
+		int level, name;
+	} options[] = { { SOL_SOCKET, SO_KEEPALIVE },
+			{ SOL_SOCKET, SO_LINGER },
+			{ SOL_SOCKET, SO_RCVTIMEO },
+			{ SOL_SOCKET, SO_SNDTIMEO } };
+	struct kh_err err = KH_ERR_INIT;
+	char *path = kh_strf("%s/s", folder);
+	(void)state;
+	int fd = open_at(path, 0600, &err);
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+		const int set[4] = { 1, 1, 1, 0 }; /* an int, a linger, a timeval */
+		int got[4] = { 0 };
+		socklen_t len = sizeof got;
+		(void)setsockopt(fd, options[i].level, options[i].name, set, sizeof set);
+		assert_int_equal(getsockopt(fd, options[i].level, options[i].name, got, &len), 0);
+		assert_int_not_equal(got[0], 0);
+		struct kh_peer peer;
+		int accepted, client = connect_to(path);
+		assert_int_equal(kh_listener_accept(fd, &accepted, &peer), KH_ACCEPT_GOT);
+		len = sizeof got;
+		assert_int_equal(getsockopt(accepted, options[i].level, options[i].name, got, &len),
+				 0);
+		assert_int_equal(got[0], 0);
+		close(accepted);
+		close(client);
+	}
+	close(fd);
+	free(path);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -367,6 +402,7 @@ int main(void)
 		T(test_a_live_socket_with_a_full_queue_is_alive),
 		T(test_a_file_that_is_no_socket_is_left_alone),
 		T(test_a_socket_that_was_shut_down_is_known_to_be_dead),
+		T(test_connections_inherit_no_option_of_a_unix_listener),
 		T(test_a_folder_longer_than_sun_path_is_no_obstacle),
 		T(test_bad_names_are_errors),
 		T(test_a_folder_that_may_not_be_written_is_an_error),
