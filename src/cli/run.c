@@ -25,7 +25,6 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/log.h>
-#include <keyhole/base/program.h>
 #include <keyhole/sandbox/workspace.h>
 
 #include "run_internal.h"
@@ -49,6 +48,7 @@ struct run {
 	pid_t keeper;
 	int ready_fd;
 	sigset_t mask;
+	char *state, *user_state; /* folders with keyhole's state; NULL: none */
 };
 
 /* ---- the keeper ---- */
@@ -122,39 +122,24 @@ static bool has_terminal(void)
 }
 
 /* Without a home there is none, and nothing in it. */
-static bool find_user_state(char **out, struct kh_err *err)
+static bool find_state(struct run *run, struct kh_err *err)
 {
 	struct kh_err homeless = KH_ERR_INIT;
 	kh_auto_free char *base = kh_file_state_home(&homeless);
-	*out = base ? kh_strf("%s/keyhole", base) : NULL;
-	return *out || (!base && homeless.code == KH_ERR_USAGE) ||
+	run->state = kh_workspace_state();
+	run->user_state = base ? kh_strf("%s/keyhole", base) : NULL;
+	return run->user_state || (!base && homeless.code == KH_ERR_USAGE) ||
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
 }
 
-static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
+/* What is known before the proxy is ready. */
+static struct kh_sandbox_spec spec_of(const struct run *run)
 {
 	const struct kh_run_options *o = &run->options;
-	struct kh_env_var *placeholders =
-		calloc(run->ready.n_placeholders + 1, sizeof(*placeholders));
-	if (!placeholders)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
-	for (size_t i = 0; i < run->ready.n_placeholders; i++)
-		placeholders[i] = (struct kh_env_var){ run->ready.placeholders[i].env_name,
-						       run->ready.placeholders[i].value };
-	size_t n_files;
-	struct kh_home_file *files;
-	kh_auto_free char *user_state = NULL;
-	if (!find_user_state(&user_state, err) ||
-	    !kh_run_home_files(o, run->config, &run->ready, &files, &n_files, err)) {
-		free(placeholders);
-		return false;
-	}
 	size_t n_forbidden = 0;
 	while (run->forbidden && run->forbidden[n_forbidden])
 		n_forbidden++;
-	kh_auto_free char *state = kh_workspace_state();
-	kh_auto_free char *git_settings = kh_run_git_hosts(run->config, &run->ready);
-	struct kh_sandbox_spec spec = {
+	return (struct kh_sandbox_spec){
 		.engine = o->engine,
 		.rootfs = run->image.is_open ? run->image.image.root : o->rootfs,
 		.layer = run->image.is_open || o->layer,
@@ -165,29 +150,18 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.entrypoint = o->entrypoint,
 		.workspace = o->workspace,
 		.workspace_read_only = o->workspace_read_only,
-		.review = run->review.is_open ? &run->review.mount : NULL,
 		.mask_env_files = o->mask_env,
 		.home = o->home,
 		.read_only = (const char *const *)o->read_only,
 		.n_read_only = o->n_read_only,
-		.home_files = files,
-		.n_home_files = n_files,
 		.path = (const char *const *)o->path,
 		.n_path = o->n_path,
 		.links = o->links,
 		.n_links = o->n_links,
 		.env = o->env,
 		.n_env = o->n_env,
-		.placeholders = placeholders,
-		.n_placeholders = run->ready.n_placeholders,
-		.git_name = run->git.name,
-		.git_email = run->git.email,
-		.git_settings = git_settings,
-		.ca_pem = run->ready.ca_pem,
-		.socket_dir = run->attach.folder ? run->attach.folder : run->folder.socket_dir,
-		.socket_dir_judged = run->attach.folder ? &run->attach.held : NULL,
-		.state = state,
-		.user_state = user_state,
+		.state = run->state,
+		.user_state = run->user_state,
 		.forbidden_paths = (const char *const *)run->forbidden,
 		.n_forbidden = n_forbidden,
 		.host_uid = (uid_t)-1,
@@ -202,6 +176,36 @@ static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
 		.tty = has_terminal(),
 		.holds_log = true,
 	};
+}
+
+static bool run_sandbox(struct run *run, int *status, struct kh_err *err)
+{
+	struct kh_env_var *placeholders =
+		calloc(run->ready.n_placeholders + 1, sizeof(*placeholders));
+	if (!placeholders)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	for (size_t i = 0; i < run->ready.n_placeholders; i++)
+		placeholders[i] = (struct kh_env_var){ run->ready.placeholders[i].env_name,
+						       run->ready.placeholders[i].value };
+	size_t n_files;
+	struct kh_home_file *files;
+	if (!kh_run_home_files(&run->options, run->config, &run->ready, &files, &n_files, err)) {
+		free(placeholders);
+		return false;
+	}
+	kh_auto_free char *git_settings = kh_run_git_hosts(run->config, &run->ready);
+	struct kh_sandbox_spec spec = spec_of(run);
+	spec.review = run->review.is_open ? &run->review.mount : NULL;
+	spec.home_files = files;
+	spec.n_home_files = n_files;
+	spec.placeholders = placeholders;
+	spec.n_placeholders = run->ready.n_placeholders;
+	spec.git_name = run->git.name;
+	spec.git_email = run->git.email;
+	spec.git_settings = git_settings;
+	spec.ca_pem = run->ready.ca_pem;
+	spec.socket_dir = run->attach.folder ? run->attach.folder : run->folder.socket_dir;
+	spec.socket_dir_judged = run->attach.folder ? &run->attach.held : NULL;
 	bool ok = kh_sandbox_run(&spec, status, err);
 	kh_run_home_free(files, n_files);
 	free(placeholders);
@@ -263,16 +267,16 @@ static bool is_over(void *arg)
 /* Return: true when the command was reached. */
 static bool go(struct run *run, int *status, struct kh_err *err)
 {
+	const struct kh_sandbox_spec given = spec_of(run);
+	/* A folder that no sandbox gets is no place where one writes. */
+	if (!kh_sandbox_check_folders(&given, err) || !kh_run_names_check(&run->options, err))
+		return false;
 	if (!kh_run_image_open(&run->options, is_over, &run->image, err)) {
 		*status = 128 + held_signal();
 		return *status != 128;
 	}
 	if (!kh_run_folder_make(&run->folder, err))
 		return false;
-	/* Before any program of the host is looked for, and before the keeper is started. */
-	if ((run->options.workspace && !kh_program_avoid(run->options.workspace)) ||
-	    (run->options.home && !kh_program_avoid(run->options.home)))
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the workspace or the home");
 	if (!kh_run_program_show(&run->options, err))
 		return false;
 	kh_run_agent_say(&run->options);
@@ -280,6 +284,12 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 	if (!run->config)
 		return false; /* it has said why */
 	if (!kh_run_env_check(&run->options, run->config, err))
+		return false;
+	/* A configuration whose files the sandbox would see has none of its commands run. */
+	if (!find_state(run, err))
+		return false;
+	const struct kh_sandbox_spec spec = spec_of(run);
+	if (!kh_sandbox_check_seen(&spec, err))
 		return false;
 	kh_run_summary_note(&run->summary, run->config);
 	if (!run->attach.socket) {
@@ -340,6 +350,9 @@ static void clean_up(struct run *run)
 	kh_run_summary_hide(&run->summary, &run->ready);
 	kh_ready_fini(&run->ready);
 	kh_run_forbidden_free(run->forbidden);
+	free(run->state);
+	free(run->user_state);
+	kh_config_free(run->config);
 }
 
 int kh_cli_run(int argc, char **argv)

@@ -303,12 +303,12 @@ struct kh_config *kh_run_config(const struct kh_run_options *options,
 	if (config->timeouts.drain > DRAIN_MOST_MS)
 		config->timeouts.drain = DRAIN_MOST_MS;
 	/* Before anybody connects to a socket that it names. */
-	bool trusted = kh_run_trust_check(options, config, &err);
-	if (trusted && !find_daemon(config, (size_t)tenant, options, attach)) {
+	bool sound = kh_run_names_check_config(config, &err);
+	if (sound && !find_daemon(config, (size_t)tenant, options, attach)) {
 		kh_config_free(config);
 		return NULL; /* it was said why */
 	}
-	if (trusted && set_journal(config, options, folder, &err) &&
+	if (sound && set_journal(config, options, folder, &err) &&
 	    forbid_all(forbidden, options, config, folder) &&
 	    set_listener(config, tenant, folder) && set_placeholders(config, options, forbidden))
 		return config;

@@ -111,9 +111,15 @@ void kh_run_home_free(struct kh_home_file *files, size_t n);
 bool kh_run_trust_find(struct kh_run_options *options);
 /* Says that the current folder has one that is trusted, where no option has it used. */
 void kh_run_trust_hint(const struct kh_run_options *options);
-/* Refuses one that names files in the workspace. */
-bool kh_run_trust_check(const struct kh_run_options *options, const struct kh_config *config,
-			struct kh_err *err);
+
+/* ---- run_names.c: no name may lead to where an agent writes ---- */
+
+/* Tells writable.h where the sandbox will be able to write, and those of other runs; then refuses
+ * options and variables of this run that name something there. Before any program of the host is
+ * looked for. */
+bool kh_run_names_check(const struct kh_run_options *options, struct kh_err *err);
+/* The same for what the configuration names. Before any of it is opened. */
+bool kh_run_names_check_config(const struct kh_config *config, struct kh_err *err);
 
 /* ---- run_limits.c; what was wrong has been said ---- */
 

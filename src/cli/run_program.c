@@ -24,6 +24,7 @@
 #include <keyhole/base/file.h>
 #include <keyhole/base/program.h>
 #include <keyhole/base/slice.h>
+#include <keyhole/base/writable.h>
 #include <keyhole/sandbox/workspace.h>
 
 #include "run_internal.h"
@@ -352,7 +353,8 @@ static bool show_python_of(struct showing *s, const char *venv)
 	kh_auto_free char *python = kh_strf("%s/bin/python3", venv);
 	kh_auto_free char *mark = kh_strf("%s/pyvenv.cfg", venv);
 	kh_auto_free char *real = python ? realpath(python, NULL) : NULL;
-	if (!mark || access(mark, F_OK) != 0 || !real || access(real, X_OK) != 0)
+	if (!mark || access(mark, F_OK) != 0 || !real || access(real, X_OK) != 0 ||
+	    kh_writable_is(python, KH_WRITABLE_FOR_PROGRAMS))
 		return true;
 	for (size_t i = 0; s->home && i < sizeof(pythons) / sizeof(pythons[0]); i++) {
 		kh_auto_free char *folder = kh_strf("%s/%s", s->home, pythons[i].folder);
@@ -373,13 +375,6 @@ static char *without_links(const char *path)
 	kh_auto_free char *above = cut(path, slash == path ? 1 : (size_t)(slash - path));
 	kh_auto_free char *real = above ? realpath(above, NULL) : NULL;
 	return real ? kh_strf("%s/%s", strcmp(real, "/") == 0 ? "" : real, slash + 1) : NULL;
-}
-
-/* What the agent may write. */
-static bool is_written(const struct kh_run_options *o, const char *path)
-{
-	return (o->workspace && is_below(path, o->workspace)) ||
-	       (o->home && is_below(path, o->home));
 }
 
 /* The installation that a program belongs to. *any: there is one, which is shown. */
@@ -418,8 +413,8 @@ static bool show(struct showing *s, const char *name, const char *found, int dep
 	/* Whoever executes it says what is wrong. What the agent may write says nothing here: no
 	 * file, and no link. */
 	if (depth > INTERPRETERS_MOST || !path || !real || stat(real, &st) != 0 ||
-	    !S_ISREG(st.st_mode) || access(real, X_OK) != 0 || is_written(o, path) ||
-	    is_written(o, real))
+	    !S_ISREG(st.st_mode) || access(real, X_OK) != 0 ||
+	    kh_writable_is(found, KH_WRITABLE_FOR_PROGRAMS))
 		return true;
 	if (is_visible(o, path) && is_visible(o, real))
 		return show_interpreter(s, real, depth + 1);

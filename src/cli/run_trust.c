@@ -1,8 +1,8 @@
 /*
  * run_trust.c - a configuration in the workspace, which the agent could have written
  *
- * It is used only with the content that the user has trusted (`keyhole trust`), and only if what it
- * names lies elsewhere: the agent may write to every other file of the workspace.
+ * It is used only with the content that the user has trusted (`keyhole trust`). What it names has
+ * to be elsewhere, as with every configuration (run_names.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -124,55 +124,4 @@ void kh_run_trust_hint(const struct kh_run_options *o)
 		kh_cli_complain("run: %s, which you trust, is not used: this run has no workspace "
 				"(--workspace . uses it)",
 				kh_esc_str(path));
-}
-
-/* ---- what it names ---- */
-
-static bool is_below(const char *path, const char *top)
-{
-	size_t len = strlen(top);
-
-	return strncmp(path, top, len) == 0 && (path[len] == '/' || !path[len]);
-}
-
-/* By its name or by where it leads: the agent may change a link in the workspace. The name may have
- * a folder with a link in it: each folder above is resolved, too. */
-static bool lies_in(const char *top, const char *name)
-{
-	kh_auto_free char *part = kh_slice_dup(kh_slice_str(name));
-
-	for (char *end = part ? part + strlen(part) : NULL; end && end > part;
-	     end = strrchr(part, '/')) {
-		*end = '\0';
-		kh_auto_free char *real = realpath(*part ? part : "/", NULL);
-		if (is_below(part, top) || (real && is_below(real, top)))
-			return true;
-	}
-	return !part;
-}
-
-static bool refuse(const struct kh_run_options *o, const char *option, const char *name,
-		   struct kh_err *err)
-{
-	return kh_err_set(err, KH_ERR_CONFIG,
-			  "%s: %s: %s lies in the workspace, where the agent may write (put it "
-			  "elsewhere, and name it by its whole path)",
-			  kh_esc_str(o->trusted), kh_esc_str(option), kh_esc_str(name));
-}
-
-bool kh_run_trust_check(const struct kh_run_options *o, const struct kh_config *config,
-			struct kh_err *err)
-{
-	kh_auto_free char *top = o->trusted ? realpath(o->workspace, NULL) : NULL;
-
-	if (!o->trusted)
-		return true;
-	if (!top)
-		return kh_err_set(err, KH_ERR_CONFIG, "%s: its folder is gone",
-				  kh_esc_str(o->trusted));
-	/* A command runs in the folder "/", and a bare name is never found in the workspace. */
-	for (size_t i = 0; i < config->n_named; i++)
-		if (lies_in(top, config->named[i].path))
-			return refuse(o, config->named[i].option, config->named[i].path, err);
-	return true;
 }

@@ -13,7 +13,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
-#include <keyhole/base/program.h>
+#include <keyhole/base/writable.h>
 
 #include "show_text.h"
 #include "workspace_internal.h"
@@ -308,7 +308,8 @@ static int act(const char *command, struct kh_workspace_options *options)
 	if (names)
 		options->names = names;
 	/* git and diff are the host's, not what PATH finds in a folder that the agent wrote. */
-	if (review.workspace && !kh_program_avoid(review.workspace)) {
+	if (review.workspace &&
+	    !kh_writable_add(review.workspace, "the workspace", KH_WRITABLE_FOR_PROGRAMS)) {
 		kh_cli_complain("no memory");
 		return KH_EXIT_FAILED;
 	}

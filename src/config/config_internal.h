@@ -110,6 +110,8 @@ bool kh_reader_path_is_plain(struct kh_reader *reader, const struct kh_option *o
  * Return: on the heap; NULL: it was said why. */
 char *kh_reader_path(struct kh_reader *reader, const struct kh_option *option,
 		     const struct kh_yaml_node *node);
+/* Notes a file that is read for the configuration: a preset's. */
+void kh_reader_note_file(struct kh_reader *reader, const char *option, const char *path);
 /* Notes the paths in a word of a command, or in a variable of its. */
 void kh_reader_note_word(struct kh_reader *reader, const struct kh_option *option,
 			 const char *word);

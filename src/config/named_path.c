@@ -8,9 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/writable.h>
 
 #include "config_internal.h"
+
+void kh_reader_note_file(struct kh_reader *reader, const char *option, const char *path)
+{
+	struct kh_config *config = reader->config;
+	struct kh_named_path *one =
+		config ? kh_list_add(&config->named, &config->n_named, sizeof(*one)) : NULL;
+
+	if (one)
+		*one = (struct kh_named_path){ strdup(option), strdup(path) };
+	if (config && (!one || !one->option || !one->path))
+		(void)kh_reader_no_memory(reader);
+}
 
 /* "credentials.key.value.file", on the heap. */
 static char *name_of(const struct kh_reader *reader, const struct kh_option *option)
@@ -26,15 +40,13 @@ static char *name_of(const struct kh_reader *reader, const struct kh_option *opt
 
 static void note(struct kh_reader *reader, const struct kh_option *option, const char *path)
 {
-	struct kh_config *config = reader->config;
+	char *name = name_of(reader, option);
 
-	if (!config)
-		return;
-	struct kh_named_path *one = kh_list_add(&config->named, &config->n_named, sizeof(*one));
-	if (one)
-		*one = (struct kh_named_path){ name_of(reader, option), strdup(path) };
-	if (!one || !one->option || !one->path)
+	if (name)
+		kh_reader_note_file(reader, name, path);
+	else
 		(void)kh_reader_no_memory(reader);
+	free(name);
 }
 
 char *kh_reader_path(struct kh_reader *reader, const struct kh_option *option,
@@ -51,25 +63,68 @@ char *kh_reader_path(struct kh_reader *reader, const struct kh_option *option,
 	return path;
 }
 
-/* Where a path may begin in a word: --file=/x, -I/x, PATH=/x:/y, @/x. */
+/* Where a path may begin in a word: --file=/x, -I/x, PATH=/x:/y, @/x. Not in a/x, but of an option
+ * nobody knows where its name ends; and a home's ~/x is another path. */
 static bool begins(const char *word, const char *at)
 {
-	return *at == '/' && (at == word || at[-1] != '/');
+	char before = at > word ? at[-1] : ' ';
+	bool in_name = kh_is_alpha(before) || kh_is_digit(before) || (before & 0x80) ||
+		       strchr("/._-~}", before);
+
+	return *at == '/' && (!in_name || (word[0] == '-' && at == strchr(word, '/')));
+}
+
+/* What ends a path that is a part of a word. */
+static const char between[] = ":,; \t\n=@'\"`|&()<>";
+
+static void note_whole(struct kh_reader *reader, const struct kh_option *option, const char *top,
+		       struct kh_slice rest)
+{
+	char *whole = top ? kh_strf("%s/%.*s", top, KH_FMT(rest)) : NULL;
+
+	if (whole)
+		note(reader, option, whole);
+	else if (top)
+		(void)kh_reader_no_memory(reader);
+	free(whole);
+}
+
+/* As a shell would read it, which the command may be. */
+static bool is_of_home(struct kh_slice *part)
+{
+	static const char *const homes[] = { "~/", "$HOME/", "${HOME}/" };
+
+	for (size_t i = 0; i < sizeof(homes) / sizeof(homes[0]); i++)
+		if (kh_slice_has_prefix(*part, kh_slice_str(homes[i]))) {
+			*part = kh_slice_sub(*part, strlen(homes[i]), part->len);
+			return true;
+		}
+	return false;
+}
+
+/* Each part that may be a path: a command runs in the folder "/". So the word as a whole, what
+ * follows an "=", and what follows the letter of an option: -Iwork/x. */
+static void note_relative(struct kh_reader *reader, const struct kh_option *option,
+			  const char *word)
+{
+	if (word[0] != '/')
+		note_whole(reader, option, "", kh_slice_str(word));
+	for (const char *at = word; *at;) {
+		size_t len = strcspn(at, between);
+		struct kh_slice part = kh_slice_of(at, len);
+		if (is_of_home(&part))
+			note_whole(reader, option, getenv("HOME"), part);
+		else if (len > 0 && at[0] != '/')
+			note_whole(reader, option, "", part);
+		if (at == word && at[0] == '-' && len > 2 && at[1] != '-')
+			note_whole(reader, option, "", kh_slice_sub(part, 2, len));
+		at += len + (at[len] != '\0');
+	}
 }
 
 void kh_reader_note_word(struct kh_reader *reader, const struct kh_option *option, const char *word)
 {
-	static const char between[] = ":,; \t";
-
-	/* A command runs in the folder "/". */
-	if (word[0] != '/' && strchr(word, '/')) {
-		char *whole = kh_strf("/%s", word);
-		if (whole)
-			note(reader, option, whole);
-		else
-			(void)kh_reader_no_memory(reader);
-		free(whole);
-	}
+	note_relative(reader, option, word);
 	for (const char *at = word; *at; at++) {
 		if (!begins(word, at))
 			continue;
@@ -85,6 +140,16 @@ void kh_reader_note_word(struct kh_reader *reader, const struct kh_option *optio
 		/* What follows in the same path is no other one. */
 		at += len ? len - 1 : 0;
 	}
+}
+
+bool kh_config_check_named(const struct kh_config *config, struct kh_err *err)
+{
+	for (size_t i = 0; i < config->n_named; i++)
+		if (!kh_writable_check(config->named[i].path, err))
+			return kh_err_wrap(err, "%s: %s",
+					   config->n_files ? kh_esc_str(config->files[0]) : "",
+					   kh_esc_str(config->named[i].option));
+	return true;
 }
 
 void kh_named_paths_free(struct kh_config *config)

@@ -250,6 +250,7 @@ const struct kh_preset *kh_preset_find(struct kh_reader *reader, struct kh_slice
 	const struct kh_preset *preset = NULL;
 	uint32_t file;
 	kh_buf_init(&yaml, PRESET_BYTES);
+	kh_reader_note_file(reader, "a preset", path);
 	if (!kh_file_read(path, &yaml, &err))
 		kh_reader_error(reader, at, "preset \"%s\": %s", text, err.text);
 	else if (!file_index(reader->config, path, &file))

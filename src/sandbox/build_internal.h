@@ -80,4 +80,10 @@ bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 		    const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
 		    const char *tty);
 
+/* given.c: --home, --ro, and whether the view shows what the spec forbids. */
+bool kh_given_lay_read_only(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			    struct kh_err *err);
+bool kh_given_check_forbidden(const struct kh_view *view, const struct kh_sandbox_spec *spec,
+			      struct kh_err *err);
+
 #endif

@@ -12,11 +12,11 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/link_end.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/slice.h>
 
 #include "inlets.h"
-#include "link_end.h"
 
 void kh_inlets_fini(struct kh_inlets *inlets)
 {

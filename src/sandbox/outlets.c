@@ -20,9 +20,9 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/link_end.h>
 
 #include "git_path.h"
-#include "link_end.h"
 #include "outlets.h"
 #include "runs_others.h"
 #include "sandbox_internal.h"
@@ -123,7 +123,8 @@ static bool read_homes(const char *state, struct kh_buf *out, struct kh_err *err
 	return kh_run_note(state, "homes", HOMES_BYTES, out, err) != KH_NOTE_FAILED;
 }
 
-bool kh_outlets_add_homes(struct kh_outlets *outlets, const char *state, const char *workspace,
+bool kh_outlets_each_home(const char *state,
+			  bool (*each)(void *arg, const char *home, struct kh_err *err), void *arg,
 			  struct kh_err *err)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
@@ -131,16 +132,34 @@ bool kh_outlets_add_homes(struct kh_outlets *outlets, const char *state, const c
 	struct kh_slice all = kh_buf_view(&text);
 	for (size_t at = 0; ok && at < all.len;) {
 		size_t end = kh_slice_find(all, '\0', at);
-		ok = end >= all.len || all.ptr[at] != '/' ||
-		     kh_outlets_add(outlets, all.ptr + at, workspace, err);
+		ok = end >= all.len || all.ptr[at] != '/' || each(arg, all.ptr + at, err);
 		at = end + 1;
 	}
 	return ok;
 }
 
-/* One that is gone, or that the user can't reach, is nowhere. */
-static bool check_home(const char *home, const char *workspace, struct kh_err *err)
+struct adding {
+	struct kh_outlets *outlets;
+	const char *workspace;
+};
+
+static bool add_home(void *arg, const char *home, struct kh_err *err)
 {
+	struct adding *a = arg;
+	return kh_outlets_add(a->outlets, home, a->workspace, err);
+}
+
+bool kh_outlets_add_homes(struct kh_outlets *outlets, const char *state, const char *workspace,
+			  struct kh_err *err)
+{
+	struct adding adding = { outlets, workspace };
+	return kh_outlets_each_home(state, add_home, &adding, err);
+}
+
+/* One that is gone, or that the user can't reach, is nowhere. */
+static bool check_home(void *arg, const char *home, struct kh_err *err)
+{
+	const char *workspace = arg;
 	bool overlap = false;
 	kh_auto_free char *real = realpath(home, NULL);
 	if (!real)
@@ -159,17 +178,9 @@ static bool check_home(const char *home, const char *workspace, struct kh_err *e
 
 bool kh_outlets_check_homes(const char *state, const char *workspace, struct kh_err *err)
 {
-	struct kh_buf text kh_cleanup(kh_buf_fini);
-	kh_buf_init(&text, 0);
-	bool ok = !state || read_homes(state, &text, err);
-	struct kh_slice all = kh_buf_view(&text);
-	for (size_t at = 0; ok && at < all.len;) {
-		size_t end = kh_slice_find(all, '\0', at);
-		ok = end >= all.len || all.ptr[at] != '/' ||
-		     check_home(all.ptr + at, workspace, err);
-		at = end + 1;
-	}
-	return ok;
+	kh_auto_free char *folder = kh_slice_dup(kh_slice_str(workspace));
+	return folder ? !state || kh_outlets_each_home(state, check_home, folder, err)
+		      : no_memory(err);
 }
 
 bool kh_outlets_was_home(const char *state, const char *home)

@@ -21,6 +21,10 @@ bool kh_outlets_add(struct kh_outlets *outlets, const char *path, const char *wo
 /* The same for each folder that runs have had as their home. */
 bool kh_outlets_add_homes(struct kh_outlets *outlets, const char *state, const char *workspace,
 			  struct kh_err *err);
+/* Calls `each` for each of them. Return: false with `err`: also if `each` returned false. */
+bool kh_outlets_each_home(const char *state,
+			  bool (*each)(void *arg, const char *home, struct kh_err *err), void *arg,
+			  struct kh_err *err);
 /* The same for keyhole's folders: `state`, the state folders of this user, of the workspace's owner
  * and of the system, with the files of reviews and what was set aside, and /run/keyhole. */
 bool kh_outlets_add_own(struct kh_outlets *outlets, const char *state, const char *workspace,

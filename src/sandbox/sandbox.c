@@ -15,8 +15,8 @@
 #include <keyhole/sandbox/workspace.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
-#include <keyhole/base/program.h>
 #include <keyhole/base/slice.h>
+#include <keyhole/base/writable.h>
 
 #include "build_internal.h"
 #include "git_path.h"
@@ -112,39 +112,6 @@ static bool lay_init(struct kh_view *view, const struct kh_sandbox_spec *spec, s
 	/* Where the root can be written to, these can't. */
 	for (size_t i = view->n - 3; spec->layer && !view->failed && i < view->n; i++)
 		view->list[i].kind = KH_MOUNT_EMPTY;
-	return true;
-}
-
-/* Folders that hold more than a tool; each is refused by name. */
-static const char *const too_much[] = { "/",	"/etc",	 "/root", "/home", "/var",
-					"/run", "/proc", "/dev",  "/sys",  "/tmp" };
-
-static bool lay_read_only(struct kh_view *view, const struct kh_sandbox_spec *spec,
-			  struct kh_err *err)
-{
-	for (size_t i = 0; i < spec->n_read_only; i++) {
-		const char *path = spec->read_only[i];
-		for (size_t j = 0; j < sizeof(too_much) / sizeof(too_much[0]); j++)
-			if (strcmp(path, too_much[j]) == 0)
-				return kh_err_set(err, KH_ERR_USAGE,
-						  "--ro %s: holds more than a tool (name a folder "
-						  "in it)",
-						  path);
-		struct stat st;
-		if (stat(path, &st) != 0)
-			return kh_err_sys(err, KH_ERR_USAGE, errno, "--ro %s", kh_esc_str(path));
-		if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-			return kh_err_set(err, KH_ERR_USAGE, "--ro %s: neither a folder nor a file",
-					  kh_esc_str(path));
-		/* It would lie under the workspace, and count as what is protected there. */
-		if (spec->workspace && kh_git_holds(spec->workspace, path))
-			return kh_err_set(err, KH_ERR_USAGE,
-					  "--ro %s: lies in the workspace, where the agent writes "
-					  "(leave the option out)",
-					  kh_esc_str(path));
-		if (!kh_view_bind_held(view, KH_MOUNT_READ, path, path, KH_TREE_AS_IS, err))
-			return false;
-	}
 	return true;
 }
 
@@ -264,7 +231,7 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	struct kh_view *view = &b->view;
 	if (!kh_files_lay(view, spec, &b->env, err) || !kh_trust_lay(view, spec, err) ||
 	    !kh_root_lay(view, spec, err) || !lay_init(view, spec, err) ||
-	    !kh_homes_lay(view, spec, err) || !lay_read_only(view, spec, err) ||
+	    !kh_homes_lay(view, spec, err) || !kh_given_lay_read_only(view, spec, err) ||
 	    !kh_files_lay_links(view, spec, err) || !lay_workspace(b, spec, err) ||
 	    !kh_trees_cover(view, err))
 		return false;
@@ -274,9 +241,7 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		kh_view_dir(view, engine->folder, 0755);
 	if (engine->environ_file && !lay_environ(b, err))
 		return false;
-	if (!kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err) ||
-	    !kh_forbidden_check_state(view, spec->state, err) ||
-	    !kh_forbidden_check_state(view, spec->user_state, err))
+	if (!kh_given_check_forbidden(view, spec, err))
 		return false;
 	if (!lay_way_out(b, spec, engine, err))
 		return false;
@@ -376,8 +341,9 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		const struct kh_engine *engine, int *status, struct kh_err *err)
 {
-	if ((spec->workspace && !kh_program_avoid(spec->workspace)) ||
-	    (spec->home && !kh_program_avoid(spec->home)))
+	if ((spec->workspace &&
+	     !kh_writable_add(spec->workspace, "the workspace", KH_WRITABLE_FOR_PROGRAMS)) ||
+	    (spec->home && !kh_writable_add(spec->home, "--home", KH_WRITABLE_FOR_ALL)))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the workspace or the home");
 	kh_env_set(&b->env, "PWD", directory_of(spec));
 	if (!kh_env_fill(&b->env, spec, err) || !lay(b, spec, engine, err))

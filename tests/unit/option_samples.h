@@ -90,7 +90,7 @@ static const struct sample samples[] = {
 	{ "rules[].geo", "{ deny_countries: [ XX ] }, " RULE },
 	{ "credentials.*.value.env", "SOME" },
 	{ "credentials.*.value.file", "some" },
-	{ "credentials.*.value.exec", "[ /bin/true ]" },
+	{ "credentials.*.value.exec", "[ bin/get ]" },
 	{ "credentials.*.value.systemd", "some" },
 	{ "credentials.*.value.refresh", "7m, exec: [ /bin/true ]" },
 	{ "credentials.*.value.timeout", "7s, exec: [ /bin/true ]" },

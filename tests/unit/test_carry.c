@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <keyhole/base/writable.h>
 
 #include "config/carry.h"
 
@@ -290,6 +293,10 @@ static bool names_path(const struct kh_option *option)
 	       strstr(what, "a program");
 }
 
+/* In it: work, where a sandbox may write; safe; and a link from each to the other. */
+static char ground[] = "/tmp/carry.XXXXXX";
+static const char *const inside[] = { "work", "work/away", "safe/to", "safe/to/away" };
+
 /* As `keyhole run` names it: of the item c or t. */
 static void put_name(struct kh_buf *name, const char *path)
 {
@@ -314,9 +321,58 @@ static void assert_named(const char *yaml, const char *option, const char *path)
 	fail_msg("nobody is told which path %s names: read it with kh_reader_path", option);
 }
 
+/* No relative path of the file leads to where a sandbox may write. */
+static void assert_refused(const char *yaml, const char *option)
+{
+	for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
+		char folder[128];
+		struct kh_err err = KH_ERR_INIT;
+		(void)snprintf(folder, sizeof(folder), "%s/%s", ground, inside[i]);
+		struct kh_config *config = config_in(folder, yaml);
+		bool refused = false;
+		for (size_t j = 0; j < config->n_named; j++)
+			refused = refused || (strcmp(config->named[j].option, option) == 0 &&
+					      !kh_writable_check(config->named[j].path, NULL));
+		if (!refused || kh_config_check_named(config, &err))
+			fail_msg("%s may name what an agent can change, in %s", option, inside[i]);
+		kh_config_free(config);
+	}
+	char safe[128];
+	(void)snprintf(safe, sizeof(safe), "%s/safe", ground);
+	struct kh_config *config = config_in(safe, yaml);
+	assert_true(kh_config_check_named(config, NULL));
+	kh_config_free(config);
+}
+
+static void make_ground(void)
+{
+	char path[3][128];
+	assert_non_null(mkdtemp(ground));
+	(void)snprintf(path[0], sizeof(path[0]), "%s/work", ground);
+	(void)snprintf(path[1], sizeof(path[1]), "%s/safe", ground);
+	assert_int_equal(mkdir(path[0], 0700), 0);
+	assert_int_equal(mkdir(path[1], 0700), 0);
+	assert_true(kh_writable_add(path[0], "the workspace", KH_WRITABLE_FOR_ALL));
+	(void)snprintf(path[2], sizeof(path[2]), "%s/work/away", ground);
+	assert_int_equal(symlink(path[1], path[2]), 0);
+	(void)snprintf(path[2], sizeof(path[2]), "%s/safe/to", ground);
+	assert_int_equal(symlink(path[0], path[2]), 0);
+}
+
+static void remove_ground(void)
+{
+	static const char *const names[] = { "work/away", "safe/to", "work", "safe", "" };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char path[128];
+		(void)snprintf(path, sizeof(path), "%s/%s", ground, names[i]);
+		assert_int_equal(remove(path), 0);
+	}
+}
+
 static void each_path_of_this_host_is_known(void **state)
 {
 	(void)state;
+	make_ground();
 	size_t tried = 0;
 	for (size_t i = 0; i < kh_options.count; i++) {
 		const struct kh_option *option = &kh_options.rows[i];
@@ -331,11 +387,15 @@ static void each_path_of_this_host_is_known(void **state)
 		put_file(&text, option);
 		put_name(&name, option->path);
 		assert_named(kh_buf_cstr(&text), kh_buf_cstr(&name), NULL);
+		/* What a command reads a variable for is its own: see below. */
+		if (!kh_slice_has_suffix(kh_slice_str(option->path), KH_SLICE(".environment")))
+			assert_refused(kh_buf_cstr(&text), kh_buf_cstr(&name));
 		kh_buf_fini(&name);
 		kh_buf_fini(&text);
 		tried++;
 	}
 	assert_true(tried >= 13);
+	remove_ground();
 }
 
 #define CREDENTIAL "version: 1\ncredentials: { c: { hosts: [ a.example ], bearer: true, value: "
@@ -343,11 +403,15 @@ static void a_path_in_a_command_or_of_a_tenant_is_known(void **state)
 {
 	(void)state;
 	static const char command[] = CREDENTIAL
-		"{ exec: [ bin/get, \"--key=/a b/key\", \"-I/i:/j\", e/f ], environment: [ "
+		"{ exec: [ bin/get, \"--key=/a b/key\", \"-I/i:/j\", e/f, \"-Ig\", \"--f=h/i\", "
+		"\". ~/k; . ${HOME}/l\" ], environment: [ "
 		"PATH=/bin:/home/bin, LIB=/k ] } } }\n";
-	static const char *const words[] = { "/work space/bin/get", "/a b/key", "/i", "/j",
-					     "/e/f" };
+	static const char *const words[] = {
+		"/work space/bin/get", "/a b/key",   "/i", "/j", "/e/f", "/g", "/h/i",
+		"/homes/me/k",	       "/homes/me/l"
+	};
 	static const char *const variables[] = { "/bin", "/home/bin", "/k" };
+	assert_int_equal(setenv("HOME", "/homes/me", 1), 0);
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		assert_named(command, "credentials.c.value.exec", words[i]);
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)

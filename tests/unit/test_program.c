@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <keyhole/base/program.h>
+#include <keyhole/base/writable.h>
 
 static char folder[64];
 
@@ -81,12 +82,12 @@ static void test_a_program_in_a_sandboxs_folder_is_not_found(void **state)
 	assert_int_equal(setenv("PATH", path, 1), 0);
 	expect("tool", "theirs/bin/tool");
 	expect("link", "ours/link");
-	assert_true(kh_program_avoid(at("theirs")));
-	assert_true(kh_program_avoid(at("theirs/bin"))); /* is in it already */
+	assert_true(kh_writable_add(at("theirs"), "it", KH_WRITABLE_FOR_PROGRAMS));
+	assert_true(kh_writable_add(at("theirs"), "it", KH_WRITABLE_FOR_PROGRAMS));
 	expect("tool", "ours/tool");
 	expect("only-theirs", NULL);
 	expect("link", NULL);
-	assert_false(kh_program_avoid(at("not-there")));
+	assert_false(kh_writable_add(at("not-there"), "it", KH_WRITABLE_FOR_ALL));
 }
 
 int main(void)

@@ -453,7 +453,8 @@ struct kh_named_path {
 struct kh_config {
 	char **files; /* names for messages; index 0 is the main file */
 	size_t n_files;
-	struct kh_named_path *named; /* all that the main file names. Not in the snapshot */
+	struct kh_named_path *named; /* all that the main file names, and presets' files.
+					Not in the snapshot */
 	size_t n_named;
 	char sha256[65]; /* of the main file, in hex; "" if there is none. Not in the snapshot */
 
@@ -563,6 +564,9 @@ struct kh_config *kh_config_parse(const char *name, struct kh_slice yaml, const 
  * can't be read.
  */
 struct kh_config *kh_config_load_admin(const char *path);
+/* Refuses a configuration that names what a sandbox could change (writable.h). Return: false with
+ * `err`, which names the file, the option, the path and the reason. */
+bool kh_config_check_named(const struct kh_config *config, struct kh_err *err);
 /*
  * The configuration of `keyhole run --use a,b` without a file: one tenant "default" whose rules are
  * those presets. Return: as kh_config_load.

@@ -136,6 +136,13 @@ struct kh_sandbox_spec {
 			   cleaned up and calls kh_log_release_all */
 };
 
+/* May a sandbox have this workspace, this home and what --ro names? kh_sandbox_run asks again. */
+bool kh_sandbox_check_folders(const struct kh_sandbox_spec *spec, struct kh_err *err);
+/* Would a sandbox see a path that the spec forbids, in its root, its home, its workspace or what
+ * --ro names? Starts nothing, and needs nothing of the proxy. kh_sandbox_run asks again, of all
+ * that it lays. Return: false with `err`: it would, or that can't be told. */
+bool kh_sandbox_check_seen(const struct kh_sandbox_spec *spec, struct kh_err *err);
+
 /*
  * Runs the command in a sandbox and waits for it; signals are forwarded. Warnings go to the log. It
  * refuses, before anything runs, what it can't protect: a forbidden path that a mount would show, a

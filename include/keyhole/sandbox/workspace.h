@@ -19,6 +19,10 @@ char *kh_workspace_state(void);
  * one of the system's? The path has no links in it. Return: false, and err says why. */
 bool kh_workspace_may_be(const char *path, struct kh_err *err);
 
+/* Adds to the list of writable.h what sandboxes of other runs can write or could: the homes of all
+ * runs, and each workspace that a run has now or that has not been surveyed since. */
+bool kh_workspace_note_written(const char *state, struct kh_err *err);
+
 /*
  * Surveys the workspaces of runs that ended without a survey (their launcher was killed): sets
  * aside what could run on the host, and removes the stubs of those runs. Logs what it finds.

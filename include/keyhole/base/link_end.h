@@ -1,6 +1,6 @@
 /* link_end.h - resolves a symbolic link as the host would */
-#ifndef KEYHOLE_SANDBOX_LINK_END_H
-#define KEYHOLE_SANDBOX_LINK_END_H
+#ifndef KEYHOLE_BASE_LINK_END_H
+#define KEYHOLE_BASE_LINK_END_H
 
 #include <stdbool.h>
 #include <sys/stat.h>

@@ -19,8 +19,7 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/file.h>
-
-#include "link_end.h"
+#include <keyhole/base/link_end.h>
 
 enum { HOPS_MOST = 40 /* as the kernel */, PROC_ROOT_INODE = 1 };
 

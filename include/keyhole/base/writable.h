@@ -1,0 +1,34 @@
+/* writable.h - could a sandbox change what a name on this host leads to? */
+#ifndef KEYHOLE_BASE_WRITABLE_H
+#define KEYHOLE_BASE_WRITABLE_H
+
+#include <stdbool.h>
+
+#include <keyhole/base/err.h>
+
+/* Who must not go through the folder. */
+enum kh_writable_for {
+	KH_WRITABLE_FOR_ALL,
+	/* Only the lookup of programs: no sandbox writes there now, but one may have before. */
+	KH_WRITABLE_FOR_PROGRAMS,
+};
+
+/*
+ * From now on sandboxes may write to this folder. `what` names it in messages ("the workspace").
+ * "/" has no effect. A forked child inherits this. Not thread-safe. Return: false with errno: there
+ * is no such folder, or no memory.
+ */
+bool kh_writable_add(const char *folder, const char *what, enum kh_writable_for use);
+
+/*
+ * The only answer to that question. The name is followed as the host would, component by component
+ * and link by link: a folder counts if it holds a component of the name or a link on its way, and
+ * also if there is nothing at the end yet. A relative name begins in the working folder. A name
+ * counts as changeable if only the process that uses it knows where it leads (/proc/self/cwd/x).
+ */
+bool kh_writable_is(const char *name, enum kh_writable_for use);
+/* Return: false with an error that says why a name for KH_WRITABLE_FOR_ALL is refused, and what to
+ * do. */
+bool kh_writable_check(const char *name, struct kh_err *err);
+
+#endif

@@ -1,0 +1,143 @@
+/*
+ * run_names.c - no name may lead to where an agent writes
+ *
+ * What a run reads, runs or connects to on the host is named by options, by variables and by the
+ * configuration. An agent that could change what a name leads to would choose the rules of the next
+ * run, or the program that the keeper executes in this one. So each name is asked about
+ * (writable.h) before anything is done with it. Other names are of folders that the sandbox is
+ * given: --workspace, --home, --ro, --rootfs. The sandbox module judges these.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/writable.h>
+#include <keyhole/sandbox/workspace.h>
+
+#include "run_internal.h"
+
+/* ---- where sandboxes write ---- */
+
+/* A read-only workspace is not this agent's to change, nor is one under review. But a
+ * configuration in the workspace, which agents have written to before, names nothing in there; and
+ * programs of the host are never looked for in there. */
+static enum kh_writable_for use_of_workspace(const struct kh_run_options *o)
+{
+	bool written = !o->workspace_read_only && !o->review;
+
+	return written || o->trusted ? KH_WRITABLE_FOR_ALL : KH_WRITABLE_FOR_PROGRAMS;
+}
+
+/* Where agents under review write. */
+static bool note_reviews(struct kh_err *err)
+{
+	struct kh_err homeless = KH_ERR_INIT;
+	kh_auto_free char *reviews = kh_review_home(&homeless);
+
+	if (!reviews)
+		return homeless.code == KH_ERR_USAGE ||
+		       kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	return kh_writable_add(reviews, "the folder of reviews", KH_WRITABLE_FOR_ALL) ||
+	       errno == ENOENT || kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", reviews);
+}
+
+static bool note_written(const struct kh_run_options *o, struct kh_err *err)
+{
+	kh_auto_free char *state = kh_workspace_state();
+
+	if ((o->workspace &&
+	     !kh_writable_add(o->workspace, "the workspace", use_of_workspace(o))) ||
+	    (o->home && !kh_writable_add(o->home, "--home", KH_WRITABLE_FOR_ALL)))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the workspace or the home");
+	return (!state || kh_workspace_note_written(state, err)) && note_reviews(err);
+}
+
+/* ---- options and variables ---- */
+
+static bool check(const char *name, const char *path, struct kh_err *err)
+{
+	return !path || !*path || kh_writable_check(path, err) || kh_err_wrap(err, "%s", name);
+}
+
+bool kh_run_names_check(const struct kh_run_options *o, struct kh_err *err)
+{
+	/* Where keyhole keeps its own files, whatever it reads there first. */
+	static const char *const variables[] = {
+		"XDG_STATE_HOME",  "XDG_CACHE_HOME",	"XDG_RUNTIME_DIR",
+		"STATE_DIRECTORY", "RUNTIME_DIRECTORY", "CREDENTIALS_DIRECTORY",
+	};
+
+	/* One that is trusted is read-only in the sandbox, and is read by its digest. */
+	if (!note_written(o, err) || !check("-c", o->trusted ? NULL : o->config_path, err) ||
+	    !check("--audit", o->audit, err) || !check("HOME", getenv("HOME"), err) ||
+	    !check(getenv("KEYHOLE_PRESETS") ? "KEYHOLE_PRESETS" : "keyhole's own presets",
+		   kh_preset_dir(), err) ||
+	    !check("--agent", o->profile ? o->profile->path : NULL, err))
+		return false;
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		if (!check(variables[i], getenv(variables[i]), err))
+			return false;
+	return true;
+}
+
+/* ---- the configuration ---- */
+
+/* Lists have a colon between. */
+static bool check_variable(const char *name, struct kh_err *err)
+{
+	const char *value = getenv(name);
+
+	while (value && *value) {
+		size_t len = strcspn(value, ":");
+		kh_auto_free char *one = strndup(value, len);
+		if (!one)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+		if (one[0] == '/' && !check(name, one, err))
+			return false;
+		value += len + (value[len] == ':');
+	}
+	return true;
+}
+
+/* Those that the command asks for by name; the configuration has the others. */
+static bool check_passed(const struct kh_exec *exec, struct kh_err *err)
+{
+	for (size_t i = 0; i < exec->n_environment; i++)
+		if (!strchr(exec->environment[i], '=') &&
+		    !check_variable(exec->environment[i], err))
+			return false;
+	return true;
+}
+
+static bool check_command(const struct kh_exec *exec, struct kh_err *err)
+{
+	/* What each command gets from the environment of the run (exec.c). Its PATH has no entries
+	 * that lead to where an agent writes. */
+	static const char *const variables[] = {
+		"XDG_CONFIG_HOME", "XDG_DATA_HOME", "GNUPGHOME", "SSL_CERT_FILE",
+		"SSL_CERT_DIR",	   "SSH_AUTH_SOCK", "TMPDIR",
+	};
+
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		if (!check_variable(variables[i], err))
+			return false;
+	return check_passed(exec, err);
+}
+
+bool kh_run_names_check_config(const struct kh_config *config, struct kh_err *err)
+{
+	const struct kh_source *source;
+
+	if (!kh_config_check_named(config, err))
+		return false;
+	for (size_t i = 0; i < config->n_credentials; i++)
+		for (size_t j = 0; (source = kh_source_of_credential(&config->credentials[i], j));
+		     j++)
+			if (source->kind == KH_SOURCE_EXEC && source->exec &&
+			    !check_command(source->exec, err))
+				return false;
+	return true;
+}

@@ -1,0 +1,267 @@
+"""No name that a run uses on the host leads to where an agent writes: not of an option, of a variable, or of the configuration."""
+
+import json
+import os
+import re
+
+import pytest
+from test_run import Run
+
+PLACES = ["workspace", "home"]
+# How a name leads to a place where the agent writes: in it; through a link in it that leads out; through a link that leads in;
+# through both.
+WAYS = ["in", "through", "to", "by folder"]
+REFUSED = "where the agent may write (move it out of there"
+
+
+@pytest.fixture
+def run(sandbox):
+    return Run(sandbox)
+
+
+class Ground:
+    """A workspace, a home, and names that lead into them or through them."""
+
+    def __init__(self, run, place):
+        self.run, self.sandbox = run, run.sandbox
+        self.folders = {name: self.sandbox.folder(name) for name in PLACES}
+        self.top = self.folders[place]
+        self.safe = self.sandbox.folder("safe")
+        os.symlink(self.safe, os.path.join(self.top, "away"))
+        os.symlink(self.top, os.path.join(self.safe, "inward"))
+
+    def name(self, way, name, content, mode=0o644):
+        """The file is really there: in the agent's folder, or elsewhere with a link of the agent's on the way."""
+        real = {"in": self.top, "to": self.top}.get(way, self.safe)
+        self.sandbox.file(os.path.join(real, name), content, mode)
+        if way == "to":
+            os.makedirs(os.path.dirname(os.path.join(self.safe, name)), exist_ok=True)
+            os.symlink(os.path.join(self.top, name), os.path.join(self.safe, name))
+        self.sandbox.give(self.sandbox.place)
+        return {
+            "in": os.path.join(self.top, name),
+            "through": os.path.join(self.top, "away", name),
+            "to": os.path.join(self.safe, name),
+            "by folder": os.path.join(self.safe, "inward", "..", os.path.basename(self.top), "away", name),
+        }[way]
+
+    def __call__(self, *options, check=125, workspace="", **more):
+        given = ["--workspace", self.folders["workspace"] + workspace, "--home", self.folders["home"]]
+        return self.run(*options, *given, "--", "true", use=None, check=check, **more)
+
+    @property
+    def marker(self):
+        return os.path.join(self.sandbox.place, "ran")
+
+    def program(self):
+        return f"#!/bin/sh\ntouch {self.marker}; echo secretsecretsecret\n"
+
+
+@pytest.fixture(params=PLACES)
+def ground(run, request):
+    return Ground(run, request.param)
+
+
+def config_of(value=None, **more):
+    config = {"version": 1, "tenants": {"me": {"rules": []}}, **more}
+    if value:
+        config["credentials"] = {"key": {"value": value, "hosts": ["a.test"], "bearer": True}}
+        config["tenants"]["me"]["rules"] = [{"allow": "GET https://a.test/", "credential": "key"}]
+    return json.dumps(config)
+
+
+def settings(ground, value=None, **more):
+    path = ground.sandbox.file(os.path.join(ground.safe, "rules.yaml"), config_of(value, **more))
+    ground.sandbox.give(ground.safe)
+    return path
+
+
+def refused(ground, done, *words):
+    assert REFUSED in done.stderr, done.stderr
+    for word in words:
+        assert word in done.stderr, (word, done.stderr)
+    assert not os.path.exists(ground.marker), "a command of a refused configuration was run"
+
+
+# --- each option, each variable -------------------------------------------------------------------
+
+# Options of `keyhole run` that name a file of the host, which is read or written there.
+NAMED = {"--config": "-c", "--audit": "--audit"}
+# What the sandbox is given: judged by the sandbox itself (test_workspace.py, test_rootfs.py, test_image.py).
+GIVEN = {"--workspace", "--home", "--ro", "--rootfs", "--image"}
+NO_PATH = {
+    "--tenant", "--use", "--allow", "--observe", "--no-workspace", "--agent", "--mask-env", "--entrypoint", "--env", "--engine",
+    "--ports", "--capture-range", "--publish", "--memory", "--cpus", "--pids", "--disk", "--timeout", "--best-effort", "--quiet",
+    "--help",
+}  # fmt: skip
+# Variables that name a folder or a file that keyhole reads or writes before a command of the configuration is run.
+VARIABLES = ["KEYHOLE_PRESETS", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "STATE_DIRECTORY", "RUNTIME_DIRECTORY",
+             "CREDENTIALS_DIRECTORY", "HOME"]  # fmt: skip
+# No paths; PATH, whose entries are left out instead (test_program.c); and the notification socket of the daemon's own manager.
+OTHER = {"NO_COLOR", "TERM", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "PATH", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS"}
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src")
+
+
+def test_no_option_is_new_here(run):
+    """A new one that names a file of the host has to ask run_names.c, and goes into NAMED."""
+    text = run("--help", use=None, check=0).stdout
+    options = set(re.findall(r"^  (?:-\w, |    )(--[a-z-]+)", text, re.MULTILINE))
+    assert options == set(NAMED) | GIVEN | NO_PATH
+
+
+def test_no_variable_is_new_here():
+    found = set()
+    for folder, _, files in os.walk(SOURCE):
+        if os.path.basename(folder) == "init":  # keyhole-init, inside
+            continue
+        for name in files:
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                found |= set(re.findall(r'getenv\("(\w+)"\)', file.read()))
+    assert found <= set(VARIABLES) | OTHER, found - set(VARIABLES) - OTHER
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("option", NAMED)
+def test_no_option_names_what_the_agent_could_exchange(ground, option, way):
+    # The name of the workspace's own configuration has rules of its own (test_trust.py).
+    path = ground.name(way, "file.yaml", config_of())
+    refused(ground, ground(option, path), f"{NAMED[option]}: {path}")
+
+
+@pytest.mark.parametrize("option", NAMED)
+def test_nor_by_a_relative_name(ground, option):
+    ground.name("in", "file.yaml", config_of())
+    refused(ground, ground(option, "file.yaml", cwd=ground.top), NAMED[option])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_no_variable_names_what_the_agent_could_exchange(ground, variable, way):
+    path = ground.name(way, "d", "")
+    real = os.path.realpath(path)
+    os.unlink(real)
+    os.mkdir(real, 0o700)
+    ground.sandbox.give(ground.sandbox.place)
+    done = ground(**{variable: path})
+    if variable == "HOME" and way in ("in", "to"):
+        # A home folder is no sandbox's, nor is a folder above one.
+        assert "is a home folder, or has one in it" in done.stderr, done.stderr
+    else:
+        refused(ground, done, f"{variable}: {path}")
+
+
+PRESET = "description: mine\nsource: https://a.test/\nrules:\n  - allow: GET https://a.test/\n"
+
+
+def test_no_preset_is_a_link_to_where_the_agent_writes(ground):
+    presets = ground.sandbox.folder("presets")
+    ground.name("in", "mine.yaml", PRESET)
+    os.symlink(os.path.join(ground.top, "mine.yaml"), os.path.join(presets, "mine.yaml"))
+    refused(ground, ground("--use", "mine", KEYHOLE_PRESETS=presets), "a preset: ")
+
+
+def test_no_profile_is_a_link_to_where_the_agent_writes(ground):
+    agents = ground.sandbox.folder("presets/agents")
+    ground.name("in", "mine.yaml", "description: mine\ncommands: [mine]\n")
+    os.symlink(os.path.join(ground.top, "mine.yaml"), os.path.join(agents, "mine.yaml"))
+    refused(ground, ground("--agent", "mine", KEYHOLE_PRESETS=os.path.dirname(agents)), "--agent: ")
+
+
+# --- the configuration ----------------------------------------------------------------------------
+# tests/unit/test_carry.c goes through all of its options.
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("words", [["{}"], ["/bin/sh", "{}"], ["/bin/sh", "--rcfile={}"], ["/bin/sh", "-init{}"], ["/bin/sh", "-c", "exec '{}' now"]])
+def test_no_command_is_run_that_the_agent_could_rewrite(ground, words, way):
+    path = ground.name(way, "get", ground.program(), 0o755)
+    done = ground("-c", settings(ground, {"exec": [word.replace("{}", path) for word in words]}))
+    refused(ground, done, "credentials.key.value.exec: ")
+
+
+@pytest.mark.parametrize("word", ["{}", "-I{}", "--file={}", "a:{}", "cat {}"])
+def test_a_relative_word_of_a_command_counts_from_the_root(ground, word):
+    """In which a command runs."""
+    ground.name("in", "get", ground.program(), 0o755)
+    path = os.path.relpath(os.path.join(ground.top, "get"), "/")
+    refused(ground, ground("-c", settings(ground, {"exec": ["/bin/echo", word.replace("{}", path)]})), "credentials.key.value.exec")
+
+
+@pytest.mark.parametrize("word", [". ~/{}", ". $HOME/{}", ". \"${HOME}/{}\""])
+def test_a_shells_name_of_the_home_counts(ground, word):
+    ground.name("in", "get", ground.program(), 0o755)
+    word = word.replace("{}", os.path.basename(ground.top) + "/get")
+    refused(ground, ground("-c", settings(ground, {"exec": ["/bin/sh", "-c", word]})), "credentials.key.value.exec")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_value_is_read_from_where_the_agent_writes(ground, way):
+    path = ground.name(way, "token", "secretsecretsecret")
+    refused(ground, ground("-c", settings(ground, {"file": path})), "credentials.key.value.file: ", path)
+
+
+def test_nor_does_one_that_the_command_asks_for(ground):
+    config = settings(ground, {"exec": ["/bin/true"], "environment": ["PYTHONPATH"]})
+    path = ground.name("in", "d/file", "")
+    refused(ground, ground("-c", config, PYTHONPATH="/usr/lib:" + os.path.dirname(path)), "PYTHONPATH: ")
+
+
+@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "SSL_CERT_FILE", "GNUPGHOME"])
+def test_no_variable_leads_a_command_to_where_the_agent_writes(ground, variable):
+    config = settings(ground, {"exec": ["/bin/sh", "-c", f"touch {ground.marker}; echo secretsecretsecret"]})
+    path = ground.name("in", "d/file", "")
+    refused(ground, ground("-c", config, **{variable: path}), variable)
+    # Without a command nobody reads it: git says for itself what it thinks of its own.
+    assert REFUSED not in ground("-c", settings(ground), check=None, **{variable: path}).stderr
+
+
+def test_a_place_of_an_earlier_run_counts_too(run):
+    ground = Ground(run, "home")
+    ground(check=0)
+    path = ground.name("in", "get", ground.program(), 0o755)
+    done = run("-c", settings(ground, {"exec": [path]}), "--", "true", use=None, check=125)
+    refused(ground, done, "the --home of another run")
+
+
+# --- before the proxy -----------------------------------------------------------------------------
+
+
+def test_no_command_has_run_when_the_sandbox_would_see_a_file_of_the_configuration(run):
+    ground = Ground(run, "workspace")
+    tool = ground.sandbox.file(os.path.join(ground.sandbox.folder("tool"), "secret"), "secretsecretsecret")
+    config = settings(ground, {"exec": ["/bin/sh", "-c", f"touch {ground.marker}; echo secretsecretsecret"]},
+                      audit={"file": os.path.join(os.path.dirname(tool), "audit.jsonl")})  # fmt: skip
+    done = ground("--ro", os.path.dirname(tool), "-c", config)
+    assert "the sandbox would see it through" in done.stderr, done.stderr
+    assert not os.path.exists(ground.marker)
+
+
+# --- what stays -----------------------------------------------------------------------------------
+
+
+def test_words_that_only_look_like_paths_are_fine(ground):
+    words = ["/bin/sh", "-c", f"touch {ground.marker}; echo secretsecretsecret", "/api/v1/x", "https://a.test/workspace/home", "a/b:c",
+             "workspace", "away", "--file=get", ground.top + "x/y", "/bin/sh/../x", "x" * 300 + "/y"]  # fmt: skip
+    done = ground("-c", settings(ground, {"exec": words}), check=0)
+    assert os.path.exists(ground.marker), done.stderr
+
+
+def test_a_folder_beside_or_above_is_fine(ground):
+    """Also if the sandbox's folders lie below it, and by a name that goes up from there without a link."""
+    path = ground.sandbox.file(os.path.join(ground.safe, "token"), "secretsecretsecret")
+    ground.sandbox.give(ground.safe)
+    ground("-c", settings(ground, {"file": os.path.join(ground.safe, "..", "safe", "token")}), check=0)
+    ground("-c", settings(ground, {"file": path}), check=0, cwd=ground.top)
+
+
+@pytest.mark.parametrize("mode", [":ro", ":review"])
+def test_a_workspace_that_the_agent_does_not_write_may_have_the_program(run, mode):
+    ground = Ground(run, "workspace")
+    path = ground.name("in", "get", ground.program(), 0o755)
+    done = ground("-c", settings(ground, {"exec": [path]}), check=0, workspace=mode)
+    assert os.path.exists(ground.marker), done.stderr
+
+
+def test_the_configuration_may_come_from_a_pipe(run):
+    done = run("-c", "/dev/stdin", "--", "true", use=None, input=config_of())
+    assert "can't tell" not in done.stderr and "may write" not in done.stderr
