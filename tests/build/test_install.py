@@ -56,6 +56,19 @@ def test_nobody_but_root_can_change_it(root):
         assert stat.S_IMODE(mode) == (0o755 if executable else 0o644), name
 
 
+def test_another_prefix_is_no_other_flag_of_every_file():
+    with open(os.path.join(ROOT, "build", "flags"), encoding="utf-8") as file:
+        assert PREFIX not in file.read()
+
+
+def test_the_folder_of_its_presets_is_shown_as_a_person_writes_it(root):
+    binary = f"{root}{PREFIX}/bin/keyhole"
+    done = subprocess.run([binary, "run", "--use", "nmp", "true"], capture_output=True, text=True, timeout=20, check=False)
+    assert "nmp" in done.stderr and "/../" not in done.stderr, done.stderr
+    done = subprocess.run([binary, "explain", "--use", "npm", "https://registry.npmjs.org/x"], capture_output=True, text=True, timeout=20, check=True)
+    assert f"{root}{PREFIX}/share/keyhole/policies/npm.yaml" in done.stdout
+
+
 def test_it_runs_from_there_with_its_presets(root, tmp_path):
     binary = f"{root}{PREFIX}/bin/keyhole"
     version = subprocess.run([binary, "version"], capture_output=True, text=True, timeout=20, check=True)
