@@ -186,6 +186,10 @@ quick: all unit-programs lint-text ## the inner loop, under a minute: build, uni
 .PHONY: agents
 agents: all ## run real agents and tools, and write what became of them into docs/agents.md (20 minutes; AGENTS="codex pi tools" only prints)
 	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/agents/report.py $(AGENTS)
+.PHONY: agents-peer
+agents-peer: all ## run the agents in sandbox-runtime too, and write docs/agents.md's table of both (6 minutes, as root; AGENTS="codex pi" only prints)
+	$(Q)deploy/install-deps.sh peer
+	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/agents/peer.py $(AGENTS)
 test: ## install what is missing, build, run every test; ends with "N passed, N failed, N skipped"
 	+$(Q)tests/run.sh
 

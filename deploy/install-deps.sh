@@ -1,7 +1,7 @@
 #!/bin/sh
 # install-deps.sh - install what keyhole's build, run, test, bench and lint need, and nothing that is there
 #
-#   deploy/install-deps.sh [-n] [GROUP...]      groups: build run demo test lint (default: these five) bench image
+#   deploy/install-deps.sh [-n] [GROUP...]      groups: build run demo test lint (default: these five) bench image peer
 #
 # -n only says what is missing (exit 1 when anything is). Works as root and as a user with sudo; never
 # asks a question of its own. Debian and Ubuntu (apt), Fedora (dnf), Alpine (apk), Arch (pacman).
@@ -61,6 +61,7 @@ test|docker: its client, where docker.io only recommends it|docker-cli/docker.io
 test|roots of one static program|busybox-static|busybox|busybox-static|busybox
 test|gVisor: the engine gvisor, where it is packaged|runsc/runc/containerd.io|runc/containerd.io|runc|runc
 test|tests as an ordinary user (setpriv, runuser)|util-linux|util-linux|util-linux util-linux-misc setpriv runuser|util-linux
+peer|what sandbox-runtime needs (make agents-peer)|bubblewrap socat ripgrep npm/nodejs|bubblewrap socat ripgrep nodejs-npm|bubblewrap socat ripgrep npm|bubblewrap socat ripgrep npm
 bench|what make bench runs in|python3 openssl|python3 openssl|python3 openssl|python openssl
 bench|other proxies to compare with|haproxy nginx-light/nginx nghttp2-proxy squid-openssl/squid mitmproxy|haproxy nginx nghttp2 squid|haproxy nginx nghttp2 squid|haproxy nginx nghttp2 squid mitmproxy
 lint|the second compiler and the fuzzers|clang libclang-rt-dev/libclang-rt-14-dev/libclang-common-14-dev|clang compiler-rt|clang compiler-rt|clang compiler-rt
@@ -93,8 +94,8 @@ for arg in "$@"; do
 		usage
 		exit 0
 		;;
-	build | run | demo | test | lint | bench | image) groups="$groups $arg" ;;
-	*) die "unknown group \"$arg\" (build, run, demo, test, lint, bench, image)" ;;
+	build | run | demo | test | lint | bench | image | peer) groups="$groups $arg" ;;
+	*) die "unknown group \"$arg\" (build, run, demo, test, lint, bench, image, peer)" ;;
 	esac
 done
 [ -n "$groups" ] || groups=' build run demo test lint'

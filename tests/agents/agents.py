@@ -364,15 +364,15 @@ class Place:
         finally:
             proxy.close()
 
-    def answered(self, home):
-        """The files of the profile, with the real key. Return: its variables."""
+    def answered(self, home, keys=None):
+        """The files of the profile, with the real keys or other values. Return: its variables."""
         profile = profile_of(self.agent)
         for one in profile.get("files", []):
             path = os.path.join(home, one["path"])
             if os.path.exists(path) or one.get("needs", self.agent.keys[0]) not in self.secrets:
                 continue
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            values = {**self.secrets, "workspace": self.project}
+            values = {**(keys or self.secrets), "workspace": self.project}
             content = re.sub(r"\$\{(\w+)(?::-(\d+))?\}", lambda m: values.get(m[1], "")[-int(m[2] or 0) :], one["content"])
             with open(path, "w", encoding="utf-8") as file:
                 file.write(content)

@@ -1,10 +1,12 @@
 """`make agents` where something can't be installed, and what it leaves in the page."""
 
+import json
 import os
 import re
 import subprocess
 import sys
 
+import peer
 import report
 from agents import AGENTS, AMP, BY_NAME, HERE, LIBRARIES, NODE, SECRET, Place
 from everyday import TOOLS
@@ -51,3 +53,20 @@ def test_the_page_has_a_row_for_all_that_is_run_in_the_version_that_is_pinned():
     assert [row[0] for row in besides] == [row[0] for row in what]
     assert [row[0] for row in tools] == [tool.name for tool in TOOLS]
     assert all(len(row) == 2 + len(report.BESIDES) for row in besides) and all(len(row) == 6 for row in tools)
+
+
+def test_the_page_has_a_row_for_both_products_and_each_that_is_compared():
+    with open(report.PAGE, encoding="utf-8") as file:
+        text = file.read()
+    assert f"sandbox-runtime {peer.PACKAGE.rpartition('@')[2]} " in text
+    table = text.partition(peer.BEGIN)[2].partition(peer.END)[0].strip().splitlines()
+    rows = [line.strip("| ").split(" | ") for line in table]
+    assert rows[0] == peer.HEADS and all(len(row) == len(peer.HEADS) for row in rows[2:])
+    assert [row[:2] for row in rows[2:]] == [[one.title, name] for one in peer.COMPARED for name, *_ in peer.PRODUCTS]
+
+
+def test_the_page_has_the_settings_that_sandbox_runtime_is_run_with(llm, tmp_path):
+    with open(report.PAGE, encoding="utf-8") as file:
+        shown = re.search(r"```json\n(.*?)```", file.read().partition("### Beside sandbox-runtime")[2], re.S)[1]
+    place = peer.Peer(BY_NAME["claude"], str(tmp_path / "claude"), llm, path="/usr/bin:/bin")
+    assert json.loads(shown) == peer.settings_of(peer.hosts_of(place.agent), place.secrets)

@@ -133,7 +133,7 @@ def responses_items(what):
             output = one["output"]
             items.append(Item("result", output if isinstance(output, str) else text_of(output), id=one["call_id"]))
         else:
-            need(f"input: type {kind!r}", kind in ("reasoning", "additional_tools"))
+            need(f"input: type {kind!r}", kind in ("reasoning", "additional_tools", "configuration_update"))
     return items
 
 

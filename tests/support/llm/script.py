@@ -8,11 +8,14 @@ the answer is "FAILED: …", and what follows is not asked for.
 """
 
 import json
+import os
 import re
 from dataclasses import dataclass, field
 
 MARK = re.compile(r"\[\[(\w+) ([^\]\s]+)\]\]")
 REFUSED_HOST = "refused.example.com"
+# What says so: keyhole's own words, or another product's (tests/agents/peer.py).
+REFUSAL = os.environ.get("MOCK_REFUSAL") or f"keyhole: GET https://{REFUSED_HOST}/data is not allowed"
 BEFORE, AFTER = "The first line, as a person wrote it.", "The first line, as the agent wrote it."
 
 
@@ -48,14 +51,14 @@ def shell(command, expect):
     return Step("shell", expect, {"command": command})
 
 
-def work(folder):
+def work(folder, added="-A"):
     readme = f"{folder}/README.md"
     return [
         shell("printf 'made by %s\\n' agent > made.txt && cat made.txt && pwd", "made by agent"),
         Step("read", BEFORE, {"path": readme}),
         Step("edit", "", {"path": readme, "old": BEFORE, "new": AFTER}),
-        shell(f"curl -sS -m 20 https://{REFUSED_HOST}/data; echo", f"keyhole: GET https://{REFUSED_HOST}/data is not allowed"),
-        shell("head -n 1 README.md; git add -A && git commit -q -m 'What the agent did' && git log --format=%s -n 1",
+        shell(f"curl -sS -m 20 https://{REFUSED_HOST}/data; echo", REFUSAL),
+        shell(f"head -n 1 README.md; git add {added} && git commit -q -m 'What the agent did' && git log --format=%s -n 1",
               "What the agent did"),
     ]  # fmt: skip
 
@@ -64,12 +67,17 @@ def tool(folder):
     return [shell(f"echo from-the-shell > {folder}/made.txt; cat {folder}/made.txt", "from-the-shell")]
 
 
+def named(folder):
+    """`work`, where the commit names its files."""
+    return work(folder, "README.md made.txt")
+
+
 def none(folder):
     return []
 
 
 # What `pause`, `reset` and `fault` do to the answer is the server's business (llm.py).
-SCRIPTS = {"hello": none, "pause": none, "reset": none, "fault": none, "tool": tool, "work": work}
+SCRIPTS = {"hello": none, "pause": none, "reset": none, "fault": none, "tool": tool, "work": work, "named": named}
 
 # The tools of the agents, by what they are for; the first that is offered is used.
 NAMES = {
