@@ -138,6 +138,12 @@ static bool take_variables(struct kh_run_options *o)
 	return ok;
 }
 
+static bool take_capture_range(struct kh_run_options *o)
+{
+	const char *range = o->profile->capture_range;
+	return !range || o->capture_range.family || kh_run_set_capture_range(o, range);
+}
+
 /* The current folder, unless it is a home or above one: then there is none. */
 static bool take_workspace(struct kh_run_options *o)
 {
@@ -195,7 +201,7 @@ bool kh_run_agent_choose(struct kh_run_options *o)
 		return false;
 	warn_of_options_behind(o);
 	drop_separator(o);
-	return take_variables(o);
+	return take_capture_range(o) && take_variables(o);
 }
 
 void kh_run_agent_say(const struct kh_run_options *o)

@@ -81,6 +81,8 @@ bool kh_run_allow_apply(const struct kh_run_options *options, struct kh_config *
 bool kh_run_add_preset(struct kh_run_options *options, const char *preset);
 /* A variable that --env replaces. Return: false without memory. */
 bool kh_run_add_variable(struct kh_run_options *options, const char *name, const char *value);
+/* As after --capture-range. Return: false, and it has been said why. */
+bool kh_run_set_capture_range(struct kh_run_options *out, const char *text);
 
 /* ---- run_program.c: where the command's program lives ---- */
 

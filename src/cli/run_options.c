@@ -170,7 +170,7 @@ static bool add_ports(struct kh_run_options *out, const char *text)
 }
 
 /* Addresses that a connection can be made to, and that are not the sandbox's own: 127.0.0.0/10. */
-static bool set_capture_range(struct kh_run_options *out, const char *text)
+bool kh_run_set_capture_range(struct kh_run_options *out, const char *text)
 {
 	enum { LOOPBACK = 127, OWN_BELOW = 64, MULTICAST = 224 };
 	struct kh_cidr range;
@@ -406,7 +406,7 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 	case OPT_PORTS:
 		return add_ports(out, value);
 	case OPT_CAPTURE_RANGE:
-		return set_capture_range(out, value);
+		return kh_run_set_capture_range(out, value);
 	case OPT_USE:
 		return add_presets(out, value);
 	case OPT_ALLOW:

@@ -141,6 +141,12 @@ static const struct kh_option rows[] = {
 	  .expects = "a map of variables",
 	  .read = read_variables,
 	  .doc = "variables; --env replaces them" },
+	{ .path = "capture_range",
+	  .type = KH_OPTION_TEXT,
+	  .flags = KH_IN_FILE,
+	  .expects = "a range of addresses",
+	  IN(kh_agent_profile, capture_range),
+	  .doc = "the addresses that names have; --capture-range replaces it" },
 	KH_HOME_TEMPLATE_ROWS(KH_IN_FILE, 0, kh_agent_profile, files,
 			      "what the agent finds in a home without it"),
 	{ .path = "guide",
@@ -179,6 +185,7 @@ void kh_agent_profile_free(struct kh_agent_profile *profile)
 	kh_home_templates_fini(&profile->files);
 	free(profile->presets);
 	free(profile->variables);
+	free(profile->capture_range);
 	free(profile->guide);
 	free(profile->description);
 	free(profile->path);

@@ -62,7 +62,6 @@ class Agent:
     settings: dict = field(default_factory=dict)  # variables that are no keys
     presets: list = field(default_factory=list)  # where the profile does not choose them
     label: str = ""  # of its row, where it is not the name
-    known: dict = field(default_factory=dict)  # what can't work, and a part of what it then says
     starts_only: str = ""  # why no more of it than its start is run
     credential: dict = field(default_factory=dict)  # where there is no preset
 
@@ -90,7 +89,7 @@ class Library:
     hosts: list
     also: list = field(default_factory=list)  # packages that it works with
     knows_proxies: bool = True
-    settings, known, credential = {}, {}, {}
+    settings, credential = {}, {}
 
     version = Agent.version
 
@@ -117,8 +116,7 @@ AGENTS = [
     Agent("gemini", "Gemini CLI", "@google/gemini-cli@0.61.0", ["--yolo", "-p"], ["GEMINI_API_KEY"], [GEMINI],
           ready="Type your message", asks="Allow execution|Apply this change"),
     Agent("openclaw", "OpenClaw", "openclaw@2026.9.6", ["agent", "--local", "--agent", "main", "--message"],
-          ["ANTHROPIC_API_KEY"], [ANTHROPIC], at_terminal=["tui", "--local"], ready="local ready . (idle|connected)", leave="/exit",
-          known={"plain": "Blocked: resolves to private"}),
+          ["ANTHROPIC_API_KEY"], [ANTHROPIC], at_terminal=["tui", "--local"], ready="local ready . (idle|connected)", leave="/exit"),
     Agent("opencode", "OpenCode", "opencode-ai@1.18.33", ["run"], ["ANTHROPIC_API_KEY"], [ANTHROPIC], ready="Ask anything",
           leave="/exit"),
     Agent("pi", "Pi", "@mariozechner/pi-coding-agent@0.73.1", ["-p"], ["ANTHROPIC_API_KEY"], [ANTHROPIC],

@@ -37,7 +37,7 @@ class Row:
     """What became of one of them."""
 
     def __init__(self, one):
-        self.title, self.version, self.times, self.besides, self.known = one.title, one.version, "–", {}, one.known
+        self.title, self.version, self.times, self.besides = one.title, one.version, "–", {}
         self.why_not, self.failed_besides = "", []
         self.ran, self.failed, self.notes = [], [], []
         self.reached, self.refused, self.leaks, self.scanned, self.dropped = set(), set(), [], 0, 0
@@ -50,7 +50,7 @@ class Row:
     def beside(self, what, said, why=""):
         """A cell of the second table; `why`: nothing where it worked."""
         self.besides[what] = f"**no**: {why}" if why else said
-        if why and (what not in self.known or self.known[what] not in why):
+        if why:
             self.failed_besides.append(what)
         print(f"   {self.title}: {BESIDES[what]}: {why or said}", flush=True)
 

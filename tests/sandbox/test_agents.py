@@ -99,6 +99,14 @@ def test_what_the_caller_says_comes_before_the_profile(run, sandbox, project):
     assert "--agent claud: no such profile (did you mean claude?)" in done.stderr
 
 
+def test_a_profile_chooses_the_addresses_that_names_have(run, sandbox, project):
+    program(sandbox, "bin/openclaw", "#!/bin/sh\ngetent ahostsv4 a.example\n")
+    give_all(sandbox)
+    for options, range_of in ([], "11.0.0."), (["--capture-range", "12.0.0.0/10"], "12.0.0."), (["--agent", "none"], "127."):
+        done = run(*options, "openclaw", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0)
+        assert done.stdout.startswith(range_of), (options, done.stdout)
+
+
 def test_an_option_behind_the_agents_name_is_warned_about(run, sandbox, project):
     program(sandbox, "bin/claude", "#!/bin/sh\necho $@\n")
     give_all(sandbox)

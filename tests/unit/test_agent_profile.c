@@ -27,6 +27,7 @@ static void test_a_profile_is_read_whole(void **state)
 	static const char yaml[] =
 		HEAD "presets:\n  - use: anthropic\n    keys: [ A_KEY, B_KEY ]\n  - use: npm\n"
 		     "pass: [ MODEL ]\nenvironment: { X: \"1\" }\n"
+		     "capture_range: 11.0.0.0/10\n"
 		     "files:\n  - path: .a/b.json\n    needs: A_KEY\n    content: |\n      { }\n"
 		     "guide: .a/GUIDE.md\n";
 	char said[512];
@@ -43,6 +44,7 @@ static void test_a_profile_is_read_whole(void **state)
 	assert_string_equal(p->pass.list[0], "MODEL");
 	assert_string_equal(p->variables[0].name, "X");
 	assert_string_equal(p->variables[0].value, "1");
+	assert_string_equal(p->capture_range, "11.0.0.0/10");
 	assert_string_equal(p->files.list[0].path, ".a/b.json");
 	assert_string_equal(p->files.list[0].needs, "A_KEY");
 	assert_string_equal(p->files.list[0].content, "{ }\n");
