@@ -352,7 +352,6 @@ static void clean_up(struct run *run)
 	kh_run_forbidden_free(run->forbidden);
 	free(run->state);
 	free(run->user_state);
-	kh_config_free(run->config);
 }
 
 int kh_cli_run(int argc, char **argv)

@@ -330,7 +330,10 @@ static void go_on(struct kh_down_h2 *s)
 	struct kh_session *session = s->stream.session;
 	size_t kept = kh_h2_kept_content(s->h2);
 
-	if (kept > 0 && !kh_session_may_work(session)) {
+	struct kh_work_share *share = &session->side.acceptor->work;
+
+	if (kept > 0 && (kh_session_is_in_line(session) || kh_work_share_left(share) == 0)) {
+		kh_work_share_wait(share, &session->place);
 		kh_list_remove(&s->ready_link);
 		kh_list_append(&session->mux->late, &s->ready_link);
 		return;
