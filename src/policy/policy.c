@@ -12,12 +12,14 @@
 
 #include "policy_internal.h"
 
-static const char observed[] = "mode: observe";
+static const char observed[] = "mode: observe", answered[] = "a person's answer";
 
 struct kh_policy {
 	atomic_uint refs;
 	char observing_text[sizeof(observed)];
 	struct kh_rule observing; /* what observing tenants' requests go by that nothing allows */
+	char answered_text[sizeof(answered)];
+	struct kh_rule answered; /* what requests go by that a person has allowed */
 	const struct kh_config *config;
 	struct kh_index *index;
 	struct kh_narrowing *narrowings; /* one a listener */
@@ -119,6 +121,10 @@ struct kh_policy *kh_policy_compile(const struct kh_config *config, struct kh_er
 						      .client_auth_pass = true,
 						      .text = policy->observing_text };
 		memcpy(policy->observing_text, observed, sizeof(observed));
+		policy->answered = (struct kh_rule){ .allow = true,
+						     .no_websocket = true,
+						     .text = policy->answered_text };
+		memcpy(policy->answered_text, answered, sizeof(answered));
 		policy->config = config;
 		policy->narrowings = calloc(config->n_listeners + 1, sizeof(*policy->narrowings));
 		ok = policy->narrowings != NULL;
@@ -198,6 +204,36 @@ bool kh_decision_observe(const struct kh_policy *policy, uint16_t tenant, enum k
 	/* What a rule that allows says of the connection and of limits stays. */
 	if (!out->rule || !out->rule->allow || !out->allow)
 		out->rule = observing;
+	out->allow = true;
+	out->reason = KH_ERR_NONE;
+	return true;
+}
+
+/* Is there nothing about it that a rule could have matched, but did not get to see? */
+static bool is_plain(const struct kh_request_view *request)
+{
+	return request->host && request->host->kind != KH_HOST_NONE &&
+	       request->scheme != KH_SCHEME_NONE && request->model_state == KH_MODEL_UNREAD &&
+	       !kh_request_has_readings(request);
+}
+
+bool kh_policy_may_ask(const struct kh_policy *policy, uint16_t tenant,
+		       const struct kh_narrowing *narrowing, const struct kh_request_view *request,
+		       const struct kh_decision *decision)
+{
+	return tenant < policy->config->n_tenants && !narrowing && is_plain(request) &&
+	       !decision->allow && decision->reason == KH_ERR_NO_RULE && !decision->rule &&
+	       decision->list == KH_LIST_TENANT && decision->reading == KH_READ_PLAIN &&
+	       !decision->asks_model;
+}
+
+bool kh_policy_take_answer(const struct kh_policy *policy, uint16_t tenant,
+			   const struct kh_narrowing *narrowing,
+			   const struct kh_request_view *request, struct kh_decision *out)
+{
+	if (!kh_policy_may_ask(policy, tenant, narrowing, request, out))
+		return false;
+	out->rule = &policy->answered;
 	out->allow = true;
 	out->reason = KH_ERR_NONE;
 	return true;

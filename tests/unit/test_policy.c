@@ -455,6 +455,120 @@ static void a_denial_by_address_that_is_only_observed_is_told(void **state)
 	fini(&f);
 }
 
+/* ---- what a person may be asked about ---- */
+
+static const char asked_yaml[] =
+	"version: 1\n"
+	"listen: [ { unix: /nowhere/s, tenant: t, narrow: [ { allow: \"https://n.example\" } ] } "
+	"]\n"
+	"site: { rules: [ { deny: \"https://site.example\" }, { allow: \"https://**\" },"
+	" { deny: \"https://[10.0.0.0/8]\" } ] }\n"
+	"tenants: { t: { rules: [ { deny: \"https://denied.example\" },"
+	" { deny: \"https://[203.0.113.0/24]\" }, { allow: \"https://h.example/a\" } ] } }\n";
+
+static struct kh_request_view asked_view(const struct kh_host *host)
+{
+	return (struct kh_request_view){ .method = KH_SLICE("GET"),
+					 .scheme = KH_SCHEME_HTTPS,
+					 .host = host,
+					 .port = 443,
+					 .path = KH_SLICE("/b") };
+}
+
+static void a_person_is_asked_only_where_no_rule_says_anything(void **state)
+{
+	static const struct {
+		const char *host;
+		bool asked;
+	} cases[] = {
+		{ "h.example", true },	     { "new.example", true },	{ "denied.example", false },
+		{ "DENIED.example", false }, { "site.example", false }, { "203.0.113.7", false },
+		{ "2001:db8::1", false }, /* it is read as the address that it may carry, too */
+	};
+	struct fixture f = policy_of(asked_yaml);
+	struct kh_host host;
+	struct kh_decision d;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (!kh_host_parse(&host, kh_slice_str(cases[i].host), NULL))
+			fail_msg("%s", cases[i].host);
+		const struct kh_request_view view = asked_view(&host);
+		kh_policy_decide(f.policy, 0, NULL, &view, &d);
+		assert_false(d.allow);
+		if (kh_policy_may_ask(f.policy, 0, NULL, &view, &d) != cases[i].asked)
+			fail_msg("%s", cases[i].host);
+		assert_false(kh_policy_may_ask(f.policy, 1, NULL, &view, &d));
+		assert_int_equal(kh_policy_take_answer(f.policy, 0, NULL, &view, &d),
+				 cases[i].asked);
+		assert_int_equal(d.allow, cases[i].asked);
+		/* It is answered once. */
+		assert_false(kh_policy_take_answer(f.policy, 0, NULL, &view, &d));
+	}
+	fini(&f);
+}
+
+static void whatever_has_another_reading_is_not_asked_about(void **state)
+{
+	static const struct kh_overrides overrides = { .path = true };
+	static const struct kh_path_cuts cuts = { .n = 1 };
+	static const struct kh_decision zeroed;
+	struct fixture f = policy_of(asked_yaml);
+	struct kh_host host;
+	struct kh_decision d;
+
+	(void)state;
+	assert_true(kh_host_parse(&host, KH_SLICE("new.example"), NULL));
+	const struct kh_request_view plain = asked_view(&host);
+	kh_policy_decide(f.policy, 0, NULL, &plain, &d);
+	assert_true(kh_policy_may_ask(f.policy, 0, NULL, &plain, &d));
+	assert_false(kh_policy_may_ask(f.policy, 0, NULL, &plain, &zeroed));
+	const struct kh_narrowing *narrowing = kh_policy_narrowing(f.policy, 0);
+	assert_non_null(narrowing);
+	assert_false(kh_policy_may_ask(f.policy, 0, narrowing, &plain, &d));
+	struct kh_request_view views[8];
+	for (size_t i = 0; i < 8; i++)
+		views[i] = plain;
+	views[0].path_slashed = KH_SLICE("/b/c");
+	views[1].path_decoded = KH_SLICE("/b c");
+	views[2].path_cuts = &cuts;
+	views[3].overrides = &overrides;
+	views[4].host = NULL;
+	views[5].scheme = KH_SCHEME_NONE;
+	views[6].model_state = KH_MODEL_NONE;
+	views[7].model_state = KH_MODEL_NAMED;
+	for (size_t i = 0; i < 8; i++)
+		assert_false(kh_policy_may_ask(f.policy, 0, NULL, &views[i], &d));
+	fini(&f);
+}
+
+/* What its name resolves to is still a matter of the rules, and no credential goes in. */
+static void an_answer_opens_no_address_and_sets_no_credential(void **state)
+{
+	struct fixture f = policy_of(asked_yaml);
+	struct kh_host host, addr;
+	struct kh_decision d, there;
+	uint64_t steps = 0;
+
+	(void)state;
+	assert_true(kh_host_parse(&host, KH_SLICE("new.example"), NULL));
+	const struct kh_request_view view = asked_view(&host);
+	kh_policy_decide(f.policy, 0, NULL, &view, &d);
+	assert_true(kh_policy_take_answer(f.policy, 0, NULL, &view, &d));
+	assert_int_equal(d.rule->n_credentials, 0);
+	assert_false(kh_decision_passes_auth(&d));
+	assert_false(d.bare);
+	assert_false(d.websocket);
+	assert_non_null(d.site_rule);
+	assert_true(kh_host_parse(&addr, KH_SLICE("203.0.113.9"), NULL));
+	assert_true(kh_policy_denies_address(f.policy, 0, NULL, &view, false, &d, &addr, &steps,
+					     &there));
+	assert_true(kh_host_parse(&addr, KH_SLICE("198.51.100.9"), NULL));
+	assert_false(kh_policy_denies_address(f.policy, 0, NULL, &view, false, &d, &addr, &steps,
+					      &there));
+	fini(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -463,6 +577,9 @@ int main(void)
 		cmocka_unit_test(what_refuses_behind_the_rules_is_marked_and_bare_at_once),
 		cmocka_unit_test(a_denial_by_address_that_is_only_observed_is_told),
 		cmocka_unit_test(nothing_is_allowed_without_a_rule),
+		cmocka_unit_test(a_person_is_asked_only_where_no_rule_says_anything),
+		cmocka_unit_test(whatever_has_another_reading_is_not_asked_about),
+		cmocka_unit_test(an_answer_opens_no_address_and_sets_no_credential),
 		cmocka_unit_test(the_first_match_decides),
 		cmocka_unit_test(scheme_host_and_port_must_all_be_those_of_the_rule),
 		cmocka_unit_test(a_tenant_has_its_own_rules_only),

@@ -239,6 +239,22 @@ const struct kh_rule *kh_policy_observing(const struct kh_policy *policy, uint16
  */
 bool kh_decision_observe(const struct kh_policy *policy, uint16_t tenant, enum kh_err_code reason,
 			 const struct kh_rule *by, struct kh_decision *out);
+/*
+ * May a person be asked about a request that was decided so? Only if nothing speaks of it: no rule
+ * of the tenant matches, the site's rules (if any) allow it, it has no other reading than the plain
+ * one, no model was asked for, and the sandbox has no narrowing.
+ */
+bool kh_policy_may_ask(const struct kh_policy *policy, uint16_t tenant,
+		       const struct kh_narrowing *narrowing, const struct kh_request_view *request,
+		       const struct kh_decision *decision);
+/*
+ * A person has allowed it: sets `allow`, with a rule that names no credential and does not pass on
+ * the client's own authentication. Deny rules for addresses still apply. Return: false: nobody may
+ * be asked about it (kh_policy_may_ask), and nothing has changed.
+ */
+bool kh_policy_take_answer(const struct kh_policy *policy, uint16_t tenant,
+			   const struct kh_narrowing *narrowing,
+			   const struct kh_request_view *request, struct kh_decision *out);
 /* The request goes to an address for which kh_policy_denies_address returned `there`: copies its
  * `would`, unless `out` has one. Return: whether it was copied. */
 bool kh_decision_mark_there(const struct kh_decision *there, struct kh_decision *out);
