@@ -8,9 +8,11 @@
  */
 #include <stdlib.h>
 
+#include <keyhole/base/limits.h>
+
 #include "carry.h"
 
-enum { MAGIC = 0x4b485334 /* "KHS4" */, NARROW_MAGIC = 0x4b484e32 /* "KHN2" */ };
+enum { MAGIC = 0x4b485335 /* "KHS5" */, NARROW_MAGIC = 0x4b484e32 /* "KHN2" */ };
 
 static void carry_magic(struct kh_carrier *c, uint32_t magic)
 {
@@ -28,6 +30,8 @@ void kh_carry_config(struct kh_carrier *c, struct kh_config *config)
 		kh_carry_bytes(c, config->placeholder_keys[i].bytes,
 			       sizeof(config->placeholder_keys[i].bytes));
 	kh_carry_bool(c, &config->says_connections);
+	kh_carry_u32(c, &config->ask_ms);
+	kh_carry_demand(c, config->ask_ms <= KH_LIMIT_QUESTION_MS);
 	kh_carry_rows(c, "", false, config);
 }
 

@@ -8,6 +8,7 @@
 
 #include <keyhole/config/config.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 
 enum { SNAPSHOT_BYTES = 1024 * 1024 };
 
@@ -97,11 +98,23 @@ static void assert_same_rules(const struct kh_rules *a, const struct kh_rules *b
 	}
 }
 
+static void nobody_waits_longer_for_an_answer_than_the_limit(void **state)
+{
+	(void)state;
+	struct kh_config *config = config_of(full);
+	config->ask_ms = KH_LIMIT_QUESTION_MS + 1;
+	struct kh_buf bytes = bytes_of(config);
+	assert_null(kh_config_decode(kh_buf_view(&bytes), NULL));
+	kh_buf_fini(&bytes);
+	kh_config_free(config);
+}
+
 static void what_the_worker_needs_comes_through(void **state)
 {
 	(void)state;
 	struct kh_config *config = config_of(full);
 	config->credentials[2].present = true;
+	config->ask_ms = 1234;
 	struct kh_buf bytes = bytes_of(config);
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_config *back = kh_config_decode(kh_buf_view(&bytes), &err);
@@ -115,6 +128,7 @@ static void what_the_worker_needs_comes_through(void **state)
 	assert_int_equal(back->timeouts.handover, 20000);
 	assert_int_equal(back->max_connections, 21);
 	assert_true(back->says_connections);
+	assert_int_equal(back->ask_ms, 1234);
 	assert_int_equal(back->max_exchanges, 22);
 	assert_int_equal(back->leaves_per_second, 23);
 	assert_int_equal(back->refusals_per_second, 24);
@@ -499,6 +513,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_tenant_opens_addresses_for_itself_alone),
 		cmocka_unit_test(what_the_worker_needs_comes_through),
+		cmocka_unit_test(nobody_waits_longer_for_an_answer_than_the_limit),
 		cmocka_unit_test(
 			no_source_of_a_secret_and_no_path_but_a_sockets_goes_to_the_worker),
 		cmocka_unit_test(a_cut_snapshot_is_refused_wherever_it_is_cut),

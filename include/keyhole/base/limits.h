@@ -476,6 +476,16 @@ enum {
 	KH_LIMIT_EVENTS_PACE_BYTES = 64 * 1024,
 	KH_LIMIT_EVENTS_RING_BYTES = 1024 * 1024, /* per thread; a power of two */
 	KH_LIMIT_EVENTS_MS = 50,		  /* between two reads of the rings */
+	/* `keyhole run --ask`: the text that a person is shown about a request ("METHOD URL"; a
+	   longer request is not asked about, so nothing is hidden behind a cut); how many requests
+	   of one sandbox, and how many questions of all of them, wait at the same time, so that a
+	   sandbox that asks in a loop is refused instead of heard; how many answers for the run are
+	   remembered; and the longest that a request waits. */
+	KH_LIMIT_QUESTION_BYTES = 1024,
+	KH_LIMIT_QUESTIONS_OF_SANDBOX = 16,
+	KH_LIMIT_QUESTIONS = 64,
+	KH_LIMIT_ANSWERS_REMEMBERED = 256,
+	KH_LIMIT_QUESTION_MS = 60 * 1000,
 	/* Dynamic sandboxes, together and of one tenant: somebody who adds them in a loop. Each
 	   costs a descriptor in both processes, and a few kilobytes. (They may use five eighths of
 	   a process's descriptors; the rest is for connections.) */

@@ -512,6 +512,11 @@ struct kh_config {
 	 * first. */
 	struct kh_placeholder_key placeholder_keys[KH_MARK_KEYS];
 
+	/* Set by `keyhole run --ask`, in no file: how long a request that no rule allows waits for
+	 * a person's answer, at most KH_LIMIT_QUESTION_MS. The admin socket then takes answers and
+	 * nothing else. 0: nobody is asked. */
+	uint32_t ask_ms;
+
 	struct kh_names *names; /* only while the configuration is read (names.c), else NULL */
 };
 
