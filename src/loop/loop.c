@@ -20,29 +20,7 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/log.h>
 #include <keyhole/loop/rechecks.h>
-
-enum mail_kind {
-	MAIL_LEAF = 1,
-	MAIL_CREDENTIAL,
-	MAIL_DRAIN,
-	MAIL_RETIRE,
-	MAIL_RELOAD,
-	MAIL_DYNAMIC_SANDBOX,
-	MAIL_DYNAMIC_SANDBOX_GONE
-};
-
-struct kh_mail {
-	struct kh_mail *next;
-	enum mail_kind kind;
-	struct kh_host host;
-	char signer[KH_NAME_MOST_BYTES + 1]; /* LEAF: whose CA signed it */
-	bool found;
-	uint16_t index;
-	uint32_t generation;
-	struct kh_generation *gen; /* RELOAD: a reference */
-	struct kh_dynamic_sandbox
-		*dynamic_sandbox; /* DYNAMIC_SANDBOX, DYNAMIC_SANDBOX_GONE: a reference */
-};
+#include "mail_internal.h"
 
 void kh_loop_free_later(struct kh_loop *loop, struct kh_deferred_free *deferred_free,
 			void (*free_fn)(struct kh_deferred_free *))
@@ -166,75 +144,6 @@ void kh_loop_turn_end(struct kh_loop *loop)
 	}
 }
 
-static void post(struct kh_loop *loop, const struct kh_mail *letter)
-{
-	struct kh_mail *mail = malloc(sizeof(*mail));
-	uint64_t one = 1;
-
-	if (!mail) {
-		/* A lost answer ends in the handshake's or exchange's own timeout; rules that are
-		 * no longer in force must not stay, nor sandboxes that were removed. */
-		if (letter->kind == MAIL_RELOAD || letter->kind == MAIL_DYNAMIC_SANDBOX_GONE)
-			abort();
-		kh_dynamic_sandbox_unref(letter->dynamic_sandbox);
-		return;
-	}
-	*mail = *letter;
-	mail->next = NULL;
-	pthread_mutex_lock(&loop->mail_lock);
-	struct kh_mail **at = &loop->mail;
-	while (*at)
-		at = &(*at)->next;
-	*at = mail;
-	pthread_mutex_unlock(&loop->mail_lock);
-	(void)!write(loop->wake_fd, &one, sizeof(one));
-}
-
-void kh_loop_post_leaf(struct kh_loop *loop, const struct kh_host *host, const char *signer,
-		       bool found)
-{
-	struct kh_mail mail = { .kind = MAIL_LEAF, .host = *host, .found = found };
-
-	(void)snprintf(mail.signer, sizeof(mail.signer), "%s", signer);
-	post(loop, &mail);
-}
-
-void kh_loop_post_credential(struct kh_loop *loop, uint32_t generation, uint16_t index)
-{
-	post(loop, &(struct kh_mail){
-			   .kind = MAIL_CREDENTIAL, .generation = generation, .index = index });
-}
-
-void kh_loop_post_drain(struct kh_loop *loop)
-{
-	post(loop, &(struct kh_mail){ .kind = MAIL_DRAIN });
-}
-
-void kh_loop_post_retire(struct kh_loop *loop)
-{
-	post(loop, &(struct kh_mail){ .kind = MAIL_RETIRE });
-}
-
-void kh_loop_post_dynamic_sandbox(struct kh_loop *loop, struct kh_dynamic_sandbox *dynamic_sandbox,
-				  uint16_t tenant)
-{
-	post(loop, &(struct kh_mail){ .kind = MAIL_DYNAMIC_SANDBOX,
-				      .dynamic_sandbox = kh_dynamic_sandbox_ref(dynamic_sandbox),
-				      .index = tenant });
-}
-
-void kh_loop_post_dynamic_sandbox_gone(struct kh_loop *loop,
-				       struct kh_dynamic_sandbox *dynamic_sandbox)
-{
-	post(loop, &(struct kh_mail){ .kind = MAIL_DYNAMIC_SANDBOX_GONE,
-				      .dynamic_sandbox = kh_dynamic_sandbox_ref(dynamic_sandbox) });
-}
-
-void kh_loop_post_reload(struct kh_loop *loop, struct kh_generation *g)
-{
-	post(loop, &(struct kh_mail){ .kind = MAIL_RELOAD, .gen = kh_generation_ref(g) });
-}
-
 /* Walks a list whose members may go while one of them is visited: the list was moved to `rest`, and
  * each comes back before its visit. Return: NULL: that were all. */
 static struct kh_loop_member *next_of(struct kh_node *rest, struct kh_node *list)
@@ -338,29 +247,43 @@ static void deliver_credential(struct kh_loop *loop, const struct kh_mail *mail)
 			member->ops->value_came(member, mail->generation, mail->index);
 }
 
+static void deliver_answer(struct kh_loop *loop, const struct kh_mail *mail)
+{
+	struct kh_loop_member *member;
+	struct kh_node rest;
+
+	kh_list_move(&loop->exchanges, &rest);
+	while ((member = next_of(&rest, &loop->exchanges)))
+		if (member->ops->answer_came)
+			member->ops->answer_came(member, mail->question, &mail->answered);
+}
+
 static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 {
 	switch (mail->kind) {
-	case MAIL_LEAF:
+	case KH_MAIL_LEAF:
 		deliver_leaf(loop, mail);
 		break;
-	case MAIL_CREDENTIAL:
+	case KH_MAIL_CREDENTIAL:
 		deliver_credential(loop, mail);
 		kh_acceptors_look_for_tokens(loop);
 		break;
-	case MAIL_DRAIN:
+	case KH_MAIL_ANSWER:
+		deliver_answer(loop, mail);
+		break;
+	case KH_MAIL_DRAIN:
 		start_drain(loop);
 		break;
-	case MAIL_RETIRE:
+	case KH_MAIL_RETIRE:
 		start_retire(loop);
 		break;
-	case MAIL_RELOAD:
+	case KH_MAIL_RELOAD:
 		reload(loop, mail->gen);
 		break;
-	case MAIL_DYNAMIC_SANDBOX:
+	case KH_MAIL_DYNAMIC_SANDBOX:
 		kh_dynamic_sandbox_enter(loop, mail->dynamic_sandbox, mail->index);
 		break;
-	case MAIL_DYNAMIC_SANDBOX_GONE:
+	case KH_MAIL_DYNAMIC_SANDBOX_GONE:
 		kh_dynamic_sandbox_leave(loop, mail->dynamic_sandbox);
 		break;
 	}

@@ -56,6 +56,9 @@ struct kh_loop_member_ops {
 			  const char *signer, bool found);
 	/* The state of a value of this credential has changed (kh_worker_secret). */
 	void (*value_came)(struct kh_loop_member *member, uint32_t generation, uint16_t index);
+	/* That question (questions.h) is over. `answered` has at_ms 0: nobody listens any more. */
+	void (*answer_came)(struct kh_loop_member *member, uint32_t question,
+			    const struct kh_answered *answered);
 };
 
 /* What the loop calls in the folders below it; the worker sets it. */

@@ -20,10 +20,12 @@
 #include <keyhole/loop/metrics.h>
 
 struct kh_admin;
+struct kh_answered;
 struct kh_dynamic_sandbox;
 struct kh_dynamic_sandboxes;
 struct kh_loop;
 struct kh_loop_ops;
+struct kh_questions;
 
 /* One per credential of the configuration, protected by its generation's lock (values.c). */
 struct kh_credential_slot {
@@ -116,6 +118,7 @@ struct kh_worker {
 	pthread_mutex_t lock; /* protects `wanted` */
 	struct kh_admin *admin;				/* NULL: no admin socket */
 	struct kh_dynamic_sandboxes *dynamic_sandboxes; /* dynamic_sandboxes.h */
+	struct kh_questions *questions; /* questions.h; NULL: nobody is ever asked */
 	pthread_mutex_t fingerprints_lock;
 	struct kh_fingerprints *fingerprints; /* real values that no request may contain */
 	struct kh_wanted_leaf *wanted;	      /* unanswered requests for leaves (leaf_requests.c) */
@@ -190,6 +193,9 @@ void kh_loop_post_dynamic_sandbox(struct kh_loop *loop, struct kh_dynamic_sandbo
 				  uint16_t tenant);
 void kh_loop_post_dynamic_sandbox_gone(struct kh_loop *loop,
 				       struct kh_dynamic_sandbox *dynamic_sandbox);
+/* A question is over (questions.h). */
+void kh_loop_post_answer(struct kh_loop *loop, uint32_t question,
+			 const struct kh_answered *answered);
 void kh_loop_post_drain(struct kh_loop *loop);
 void kh_loop_post_retire(struct kh_loop *loop);
 
