@@ -98,6 +98,21 @@ bool kh_record_begin(struct kh_buf *body, const char *event)
 	       put(body, now) && put(body, "\"");
 }
 
+static bool put_time(struct kh_buf *body, const char *key, uint64_t wall_ms)
+{
+	char text[KH_TIME_BYTES];
+
+	kh_clock_format(wall_ms, text);
+	return put(body, key) && put(body, text) && put(body, "\"");
+}
+
+static bool put_answer(struct kh_buf *body, const struct kh_audit_open *r)
+{
+	return !r->answer || (put_str(body, ",\"answer\":", r->answer, CUT_NAME) &&
+			      put_u64(body, ",\"answer.uid\":", r->answer_uid) &&
+			      put_time(body, ",\"answer.time\":\"", r->answer_ms));
+}
+
 static bool put_path(struct kh_buf *body, struct kh_slice path)
 {
 	size_t taken;
@@ -194,7 +209,7 @@ static bool put_what(struct kh_buf *body, const struct kh_audit_open *r)
 	       put_str(body, ",\"would_deny\":", r->would_deny, CUT_NAME) &&
 	       put_str(body, ",\"would_deny.rule\":", r->would_rule, CUT_RULE) &&
 	       put_str(body, ",\"would_deny.limit\":", r->would_limit, CUT_LIMIT) &&
-	       put_str(body, ",\"credential\":", r->credential, CUT_NAMES) &&
+	       put_answer(body, r) && put_str(body, ",\"credential\":", r->credential, CUT_NAMES) &&
 	       put_str(body, ",\"stripped\":", r->stripped, CUT_LIST);
 }
 
@@ -350,14 +365,6 @@ bool kh_audit_deny(struct kh_batch *batch, const struct kh_audit_open *what,
 		  put_what(slot.bytes, what) && put_how(slot.bytes, how);
 
 	return slot_close(&slot, batch, ok);
-}
-
-static bool put_time(struct kh_buf *body, const char *key, uint64_t wall_ms)
-{
-	char text[KH_TIME_BYTES];
-
-	kh_clock_format(wall_ms, text);
-	return put(body, key) && put(body, text) && put(body, "\"");
 }
 
 /* The count stands in front of every text: it is found without a JSON parser. */

@@ -164,6 +164,10 @@ static void show_row(struct show *s, const struct kh_journal_exchange *exchange)
 	put_escaped(s, "  credential ", kh_record_text(open, "credential"));
 	if (!refused)
 		put_escaped(s, "  rule ", kh_record_text(open, "rule_at"));
+	put_escaped(s, "  answer ", kh_record_text(open, "answer"));
+	if (kh_record_text(open, "answer").len > 0)
+		(void)kh_buf_printf(&s->row, " by user %" PRIu64,
+				    kh_record_number(open, "answer.uid"));
 	paint(s, refused ? YELLOW : RED);
 	if (refused)
 		put_escaped(s, "  DENIED ", reason.len ? reason : KH_SLICE("none"));

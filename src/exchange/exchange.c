@@ -1,7 +1,7 @@
 /*
  * exchange.c - one request and its response
  *
- *   begin ─▶ (HOLD) ─▶ (SECRET) ─▶ COMMIT ─▶ CONNECT ─▶ RELAY ─▶ ENDED
+ *   begin ─▶ (HOLD) ─▶ (ASK) ─▶ (SECRET) ─▶ COMMIT ─▶ CONNECT ─▶ RELAY ─▶ ENDED
  *
  * Nothing is resolved, dialled or sent before the open record is in the journal (COMMIT). A reload
  * before RELAY starts again after `begin`, with another id and another record. It does so when it
@@ -128,7 +128,17 @@ void kh_exchange_decide(struct kh_exchange *x)
 {
 	struct kh_err err = KH_ERR_INIT;
 
-	if (kh_request_decide(x, &err)) {
+	bool allowed = kh_request_decide(x, &err);
+	if (!allowed) {
+		enum kh_ask asked = kh_exchange_ask(x);
+		if (asked == KH_ASK_WAITS)
+			return;
+		if (asked == KH_ASK_ALLOWED) {
+			err = (struct kh_err)KH_ERR_INIT;
+			allowed = kh_request_decide(x, &err);
+		}
+	}
+	if (allowed) {
 		if (kh_recognise_may_leave(x, &err))
 			get_secrets(x, &err);
 		else
@@ -158,6 +168,7 @@ static void stand(struct kh_exchange *x)
 	x->steps_there = 0;
 	x->observed_there = x->observed_before = x->denied_there;
 	x->marked_there = x->withheld = false;
+	x->answered = (struct kh_answered){ .reply = KH_REPLY_NO };
 	kh_generation_unref(before);
 }
 
@@ -236,6 +247,11 @@ static void stop(struct kh_exchange *x)
 
 	if (x->page)
 		return; /* no rule speaks of it */
+	if (x->state == KH_EXCHANGE_ASK) {
+		kh_exchange_refuse_asked(x, "the rules changed while a person was asked");
+		down->ops->turn(down);
+		return;
+	}
 	if (x->heads > 0 && x->state == KH_EXCHANGE_CONNECT) {
 		kh_err_set(&err, KH_ERR_UP_CLOSED,
 			   "the upstream closed the connection without an answer, and the rules "
@@ -255,9 +271,12 @@ static void drain(struct kh_exchange *x)
 {
 	struct kh_down_stream *down = x->down;
 
-	if (!kh_exchange_is_websocket(x))
+	if (x->state == KH_EXCHANGE_ASK)
+		kh_exchange_refuse_asked(x, "the proxy ends, so nobody is asked");
+	else if (kh_exchange_is_websocket(x))
+		(void)kh_websocket_leave(x, KH_ERR_DRAINING, "the daemon ends");
+	else
 		return;
-	(void)kh_websocket_leave(x, KH_ERR_DRAINING, "the daemon ends");
 	down->ops->turn(down);
 }
 
@@ -310,10 +329,27 @@ static void on_value(struct kh_loop_member *member, uint32_t generation, uint16_
 		kh_up_value_came(&x->up, generation, index);
 }
 
+static void on_answer(struct kh_loop_member *member, uint32_t question,
+		      const struct kh_answered *answered)
+{
+	struct kh_exchange *x = exchange_of(member);
+	struct kh_down_stream *down = x->down;
+
+	if (!kh_exchange_ask_take(x, question, answered))
+		return;
+	if (answered->reply != KH_REPLY_NO)
+		kh_exchange_decide(x);
+	else
+		kh_exchange_refuse_asked(x, answered->at_ms ? "the person who was asked said no"
+							    : "nobody is there to answer any more");
+	down->ops->turn(down);
+}
+
 static const struct kh_loop_member_ops member_ops = {
 	.reload = on_reload,
 	.drain = on_drain,
 	.value_came = on_value,
+	.answer_came = on_answer,
 };
 
 /* ---- its beginning ---- */

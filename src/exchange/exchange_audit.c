@@ -88,6 +88,11 @@ void kh_exchange_describe(const struct kh_exchange *x, struct kh_audit_open *out
 		.stripped = x->stripped[0] ? x->stripped : NULL,
 	};
 	kh_exchange_audit_name_rule(out, config, x->decision.rule);
+	if (x->answered.at_ms) {
+		out->answer = kh_reply_name(x->answered.reply);
+		out->answer_uid = x->answered.uid;
+		out->answer_ms = x->answered.at_ms;
+	}
 	out->denied_by = denied_by(x);
 	out->would_deny = would_deny(x);
 	out->would_rule = x->decision.would_rule ? x->decision.would_rule->text : NULL;

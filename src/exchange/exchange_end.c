@@ -21,6 +21,7 @@ static bool let_go(struct kh_exchange *x)
 
 	if (!kh_exchange_set_state(x, KH_EXCHANGE_ENDED, NULL))
 		return false;
+	kh_exchange_ask_leave(x);
 	kh_exchange_record_end(x);
 	kh_exchange_leave_limits(x);
 	kh_charge_release(&x->descriptor);
@@ -90,6 +91,14 @@ void kh_exchange_fail(struct kh_exchange *x, const struct kh_err *err)
 		x->status = (uint16_t)kh_err_status(err->code);
 	can_say = can_say && kh_denial_put(x->down, x->side, x, err);
 	kh_exchange_end(x, can_say ? KH_DOWN_WHOLE : KH_DOWN_LOST);
+}
+
+void kh_exchange_refuse_asked(struct kh_exchange *x, const char *why)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	kh_err_set(&err, KH_ERR_NO_RULE, "no rule allows it, and %s", why);
+	kh_exchange_fail(x, &err);
 }
 
 void kh_exchange_settle(struct kh_exchange *x)

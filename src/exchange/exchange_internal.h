@@ -24,6 +24,24 @@ bool kh_exchange_set_record(struct kh_exchange *x, enum kh_record_state state, s
 void kh_exchange_decide(struct kh_exchange *x);
 /* When it ends, however busy it is (timeouts.total). */
 uint64_t kh_exchange_last_ms(const struct kh_exchange *x);
+/* ask.c */
+enum kh_ask {
+	KH_ASK_NOT = 0, /* nobody is asked: it is refused as it was */
+	KH_ASK_WAITS,	/* in state ASK; x->answer_by_ms says until when */
+	KH_ASK_ALLOWED, /* a person has allowed it for this run: x->answered; decide again */
+};
+/* It was just denied. Is it one that a person may be asked about? */
+enum kh_ask kh_exchange_ask(struct kh_exchange *x);
+/* It waits no more. Does nothing if it does not wait. */
+static inline void kh_exchange_ask_leave(struct kh_exchange *x)
+{
+	if (x->question)
+		kh_questions_leave(x->side->loop->worker->questions, x->question);
+	x->question = 0;
+}
+/* Return: it waited for that question, and x->answered says what to do. */
+bool kh_exchange_ask_take(struct kh_exchange *x, uint32_t question,
+			  const struct kh_answered *answered);
 /* body_buffer.c */
 /* Of content whose length was not announced: with this piece, does it keep to the max_body of the
  * rules that allow it? */
@@ -39,6 +57,8 @@ void kh_exchange_up_init(struct kh_exchange *x);
 /* Its open record stands: goes for a connection. `fresh` as of kh_up_acquire. It may be over then.
  */
 void kh_exchange_connect(struct kh_exchange *x, bool fresh);
+/* exchange_end.c: "no rule allows it, and …". The exchange is over. */
+void kh_exchange_refuse_asked(struct kh_exchange *x, const char *why);
 /* exchange_end.c: the upstream has said something: there is no other try. */
 void kh_exchange_settle(struct kh_exchange *x);
 
@@ -139,6 +159,9 @@ void kh_ruling_take(struct kh_ruling *ruling, const struct kh_standing *at,
 void kh_ruling_leave(struct kh_ruling *ruling);
 bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err);
 bool kh_request_decide(struct kh_exchange *x, struct kh_err *err);
+/* It was just denied. May a person be asked about it, and would it pass everything else that is
+ * known now? Changes nothing. */
+bool kh_request_could_be_allowed(struct kh_exchange *x);
 /* Of a tunnel that was allowed before: is it still one of its kind? */
 bool kh_request_decide_tunnel(struct kh_exchange *x, struct kh_err *err);
 /* Would the rules in force allow it, there where it is connected to? Then it keeps to their geo and

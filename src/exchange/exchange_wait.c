@@ -9,7 +9,8 @@ enum { SECRET_MS = 60 * 1000 };
 
 uint64_t kh_exchange_last_ms(const struct kh_exchange *x)
 {
-	return x->started_ms + x->side->loop->gen->config->timeouts.total;
+	/* The time that a person takes is not the request's. */
+	return x->started_ms + x->waited_ms + x->side->loop->gen->config->timeouts.total;
 }
 
 static uint64_t min_ms(uint64_t a, uint64_t b)
@@ -33,6 +34,8 @@ uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 	if (kh_exchange_stands_still(x)) /* nobody could move it */
 		return end_ms(x);
 	switch (x->state) {
+	case KH_EXCHANGE_ASK:
+		return x->answer_by_ms;
 	case KH_EXCHANGE_SECRET:
 		return min_ms(x->progress_ms + SECRET_MS, end_ms(x));
 	case KH_EXCHANGE_CONNECT: /* each step has a time of its own, and there may be many */
@@ -60,6 +63,10 @@ void kh_exchange_timed_out(struct kh_exchange *x)
 
 	if (kh_exchange_is_websocket(x)) {
 		kh_websocket_timed_out(x);
+		return;
+	}
+	if (x->state == KH_EXCHANGE_ASK) {
+		kh_exchange_refuse_asked(x, "nobody answered in time");
 		return;
 	}
 	if (x->tunnel && x->side->loop->now_ms >= kh_exchange_lifetime_ends(x))

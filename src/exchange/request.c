@@ -334,6 +334,14 @@ bool kh_request_may_go_to(struct kh_exchange *x, const struct kh_sockaddr *addr,
 	return kh_err_wrap(err, "%s", text);
 }
 
+/* Has a person allowed what no rule speaks of? */
+static bool takes_answer(const struct kh_exchange *x, const struct kh_standing *at,
+			 const struct kh_request_view *view, struct kh_decision *out)
+{
+	return x->answered.reply != KH_REPLY_NO &&
+	       kh_policy_take_answer(at->gen->policy, at->tenant, at->narrowing, view, out);
+}
+
 bool kh_request_is_allowed(struct kh_exchange *x)
 {
 	struct room room;
@@ -347,7 +355,8 @@ bool kh_request_is_allowed(struct kh_exchange *x)
 					   &x->authority.host, x->authority.port,
 					   &decision) == x->tunnel;
 	} else {
-		allowed = ask(x, &now, &view, &decision, NULL) && decision.allow &&
+		allowed = ask(x, &now, &view, &decision, NULL) &&
+			  (decision.allow || takes_answer(x, &now, &view, &decision)) &&
 			  (!x->websocket || decision.websocket);
 	}
 	if (!allowed || !may_stay(x, &now, &decision))
@@ -463,7 +472,7 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 		return false;
 	if (x->decision.asks_model)
 		return kh_body_buffer_refuse("it was not read", err);
-	if (!x->decision.allow)
+	if (!x->decision.allow && !takes_answer(x, &at, &view, &x->decision))
 		return say_denied(&x->decision, &room.overrides, err);
 	if (!x->decision.rule)
 		return kh_err_set(err, KH_ERR_NO_RULE, "no rule allows it");
@@ -474,4 +483,22 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 	       kh_content_decide(x, err) && kh_signing_begin(x, err) && settle_carriers(x, err) &&
 	       (!x->message->upgrade || kh_websocket_ask(x, err)) &&
 	       kh_exchange_take_limits(x, err);
+}
+
+bool kh_request_could_be_allowed(struct kh_exchange *x)
+{
+	struct room room;
+	struct kh_request_view view = view_of(x, &room);
+	const struct kh_decision denied = x->decision;
+	struct kh_err err = KH_ERR_INIT;
+
+	bool could = kh_policy_take_answer(x->gen->policy, x->tenant, x->narrowing, &view,
+					   &x->decision) &&
+		     choose_credentials(x, &view, &err) && kh_placeholder_settle(x, &err) &&
+		     settle_carriers(x, &err);
+	charge(x, view.steps);
+	kh_injection_fini(&x->injection);
+	x->stripped[0] = '\0';
+	x->decision = denied;
+	return could;
 }

@@ -160,16 +160,6 @@ static struct kh_slice all_of(const struct text *text)
 
 /* ---- the event threads ---- */
 
-bool kh_questions_are_heard(struct kh_questions *q)
-{
-	if (!q)
-		return false;
-	pthread_mutex_lock(&q->lock);
-	bool is_heard = q->is_heard;
-	pthread_mutex_unlock(&q->lock);
-	return is_heard;
-}
-
 /* These are under the lock. */
 
 static const struct remembered *recall(const struct kh_questions *q, uint64_t sandbox,
@@ -257,6 +247,18 @@ enum kh_question_state kh_questions_ask(struct kh_questions *q, const struct kh_
 	pthread_mutex_unlock(&q->lock);
 	free(text.bytes);
 	return state;
+}
+
+bool kh_questions_may_allow(struct kh_questions *q, const struct kh_question *about)
+{
+	struct text text;
+	if (!q || !write_text(about, &text))
+		return false;
+	pthread_mutex_lock(&q->lock);
+	bool may = q->is_heard || recall(q, about->sandbox, &text);
+	pthread_mutex_unlock(&q->lock);
+	free(text.bytes);
+	return may;
 }
 
 static struct waiting *find(struct kh_questions *q, uint32_t id)

@@ -289,7 +289,7 @@ def test_show_lets_nothing_through_to_the_terminal(tmp_path):
     path = tmp_path / "audit.jsonl"
     evil = "/\x1b[2J\r\n\x07\u009b\u202e\x00\\"
     record = {key: evil for key in ("time", "id", "http.request.method", "url.scheme", "server.address",
-                                    "url.path", "credential", "rule_at", "reason", "detail", "version",
+                                    "url.path", "credential", "answer", "rule_at", "reason", "detail", "version",
                                     "tenant", "sandbox")}  # fmt: skip
     record["url.query.names"] = [evil]
     with open(path, "w") as file:

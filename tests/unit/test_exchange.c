@@ -28,9 +28,9 @@ static bool set_record(struct kh_exchange *x, enum kh_record_state state)
 
 static void test_only_the_steps_of_its_tables_are_made(void **state)
 {
-	/* begun, hold, secret, commit, connect, relay, ended */
-	static const char *const states[] = { ".xxx..x", ".xxx..x", ".xxx..x", ".xxxx.x",
-					      ".xxxxxx", "....x.x", "......." };
+	/* begun, hold, ask, secret, commit, connect, relay, ended */
+	static const char *const states[] = { ".xxxx..x", ".xxxx..x", ".xxxx..x", ".xxxx..x",
+					      ".xxxxx.x", ".xxxxxxx", ".....x.x", "........" };
 	static const char *const requests[] = { ".x..", "..x.", "..xx", "...." };
 	static const char *const answers[] = { ".xx", "x.x", "..." };
 	static const char *const records[] = { ".xxx", "...x", "...x", "x..." };

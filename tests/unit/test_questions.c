@@ -77,6 +77,16 @@ static struct asked ask(const char *path, const char *query)
 	return ask_of(1, "GET", "h.example", path, query, NOW_MS);
 }
 
+static bool may_allow(const char *path)
+{
+	struct kh_authority to;
+
+	assert_true(kh_authority_parse(&to, KH_SLICE("h.example"), 443, NULL));
+	const struct kh_question about = { 1,	KH_SLICE("GET"),    KH_SCHEME_HTTPS,
+					   &to, kh_slice_str(path), kh_slice_of(NULL, 0) };
+	return kh_questions_may_allow(world.q, &about);
+}
+
 static void show(void *arg, uint32_t id, struct kh_slice what, uint64_t left_ms)
 {
 	size_t used = strlen(world.shown);
@@ -97,14 +107,18 @@ static const char *shown(uint64_t now_ms)
 
 static void where_nobody_listens_nothing_waits(void **state)
 {
-	struct kh_questions *none = NULL;
+	struct kh_questions *mine = world.q;
 
 	(void)state;
-	assert_false(kh_questions_are_heard(none));
-	kh_questions_leave(none, 1);
-	assert_true(kh_questions_are_heard(world.q));
+	world.q = NULL; /* of a worker that never asks */
+	assert_false(may_allow("/"));
+	assert_int_equal(ask("/", NULL).state, KH_QUESTION_REFUSED);
+	kh_questions_leave(world.q, 1);
+	world.q = mine;
+	assert_true(may_allow("/"));
+	assert_false(may_allow("*"));
 	kh_questions_unlisten(world.q);
-	assert_false(kh_questions_are_heard(world.q));
+	assert_false(may_allow("/"));
 	assert_int_equal(ask("/", NULL).state, KH_QUESTION_REFUSED);
 	assert_int_equal(world.told, 0);
 }
@@ -174,6 +188,8 @@ static void an_answer_for_the_run_is_for_the_same_method_authority_and_path(void
 	}
 	/* Also when nobody listens any more. */
 	kh_questions_unlisten(world.q);
+	assert_true(may_allow("/a"));
+	assert_false(may_allow("/c"));
 	assert_int_equal(ask("/a", NULL).state, KH_QUESTION_ANSWERED);
 }
 

@@ -209,6 +209,24 @@ static void a_close_says_what_its_address_would_have_been_refused_for(void **sta
 	kh_batch_fini(&batch);
 }
 
+static void an_answer_says_who_gave_it_and_when(void **state)
+{
+	(void)state;
+	json_t *o = opened_with((struct kh_audit_open){ .answer = "once",
+							.answer_uid = 0,
+							.answer_ms = 1767323045678 },
+				NULL);
+	assert_string_equal(text_at(o, "answer"), "once");
+	assert_int_equal(number_at(o, "answer.uid"), 0);
+	assert_string_equal(text_at(o, "answer.time"), "2026-01-02T03:04:05.678Z");
+	json_decref(o);
+	o = opened_with((struct kh_audit_open){ .answer = NULL, .answer_uid = 7 }, NULL);
+	assert_null(json_object_get(o, "answer"));
+	assert_null(json_object_get(o, "answer.uid"));
+	assert_null(json_object_get(o, "answer.time"));
+	json_decref(o);
+}
+
 static void a_refusal_is_one_record(void **state)
 {
 	struct kh_audit_open what = {
@@ -482,6 +500,7 @@ int main(void)
 		cmocka_unit_test(a_close_says_what_came_of_it),
 		cmocka_unit_test(a_close_says_what_its_address_would_have_been_refused_for),
 		cmocka_unit_test(a_close_of_a_websocket_says_how_it_ended),
+		cmocka_unit_test(an_answer_says_who_gave_it_and_when),
 		cmocka_unit_test(a_refusal_is_one_record),
 		cmocka_unit_test(hostile_bytes_stay_inside_their_string),
 		cmocka_unit_test(every_byte_in_every_place_is_one_line),

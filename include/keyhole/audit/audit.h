@@ -231,6 +231,11 @@ struct kh_audit_open {
 	const char *would_deny;
 	const char *would_rule;
 	const char *would_limit; /* or the limit that was reached, as in kh_audit_close */
+	/* A person was asked, and answered: "once", "run" or "no"; NULL: nobody was. Who, and when
+	 * (wall clock). */
+	const char *answer;
+	uint32_t answer_uid;
+	uint64_t answer_ms;
 	struct kh_where rule_where;
 	const char *rule_file;
 	const char *credential; /* names of the credentials that are injected, joined by ',' */

@@ -26,6 +26,7 @@
 
 #include <keyhole/exchange/down.h>
 #include <keyhole/base/charge.h>
+#include <keyhole/loop/questions.h>
 #include <keyhole/loop/rechecks.h>
 #include <keyhole/upstream/upstream.h>
 
@@ -37,6 +38,7 @@ enum kh_exchange_state {
 	KH_EXCHANGE_BEGUN = 0, /* its head is being processed */
 	KH_EXCHANGE_HOLD,      /* it waits for its content, which a rule, a signature or a placement
 				  needs */
+	KH_EXCHANGE_ASK,       /* it waits for a person's answer */
 	KH_EXCHANGE_SECRET,    /* it waits for the keeper to send a credential's value */
 	KH_EXCHANGE_COMMIT,    /* it waits for its open record to be in the journal */
 	KH_EXCHANGE_CONNECT,   /* it waits for an upstream connection */
@@ -128,7 +130,11 @@ struct kh_exchange {
 	uint64_t content_bytes; /* bytes that were held in total */
 	size_t share;		/* the part of it that is counted in the sandbox's listener_stats */
 	char stripped[128];	/* names of the carriers that were removed */
-	struct kh_charge descriptor; /* of the upstream connection */
+	struct kh_charge descriptor;	 /* of the upstream connection */
+	uint32_t question;		 /* in ASK: its number (questions.h); else 0 */
+	uint64_t asked_ms, answer_by_ms; /* in ASK: since when, and until when */
+	uint64_t waited_ms;		 /* how long it waited for answers in all */
+	struct kh_answered answered;	 /* the answer, under `gen`; zero: nobody has answered */
 	/* Facts, each of which may be true in any state: */
 	bool base_url;		   /* it came as http://keyhole.internal/to/… */
 	bool holds_for_credential; /* the last decision waits for the content, since a credential

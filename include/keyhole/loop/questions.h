@@ -49,8 +49,8 @@ void kh_questions_free(struct kh_questions *questions); /* NULL is fine */
 
 /* ---- for the event threads. `questions` may be NULL: nobody is ever asked ---- */
 
-/* Does anybody listen? */
-bool kh_questions_are_heard(struct kh_questions *questions);
+/* Would kh_questions_ask make it wait, or allow it? (Bounds and memory aside.) */
+bool kh_questions_may_allow(struct kh_questions *questions, const struct kh_question *about);
 
 enum kh_question_state {
 	KH_QUESTION_REFUSED = 0, /* it is not asked: nobody listens; it can't be shown whole; too
