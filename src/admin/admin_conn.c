@@ -4,8 +4,8 @@
  * One request at a time: it is read whole, by the same strict codec that reads sandboxes; then the
  * answer is written before more is read. A request, an answer and an idle connection each have a
  * deadline that received bytes do not extend, so that a client that sends a byte at a time is cut
- * off as early as a silent one. A streamed answer (/v1/events) lasts as long as its reader keeps
- * up.
+ * off as early as a silent one. A streamed answer (/v1/events, /v1/questions) lasts as long as its
+ * reader keeps up.
  */
 
 #include "admin_conn_internal.h"

@@ -18,10 +18,11 @@
 struct kh_admin_watch {
 	enum kh_admin_caller caller;
 	uid_t uid;
-	char *tenant, *sandbox; /* NULL: any */
-	bool denied;		/* refusals only */
-	uint64_t lost;		/* and not told of yet */
-	bool lost_some;		/* nobody knows how many of them he would have been shown */
+	char *tenant, *sandbox;		    /* NULL: any */
+	bool denied;			    /* refusals only */
+	uint64_t lost;			    /* and not told of yet */
+	struct kh_admin_listener *listener; /* not NULL: it is shown questions instead */
+	bool lost_some; /* nobody knows how many of them he would have been shown */
 };
 
 /* --- what is asked for ------------------------------------------------------------------------ */
@@ -30,9 +31,19 @@ void kh_admin_watch_free(struct kh_admin_watch *watch)
 {
 	if (!watch)
 		return;
+	kh_admin_listener_free(watch->listener);
 	free(watch->tenant);
 	free(watch->sandbox);
 	free(watch);
+}
+
+struct kh_admin_watch *kh_admin_watch_of(struct kh_admin_listener *listener)
+{
+	struct kh_admin_watch *watch = calloc(1, sizeof(*watch));
+
+	if (watch)
+		watch->listener = listener;
+	return watch;
 }
 
 /* A query's value, on the heap. Return: NULL when it is none. */
@@ -179,8 +190,7 @@ static bool is_for(const struct kh_admin_watch *watch, const struct kh_config *c
 	       may_see(watch, config, event->tenant);
 }
 
-/* A chunk of HTTP's that is a line. */
-static bool put_line(struct kh_buf *out, struct kh_slice line, const char *end)
+bool kh_admin_put_line(struct kh_buf *out, struct kh_slice line, const char *end)
 {
 	size_t before = kh_buf_len(out), len = line.len + strlen(end);
 
@@ -205,7 +215,7 @@ static bool tell_lost(struct kh_admin_watch *watch, struct kh_buf *out)
 	else
 		(void)snprintf(line, sizeof(line), "{\"event\":\"lost\",\"count\":%llu}",
 			       (unsigned long long)watch->lost);
-	if (!put_line(out, kh_slice_str(line), "\n"))
+	if (!kh_admin_put_line(out, kh_slice_str(line), "\n"))
 		return false;
 	watch->lost = 0;
 	watch->lost_some = false;
@@ -216,7 +226,7 @@ static void show(struct kh_admin_watch *watch, const struct kh_config *config,
 		 const struct kh_event *event, struct kh_buf *out)
 {
 	if (is_for(watch, config, event) &&
-	    (!tell_lost(watch, out) || !put_line(out, event->record, "}\n")))
+	    (!tell_lost(watch, out) || !kh_admin_put_line(out, event->record, "}\n")))
 		watch->lost++;
 }
 
@@ -239,7 +249,11 @@ static void show_one(struct kh_admin_watch *watch, struct kh_buf *out, const voi
 {
 	const struct shown *shown = arg;
 
-	if (shown->event)
+	if (watch->listener && !shown->event && shown->lost == 0)
+		kh_admin_listener_show(watch->listener, out);
+	else if (watch->listener)
+		; /* it has asked for no events */
+	else if (shown->event)
 		show(watch, shown->config, shown->event, out);
 	else if (shown->lost > 0)
 		note_lost(watch, shown->lost);

@@ -24,6 +24,7 @@ enum kh_admin_caller {
 };
 
 struct kh_admin_watch;
+struct kh_admin_listener;
 /* What the keeper says of a dynamic sandbox that was asked for. */
 struct kh_admin_dynamic_sandbox_done {
 	struct kh_admin_dynamic_sandbox_done *next;
@@ -130,6 +131,19 @@ void kh_admin_conns_retire(struct kh_admin *admin);
 /* admin_events.c */
 bool kh_admin_events(const struct kh_admin_request *request, struct kh_admin_answer *out);
 void kh_admin_watch_free(struct kh_admin_watch *watch);
+/* One that is shown questions and no events. Takes the listener over. Return: NULL without memory:
+ * it is still the caller's. */
+struct kh_admin_watch *kh_admin_watch_of(struct kh_admin_listener *listener);
+/* A line as a chunk: `line`, then `end`. Return: false: the reader has too much to read already, or
+ * no memory; nothing was put. */
+bool kh_admin_put_line(struct kh_buf *out, struct kh_slice line, const char *end);
+
+/* admin_questions.c */
+bool kh_admin_questions(const struct kh_admin_request *request, struct kh_admin_answer *out);
+bool kh_admin_question_answer(const struct kh_admin_request *request, struct kh_admin_answer *out);
+/* What is new since the last call. */
+void kh_admin_listener_show(struct kh_admin_listener *listener, struct kh_buf *out);
+void kh_admin_listener_free(struct kh_admin_listener *listener); /* NULL is fine */
 /* The first one watches from now on; the last one has gone. */
 void kh_admin_events_watched(struct kh_admin *admin, bool watched);
 /* … about a dynamic sandbox. Return: nobody waits for it any more. */

@@ -115,17 +115,21 @@ static const struct route {
 	const char *path, *method;
 	unsigned callers;
 	bool (*answer)(const struct kh_admin_request *request, struct kh_admin_answer *out);
+	bool asks; /* of `run --ask`, which has no other routes; a daemon has no such */
 } routes[] = {
-	{ "/healthz", "GET", BY_ANYBODY, healthz },
-	{ "/readyz", "GET", BY_ANYBODY, readyz },
-	{ "/metrics", "GET", BY_OWNER | BY_TCP, metrics },
-	{ "/v1/status", "GET", BY_OWNER | BY_GRANTED, status },
-	{ "/v1/sandboxes", "GET", BY_OWNER | BY_GRANTED, sandboxes },
-	{ "/v1/events", "GET", BY_OWNER | BY_GRANTED, kh_admin_events },
-	{ "/v1/sandboxes", "POST", BY_OWNER | BY_GRANTED, kh_admin_dynamic_sandbox_add },
-	{ "/v1/sandboxes/", "DELETE", BY_OWNER | BY_GRANTED, kh_admin_dynamic_sandbox_remove },
-	{ "/v1/reload", "POST", BY_OWNER, reload },
-	{ "/v1/drain", "POST", BY_OWNER, drain },
+	{ "/healthz", "GET", BY_ANYBODY, healthz, false },
+	{ "/readyz", "GET", BY_ANYBODY, readyz, false },
+	{ "/metrics", "GET", BY_OWNER | BY_TCP, metrics, false },
+	{ "/v1/status", "GET", BY_OWNER | BY_GRANTED, status, false },
+	{ "/v1/sandboxes", "GET", BY_OWNER | BY_GRANTED, sandboxes, false },
+	{ "/v1/events", "GET", BY_OWNER | BY_GRANTED, kh_admin_events, false },
+	{ "/v1/sandboxes", "POST", BY_OWNER | BY_GRANTED, kh_admin_dynamic_sandbox_add, false },
+	{ "/v1/sandboxes/", "DELETE", BY_OWNER | BY_GRANTED, kh_admin_dynamic_sandbox_remove,
+	  false },
+	{ "/v1/reload", "POST", BY_OWNER, reload, false },
+	{ "/v1/drain", "POST", BY_OWNER, drain, false },
+	{ "/v1/questions", "GET", BY_OWNER, kh_admin_questions, true },
+	{ "/v1/questions", "POST", BY_OWNER, kh_admin_question_answer, true },
 };
 
 enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };
@@ -138,11 +142,11 @@ static bool matches(const struct route *route, struct kh_slice path)
 }
 
 /* With that method where there is one, else with another. */
-static const struct route *find(struct kh_slice path, struct kh_slice method)
+static const struct route *find(struct kh_slice path, struct kh_slice method, bool asks)
 {
 	const struct route *found = NULL;
 	for (size_t i = 0; i < N_ROUTES; i++) {
-		if (!matches(&routes[i], path))
+		if (routes[i].asks != asks || !matches(&routes[i], path))
 			continue;
 		if (kh_slice_eq(method, kh_slice_str(routes[i].method)))
 			return &routes[i];
@@ -171,7 +175,7 @@ void kh_admin_answer(struct kh_admin_request *request, struct kh_slice method,
 	struct kh_slice path =
 		query ? kh_slice_sub(target, 0, (size_t)(query - target.ptr)) : target;
 	request->query = kh_slice_sub(target, path.len + 1, target.len);
-	const struct route *route = find(path, method);
+	const struct route *route = find(path, method, request->gen->config->ask_ms > 0);
 	/* Who may not use a thing is not told more about it; by TCP it is not there at all. */
 	if (!route || (request->caller == KH_CALLER_TCP && !(route->callers & BY_TCP))) {
 		kh_admin_put_error(out, 404, "there is nothing of that name");

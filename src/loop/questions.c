@@ -97,19 +97,15 @@ static void forget(struct kh_questions *q, struct waiting *one)
 	free(one);
 }
 
-static struct waiting *first_of(const struct kh_questions *q)
-{
-	return kh_list_is_empty(&q->waiting)
-		       ? NULL
-		       : kh_container_of(q->waiting.next, struct waiting, link);
-}
-
 void kh_questions_free(struct kh_questions *q)
 {
 	if (!q)
 		return;
-	for (struct waiting *one; (one = first_of(q));)
-		forget(q, one);
+	struct kh_node *next;
+	for (struct kh_node *node = q->waiting.next; node != &q->waiting; node = next) {
+		next = node->next;
+		forget(q, kh_container_of(node, struct waiting, link));
+	}
 	for (size_t i = 0; i < q->n_remembered; i++)
 		free(q->remembered[i].text.bytes);
 	pthread_mutex_destroy(&q->lock);
@@ -322,10 +318,13 @@ bool kh_questions_listen(struct kh_questions *q, uint32_t pid, uint32_t *by_pid)
 void kh_questions_unlisten(struct kh_questions *q)
 {
 	struct over over = { .n = 0 };
+	struct kh_node *next;
 	pthread_mutex_lock(&q->lock);
 	q->is_heard = false;
-	for (struct waiting *one; (one = first_of(q));)
-		end(q, one, &over);
+	for (struct kh_node *node = q->waiting.next; node != &q->waiting; node = next) {
+		next = node->next;
+		end(q, kh_container_of(node, struct waiting, link), &over);
+	}
 	pthread_mutex_unlock(&q->lock);
 	tell(q, &over);
 }

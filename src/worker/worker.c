@@ -43,6 +43,7 @@
 #include "worker_start.h"
 #include <keyhole/loop/dynamic_sandboxes.h>
 #include <keyhole/loop/loop.h>
+#include <keyhole/loop/questions.h>
 #include <keyhole/loop/values.h>
 #include <keyhole/upstream/upstream.h>
 
@@ -229,6 +230,16 @@ static bool open_journal(struct kh_beginning *b, struct kh_err *err)
 	_exit((int)b->journal_exit);
 }
 
+/* In `keyhole run --ask`: what no rule allows may wait for an answer. */
+static bool may_ask(struct kh_worker *w, struct kh_err *err)
+{
+	uint32_t wait_ms = w->current->config->ask_ms;
+	if (wait_ms == 0)
+		return true;
+	w->questions = kh_questions_new(w->loops, w->n_loops, wait_ms);
+	return w->questions || kh_err_set(err, KH_ERR_NO_MEMORY, "questions: no memory");
+}
+
 static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
 {
 	struct kh_worker *w = b->worker;
@@ -236,6 +247,8 @@ static bool lock_in_and_serve(struct kh_beginning *b, struct kh_err *err)
 	kh_secret_prepare();
 	if (!make_loops(b, err) ||
 	    !kh_dynamic_sandboxes_init(w, kh_admin_dynamic_sandbox_is_gone, err))
+		return false;
+	if (!may_ask(w, err))
 		return false;
 	look_at_machine(w);
 	bound(w, w->current);
@@ -428,6 +441,7 @@ static void finish(struct kh_beginning *b)
 	}
 	kh_journal_close(w->journal);
 	kh_leaf_requests_fini(w);
+	kh_questions_free(w->questions);
 	(void)kh_channel_send(&w->channel, KH_WORKER_MSG_DRAINED, 0, (struct kh_slice){ "", 0 },
 			      NULL, 0, NULL);
 }

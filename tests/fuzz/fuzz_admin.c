@@ -1,8 +1,9 @@
 /*
  * fuzz_admin.c - what whoever connects to the admin socket may say
  *
- * The first byte says who that is. What is answered is HTTP that keyhole's own codec takes, and a
- * caller who may see one tenant is never told of another; the connection ends with its bytes.
+ * The first byte says who that is, and from 128 on that it is the socket of `keyhole run --ask`,
+ * where two requests wait for an answer. What is answered is HTTP that keyhole's own codec takes,
+ * and a caller who may see one tenant is never told of another; the connection ends with its bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include <admin/admin_internal.h>
 #include <keyhole/loop/loop.h>
+#include <keyhole/loop/questions.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -97,6 +99,25 @@ static void decide(void)
 	event_active(admin.look, EV_TIMEOUT, 0);
 }
 
+/* What no rule allows. */
+static void wait_for_a_person(void)
+{
+	struct kh_question about = { .sandbox = 1,
+				     .method = KH_SLICE("GET"),
+				     .scheme = KH_SCHEME_HTTPS,
+				     .path = KH_SLICE("/\\\"") };
+	struct kh_authority authority;
+	struct kh_answered answered;
+	uint64_t until_ms;
+	uint32_t id;
+	if (!worker.questions || !admin.look)
+		return;
+	require(kh_authority_parse(&authority, KH_SLICE("h.example"), 443, NULL));
+	about.authority = &authority;
+	(void)kh_questions_ask(worker.questions, &about, UINT64_MAX / 2, &id, &until_ms, &answered);
+	event_active(admin.look, EV_TIMEOUT, 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int ends[2], room = ROOM;
@@ -107,6 +128,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 1 || size > BYTES_MOST)
 		return 0;
 	enum kh_admin_caller caller = (enum kh_admin_caller)(data[0] % KH_CALLERS);
+	bool asks = data[0] >= 0x80;
+	gen.config->ask_ms = asks ? KH_LIMIT_QUESTION_MS : 0;
+	worker.questions = asks ? kh_questions_new(NULL, 0, KH_LIMIT_QUESTION_MS) : NULL;
+	require(asks == (worker.questions != NULL));
 	kh_buf_init(&said, 64 * ROOM);
 	require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
 	(void)setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
@@ -118,6 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ssize_t n = at < size ? send(ends[0], data + at, size - at, MSG_NOSIGNAL) : 0;
 		at += n > 0 ? (size_t)n : 0;
 		decide();
+		wait_for_a_person();
 		if (at == size && !shut)
 			shut = turn < LINGER ? false : shutdown(ends[0], SHUT_WR) == 0;
 		require(event_base_loop(admin.base, EVLOOP_NONBLOCK) >= 0);
@@ -130,6 +156,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < KH_CALLERS; i++)
 		require(admin.n_conns[i] == 0);
 	require(!admin.look);
+	uint32_t pid;
+	require(!asks || kh_questions_listen(worker.questions, 1, &pid));
+	kh_questions_free(worker.questions);
+	worker.questions = NULL;
 	/* Errors may hold the caller's own words. */
 	if (!memmem(data, size, "hidden", 6))
 		check(&said, caller);
