@@ -34,6 +34,7 @@ int kh_cli_init(int argc, char **argv);
 int kh_cli_preset(int argc, char **argv);
 int kh_cli_workspace(int argc, char **argv);
 int kh_cli_trust(int argc, char **argv);
+int kh_cli_ask(int argc, char **argv);
 struct kh_audit_show_options {
 	bool json;
 	bool denied; /* refusals only */

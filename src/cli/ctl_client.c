@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
@@ -174,44 +175,86 @@ static void give_lines(struct follow *f)
 	}
 }
 
-static bool hear_lines(int fd, struct kh_h1 *h1, struct follow *f, struct kh_err *err)
+/* Of what has come. */
+static enum kh_ctl_heard hear_some(int fd, struct kh_h1 *h1, struct follow *f, struct kh_err *err)
 {
 	char bytes[READ_BYTES];
-	enum taken taken = TAKEN_MORE;
-	while (taken == TAKEN_MORE && !f->over) {
-		ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno != EAGAIN)
-			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "ctl: the daemon's answer");
-		if (n < 0 && f->out->status == 200)
-			continue; /* nothing happens there */
-		if (n <= 0)
-			return f->out->status == 200 ||
-			       kh_err_set(err, KH_ERR_SYSTEM,
-					  "ctl: the daemon did not answer (try again)");
-		taken = take(h1, kh_slice_of(bytes, (size_t)n), f->out);
-		if (f->out->status == 200)
-			give_lines(f);
+	ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
+	if (n < 0 && errno == EINTR)
+		return KH_CTL_MORE;
+	if (n < 0 && errno != EAGAIN) {
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "ctl: the daemon's answer");
+		return KH_CTL_FAILED;
 	}
-	return f->over || taken == TAKEN_WHOLE ||
-	       kh_err_set(err, KH_ERR_SYSTEM, "ctl: what answers there is no keyhole");
+	if (n < 0 && f->out->status == 200)
+		return KH_CTL_MORE; /* nothing happens there */
+	if (n <= 0) {
+		kh_err_set(err, KH_ERR_SYSTEM, "ctl: the daemon did not answer (try again)");
+		return f->out->status == 200 ? KH_CTL_OVER : KH_CTL_FAILED;
+	}
+	enum taken taken = take(h1, kh_slice_of(bytes, (size_t)n), f->out);
+	if (f->out->status == 200)
+		give_lines(f);
+	if (f->over || taken == TAKEN_WHOLE)
+		return KH_CTL_OVER;
+	if (taken == TAKEN_BAD) {
+		kh_err_set(err, KH_ERR_SYSTEM, "ctl: what answers there is no keyhole");
+		return KH_CTL_FAILED;
+	}
+	return KH_CTL_MORE;
+}
+
+bool kh_ctl_stream_open(struct kh_ctl_stream *stream, const char *socket_path, const char *target,
+			struct kh_err *err)
+{
+	*stream = (struct kh_ctl_stream){ .fd = -1 };
+	kh_ctl_answer_init(&stream->answer);
+	kh_auto_close int fd = reach(socket_path, err);
+	if (fd < 0 || !kh_ctl_judge_server(fd, socket_path, &stream->answer.server, err) ||
+	    !ask(fd, "GET", target, kh_slice_str(NULL), err))
+		return false;
+	stream->h1 = kh_h1_new(KH_H1_RESPONSES);
+	if (!stream->h1)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "ctl: no memory");
+	kh_h1_expect_response_to(stream->h1, KH_SLICE("GET"));
+	stream->fd = kh_steal_fd(&fd);
+	return true;
+}
+
+enum kh_ctl_heard kh_ctl_stream_take(struct kh_ctl_stream *stream,
+				     bool (*take_line)(void *arg, struct kh_slice line), void *arg,
+				     struct kh_err *err)
+{
+	struct follow f = { .take = take_line, .arg = arg, .out = &stream->answer };
+	return hear_some(stream->fd, stream->h1, &f, err);
+}
+
+void kh_ctl_stream_close(struct kh_ctl_stream *stream)
+{
+	if (stream->fd >= 0)
+		(void)close(stream->fd);
+	if (stream->h1)
+		kh_h1_free(stream->h1);
+	kh_ctl_answer_fini(&stream->answer);
+	*stream = (struct kh_ctl_stream){ .fd = -1 };
 }
 
 bool kh_ctl_follow(const char *socket_path, const char *target,
 		   bool (*take_line)(void *arg, struct kh_slice line), void *arg,
 		   struct kh_ctl_answer *out, struct kh_err *err)
 {
-	struct follow f = { .take = take_line, .arg = arg, .out = out };
-	kh_auto_close int fd = reach(socket_path, err);
-	if (fd < 0 || !kh_ctl_judge_server(fd, socket_path, &out->server, err) ||
-	    !ask(fd, "GET", target, kh_slice_str(NULL), err))
+	struct kh_ctl_stream stream;
+	struct kh_err last = KH_ERR_INIT;
+	enum kh_ctl_heard heard = KH_CTL_MORE;
+	if (!kh_ctl_stream_open(&stream, socket_path, target, err))
 		return false;
-	struct kh_h1 *h1 = kh_h1_new(KH_H1_RESPONSES);
-	if (!h1)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "ctl: no memory");
-	kh_h1_expect_response_to(h1, KH_SLICE("GET"));
-	bool ok = hear_lines(fd, h1, &f, err);
-	kh_h1_free(h1);
-	return ok;
+	while (heard == KH_CTL_MORE)
+		heard = kh_ctl_stream_take(&stream, take_line, arg, &last);
+	if (heard == KH_CTL_FAILED)
+		*err = last;
+	kh_ctl_answer_fini(out);
+	*out = stream.answer;
+	kh_ctl_answer_init(&stream.answer);
+	kh_ctl_stream_close(&stream);
+	return heard == KH_CTL_OVER;
 }

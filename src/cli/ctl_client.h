@@ -33,4 +33,26 @@ bool kh_ctl_follow(const char *socket_path, const char *target,
 		   bool (*take)(void *arg, struct kh_slice line), void *arg,
 		   struct kh_ctl_answer *out, struct kh_err *err);
 
+/* A streaming answer for a caller that also waits for something else: `fd` is readable when there
+ * is something to take. */
+struct kh_ctl_stream {
+	int fd;
+	struct kh_h1 *h1;
+	struct kh_ctl_answer answer;
+};
+enum kh_ctl_heard {
+	KH_CTL_FAILED = 0, /* as kh_ctl_follow: no lines, or no HTTP */
+	KH_CTL_MORE,	   /* it goes on */
+	KH_CTL_OVER,	   /* the daemon, or `take`, has ended it */
+};
+/* Connects and asks. Return: false with `err`; there is nothing to close. */
+bool kh_ctl_stream_open(struct kh_ctl_stream *stream, const char *socket_path, const char *target,
+			struct kh_err *err);
+/* Takes what is there, as kh_ctl_follow does; blocks if nothing is. With another answer than lines,
+ * OVER, and it is in stream->answer. */
+enum kh_ctl_heard kh_ctl_stream_take(struct kh_ctl_stream *stream,
+				     bool (*take)(void *arg, struct kh_slice line), void *arg,
+				     struct kh_err *err);
+void kh_ctl_stream_close(struct kh_ctl_stream *stream);
+
 #endif

@@ -31,6 +31,7 @@ static int complete(int argc, char **argv);
 /* A row a subcommand; one without a summary is for keyhole itself and not shown. */
 static const struct kh_cli_subcommand subcommands[] = {
 	{ "run", kh_cli_run, "run a command in a sandbox whose only way out is the proxy" },
+	{ "ask", kh_cli_ask, "answer for requests of `run --ask` that no rule allows" },
 	{ "init", kh_cli_init, "write a first configuration for the current folder" },
 	{ "proxy", kh_cli_proxy, "serve sandboxes as a daemon" },
 	{ "check", kh_cli_check, "read a configuration and show every error in it" },

@@ -310,6 +310,7 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 			return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
 	}
 	kh_run_git_answer(&run->git);
+	kh_run_ask_say(&run->options, &run->folder);
 	int signo = held_signal();
 	if (signo) {
 		*status = 128 + signo;

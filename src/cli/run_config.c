@@ -84,7 +84,8 @@ static bool forbid_all(char ***list, const struct kh_run_options *options,
 	/* One that is trusted is read-only. */
 	bool ok = forbid(list, options->trusted ? NULL : options->config_path) &&
 		  forbid(list, config->ca_key_path) && forbid(list, config->audit_path) &&
-		  forbid(list, folder->socket_path) && forbid_images(list) && forbid_reviews(list);
+		  forbid(list, folder->socket_path) && forbid(list, folder->ask_path) &&
+		  forbid_images(list) && forbid_reviews(list);
 	if (ok && config->audit_path) {
 		/* A daemon's, of what is used of limits. */
 		kh_auto_free char *state = kh_strf("%s.limits", config->audit_path);
@@ -247,6 +248,7 @@ static const char *private_option(const struct kh_run_options *options)
 	return options->n_presets > 0 ? "--use"
 	       : options->n_allow > 0 ? "--allow"
 	       : options->observe     ? "--observe"
+	       : options->ask	      ? "--ask"
 				      : NULL;
 }
 
@@ -310,7 +312,8 @@ struct kh_config *kh_run_config(const struct kh_run_options *options,
 	}
 	if (sound && set_journal(config, options, folder, &err) &&
 	    forbid_all(forbidden, options, config, folder) &&
-	    set_listener(config, tenant, folder) && set_placeholders(config, options, forbidden))
+	    set_listener(config, tenant, folder) && kh_run_ask_apply(options, folder, config) &&
+	    set_placeholders(config, options, forbidden))
 		return config;
 	kh_cli_complain("run: %s", err.code ? err.text : "no memory");
 	kh_config_free(config);

@@ -54,6 +54,9 @@ static void remove_files(const char *path)
 {
 	kh_auto_free char *socket = kh_strf("%s/s/s", path);
 	kh_auto_free char *inner = kh_strf("%s/s", path);
+	kh_auto_free char *ask = kh_strf("%s/ask", path);
+	if (ask)
+		(void)unlink(ask);
 	if (socket && inner) {
 		(void)unlink(socket);
 		(void)rmdir(inner);
@@ -103,7 +106,8 @@ bool kh_run_folder_make(struct kh_run_folder *folder, struct kh_err *err)
 	folder->path = strdup(template);
 	folder->socket_dir = kh_strf("%s/s", template);
 	folder->socket_path = kh_strf("%s/s/s", template);
-	if (!folder->path || !folder->socket_dir || !folder->socket_path)
+	folder->ask_path = kh_strf("%s/ask", template);
+	if (!folder->path || !folder->socket_dir || !folder->socket_path || !folder->ask_path)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
 	folder->id = strrchr(folder->path, '/') + 1 + strlen("keyhole-");
 	folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -125,5 +129,73 @@ void kh_run_folder_remove(struct kh_run_folder *folder)
 	free(folder->path);
 	free(folder->socket_dir);
 	free(folder->socket_path);
+	free(folder->ask_path);
 	*folder = (struct kh_run_folder){ .lock = -1 };
+}
+
+/* ---- runs that ask ---- */
+
+/* Ours, with a lock, and with a socket that takes answers. */
+static bool is_asking(const char *path)
+{
+	kh_auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+	       fstatat(fd, "ask", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode) &&
+	       flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+static bool add_asking(struct kh_run_asking *out, const char *dir, const char *name)
+{
+	kh_auto_free char *path = kh_strf("%s/%s", dir, name);
+	if (!path)
+		return false;
+	if (!is_asking(path))
+		return true;
+	struct kh_run_asks *more = reallocarray(out->list, out->n + 1, sizeof(*more));
+	if (!more)
+		return false;
+	out->list = more;
+	struct kh_run_asks *one = &more[out->n];
+	one->id = kh_slice_dup(kh_slice_str(name + strlen("keyhole-")));
+	one->socket = kh_strf("%s/ask", path);
+	out->n++;
+	return one->id && one->socket;
+}
+
+static bool look_into(struct kh_run_asking *out, const char *dir_name)
+{
+	static const char begins[] = "keyhole-run-";
+	DIR *dir = dir_name ? opendir(dir_name) : NULL;
+	const struct dirent *entry;
+	bool ok = true;
+	while (ok && dir && (entry = readdir(dir)))
+		if (strncmp(entry->d_name, begins, strlen(begins)) == 0 &&
+		    strlen(entry->d_name) == strlen(begins) + 6)
+			ok = add_asking(out, dir_name, entry->d_name);
+	if (dir)
+		closedir(dir);
+	return ok;
+}
+
+bool kh_run_asking_find(struct kh_run_asking *out, struct kh_err *err)
+{
+	bool root = geteuid() == 0;
+	const char *own = folder_from(root ? "RUNTIME_DIRECTORY" : "XDG_RUNTIME_DIR");
+	const char *other = root ? "/run/keyhole" : "/tmp";
+	*out = (struct kh_run_asking){ .list = NULL };
+	/* The other terminal may have had another environment. */
+	return (look_into(out, own) &&
+		((own && strcmp(own, other) == 0) || look_into(out, other))) ||
+	       kh_err_set(err, KH_ERR_NO_MEMORY, "ask: no memory");
+}
+
+void kh_run_asking_fini(struct kh_run_asking *asking)
+{
+	for (size_t i = 0; i < asking->n; i++) {
+		free(asking->list[i].id);
+		free(asking->list[i].socket);
+	}
+	free(asking->list);
+	*asking = (struct kh_run_asking){ .list = NULL };
 }

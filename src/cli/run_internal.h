@@ -36,6 +36,8 @@ struct kh_run_options {
 	char **allow; /* texts of rules */
 	size_t n_allow;
 	bool observe;
+	bool ask;	      /* what no rule allows waits for `keyhole ask` */
+	uint64_t ask_time_ms; /* for so long; 0: KH_LIMIT_QUESTION_MS */
 	char **read_only;
 	size_t n_read_only;
 	/* Where programs lie that the sandbox would not see: folders for its PATH, and links. */
@@ -60,7 +62,7 @@ struct kh_run_options {
 	char **command;
 };
 /* run_usage.c */
-extern const char kh_run_usage[];
+void kh_run_show_usage(void);
 enum kh_run_parsed { KH_RUN_GO, KH_RUN_HELPED, KH_RUN_WRONG };
 /* What was wrong has been said. */
 enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, char **argv);
@@ -76,6 +78,18 @@ bool kh_run_allow(struct kh_run_options *out, const char *text);
  */
 bool kh_run_allow_apply(const struct kh_run_options *options, struct kh_config *config,
 			size_t tenant, struct kh_diagnostics *diags);
+
+/* ---- run_ask.c: --ask ---- */
+
+/* Does it go with the other options? What was wrong has been said. */
+bool kh_run_ask_check(const struct kh_run_options *options);
+struct kh_run_folder;
+/* Lets requests that no rule allows wait, and opens the socket for answers. Return: false without
+ * memory. */
+bool kh_run_ask_apply(const struct kh_run_options *options, const struct kh_run_folder *folder,
+		      struct kh_config *config);
+/* One line: how to answer. */
+void kh_run_ask_say(const struct kh_run_options *options, const struct kh_run_folder *folder);
 
 /* One more of `presets`. What was wrong has been said. */
 bool kh_run_add_preset(struct kh_run_options *options, const char *preset);
@@ -128,6 +142,7 @@ bool kh_run_names_check_config(const struct kh_config *config, struct kh_err *er
 bool kh_run_limit_memory(struct kh_sandbox_limits *out, const char *text);
 bool kh_run_limit_disk(struct kh_sandbox_limits *out, const char *text);
 bool kh_run_limit_timeout(struct kh_sandbox_limits *out, const char *text);
+bool kh_run_limit_ask_time(uint64_t *out_ms, const char *text);
 bool kh_run_limit_pids(struct kh_sandbox_limits *out, const char *text);
 bool kh_run_limit_cpus(struct kh_sandbox_limits *out, const char *text);
 
@@ -168,12 +183,27 @@ struct kh_run_folder {
 	char *path;
 	char *socket_dir;  /* the part of it that the sandbox sees */
 	char *socket_path; /* in it: "s" */
+	char *ask_path;	   /* with --ask, where `keyhole ask` connects; no sandbox sees it */
 	const char *id;	   /* last part of `path`: "run-Ab3dEf" */
 	int lock;
 };
 /* Also removes folders of runs that were killed. */
 bool kh_run_folder_make(struct kh_run_folder *folder, struct kh_err *err);
 void kh_run_folder_remove(struct kh_run_folder *folder);
+
+/* The runs of this user with --ask that are on. */
+struct kh_run_asking {
+	struct kh_run_asks {
+		char *id, *socket;
+	} * list;
+	size_t n;
+};
+/* Return: false with `err`. The caller calls kh_run_asking_fini in either case. */
+bool kh_run_asking_find(struct kh_run_asking *out, struct kh_err *err);
+void kh_run_asking_fini(struct kh_run_asking *asking);
+/* run_ask.c: "run-Ab3dEf", or without "run-"; NULL: the only one. Return: NULL: it was said why. */
+const struct kh_run_asks *kh_run_asking_choose(const struct kh_run_asking *asking,
+					       const char *typed);
 
 /* ---- run_attach.c: a sandbox of a daemon that runs already ---- */
 

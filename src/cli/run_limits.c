@@ -41,6 +41,13 @@ bool kh_run_limit_timeout(struct kh_sandbox_limits *out, const char *text)
 	       refuse("--timeout", text, "a duration such as 90s, 30m or 2h");
 }
 
+bool kh_run_limit_ask_time(uint64_t *out_ms, const char *text)
+{
+	return (kh_value_duration(kh_slice_str(text), out_ms) && *out_ms > 0 &&
+		*out_ms <= KH_LIMIT_QUESTION_MS) ||
+	       refuse("--ask-time", text, "a duration up to 60s, such as 20s");
+}
+
 bool kh_run_limit_pids(struct kh_sandbox_limits *out, const char *text)
 {
 	uint64_t n;

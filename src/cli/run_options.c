@@ -24,6 +24,8 @@ enum {
 	OPT_USE,
 	OPT_ALLOW,
 	OPT_OBSERVE,
+	OPT_ASK,
+	OPT_ASK_TIME,
 	OPT_WORKSPACE,
 	OPT_NO_WORKSPACE,
 	OPT_AGENT,
@@ -53,6 +55,8 @@ static const struct option longs[] = {
 	{ "use", required_argument, NULL, OPT_USE },
 	{ "allow", required_argument, NULL, OPT_ALLOW },
 	{ "observe", no_argument, NULL, OPT_OBSERVE },
+	{ "ask", no_argument, NULL, OPT_ASK },
+	{ "ask-time", required_argument, NULL, OPT_ASK_TIME },
 	{ "workspace", required_argument, NULL, OPT_WORKSPACE },
 	{ "no-workspace", no_argument, NULL, OPT_NO_WORKSPACE },
 	{ "agent", required_argument, NULL, OPT_AGENT },
@@ -414,6 +418,11 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 	case OPT_OBSERVE:
 		out->observe = true;
 		return true;
+	case OPT_ASK:
+		out->ask = true;
+		return true;
+	case OPT_ASK_TIME:
+		return kh_run_limit_ask_time(&out->ask_time_ms, value);
 	case OPT_WORKSPACE:
 		return set_workspace(out, value);
 	case OPT_HOME:
@@ -443,7 +452,7 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 	/* "+": what comes behind the command is the command's. */
 	for (int option; (option = kh_cli_option(argc, argv, "+c:qh", longs)) != -1;) {
 		if (option == 'h') {
-			fputs(kh_run_usage, stdout);
+			kh_run_show_usage();
 			return ferror(stdout) ? KH_RUN_WRONG : KH_RUN_HELPED;
 		}
 		if (!take(out, option, optarg))
@@ -456,7 +465,7 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 		kh_cli_complain("run: which command? (usage: keyhole run [OPTION…] -- COMMAND)");
 		return KH_RUN_WRONG;
 	}
-	if (!kh_run_agent_choose(out))
+	if (!kh_run_ask_check(out) || !kh_run_agent_choose(out))
 		return KH_RUN_WRONG;
 	kh_run_trust_hint(out);
 	if (out->observe)

@@ -1,7 +1,10 @@
 /* run_usage.c - what `keyhole run --help` shows */
+#include <stdio.h>
+
 #include "run_internal.h"
 
-const char kh_run_usage[] =
+/* In two parts: C promises no literal of more than 4095 bytes. */
+static const char first[] =
 	"usage: keyhole run [OPTION…] [--] COMMAND [ARGUMENT…]\n"
 	"Runs a command in a sandbox without a network. The only way out is the proxy, which\n"
 	"holds the keys. The command gets placeholders.\n\n"
@@ -15,6 +18,8 @@ const char kh_run_usage[] =
 	"                           'GET,POST https://api.example.com/v1/*'\n"
 	"      --observe            enforces no rule: all is let through, without a credential\n"
 	"                           where the rules would refuse it, and is listed at the end\n"
+	"      --ask                asks you about what no rule allows: see `keyhole ask`\n"
+	"      --ask-time DURATION  how long that waits for you; 60s at most\n"
 	"      --workspace DIR[:ro|:review[=new|=ID]] the folder to work in, with its own path;\n"
 	"                           with :ro nothing is changed; with :review nothing is changed\n"
 	"                           until you apply it (`keyhole workspace`); :review=new begins\n"
@@ -34,7 +39,9 @@ const char kh_run_usage[] =
 	"                           docker a NAME in their store; without a COMMAND, the image's\n"
 	"                           own runs\n"
 	"      --entrypoint WORD    replaces the image's entry point; an empty WORD means none\n"
-	"      --env NAME[=VALUE]   sets a variable, or passes yours\n"
+	"      --env NAME[=VALUE]   sets a variable, or passes yours\n";
+
+static const char rest[] =
 	"      --engine NAME        what makes the sandbox: process (bubblewrap, the default),\n"
 	"                           container (crun or runc), podman, docker, gvisor (runsc),\n"
 	"                           or auto: container, or process if container does not work\n"
@@ -57,3 +64,9 @@ const char kh_run_usage[] =
 	"  -h, --help               shows this\n\n"
 	"Exit status: the command's own; 124 time limit reached, 125 keyhole failed, 126 it can't\n"
 	"be executed, 127 it was not found. The manual: keyhole-run(1).\n";
+
+void kh_run_show_usage(void)
+{
+	fputs(first, stdout);
+	fputs(rest, stdout);
+}
