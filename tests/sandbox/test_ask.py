@@ -429,6 +429,25 @@ print("200", flush=True)
     assert "xxxx" not in seen and "MMMM" not in seen
 
 
+def test_what_is_shown_is_what_is_sent(asking, mock):
+    one = asking()
+    ask = one.ask()
+    for path in ("//other.test/x", "/a;x=1", "/test/%65cho", "/https://github.com/", "/test/echo?u=https://github.com/&u=2"):
+        since = mock.mark()
+        one.get(f"{path}", "--path-as-is")
+        question = ask.question()
+        assert question["request"] == f"GET https://{NAME}{path}"
+        ask.say(question["id"], "y")
+        assert one.status() in (200, 404)
+        assert [r["target"] for r in mock.requests(since=since)] == [path]
+        assert ask.next()["event"] == "over"
+    # What a server could read as another path is not asked about.
+    for path in ("/a/../b", "/a/%2e%2e/b"):
+        one.get(path, "--path-as-is")
+        assert one.status() == 400
+    assert ask.silent()
+
+
 # --- who may answer -------------------------------------------------------------------------------
 
 
