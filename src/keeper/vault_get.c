@@ -257,14 +257,11 @@ void kh_vault_forget_worker(struct kh_vault *vault)
 		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
 			struct kh_holding *holding = &vault->slots[i].holdings[j];
 			holding->raw.asked = holding->raw.told = holding->made_told = false;
-			for (struct kh_made *made = holding->made; made; made = made->next) {
+			for (struct kh_made *made = holding->made; made; made = made->next)
 				made->item.asked = made->item.told = false;
-				/* The next one counts anew. */
-				made->asker.number = KH_FAIR_SHARE_NOBODY;
-			}
 		}
 	}
-	kh_scopes_forget_askers(vault);
+	/* The paces go on: a worker that was taken over could end to have more. */
 	(void)kh_scopes_relieve(vault);
 	kh_scopes_reap(vault);
 }

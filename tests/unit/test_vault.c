@@ -497,6 +497,9 @@ static void sandboxes_of_a_tenant_have_a_pace_together(void **state)
 	vault.sandboxes = count_sandboxes;
 	n_sandboxes = 1;
 	assert_int_equal(ask_in_many_names(0, 2 * FEW), FEW);
+	/* Nor does it begin anew with another worker. */
+	kh_vault_forget_worker(&vault);
+	assert_int_equal(ask_as(region(FEW, scope), 1, 0, value), KH_VAULT_NONE);
 	/* Another tenant has its own, and time goes on for the first. */
 	assert_int_equal(ask_as(region(FEW, scope), 1, 1, value), KH_VAULT_GOT);
 	mono_ms += 1000 / KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND;
