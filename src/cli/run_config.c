@@ -77,6 +77,19 @@ static bool forbid_reviews(char ***list)
 	return access(reviews, F_OK) != 0 || forbid(list, reviews);
 }
 
+/* Where other runs and daemons of this user have their sockets, also those that come later: which
+ * folder it is, another environment may decide. */
+static bool forbid_sockets(char ***list)
+{
+	kh_auto_free char *own = kh_strf("/run/user/%u", (unsigned)geteuid());
+	const char *folders[] = { own, "/run/keyhole" };
+	bool ok = own;
+
+	for (size_t i = 0; ok && i < sizeof(folders) / sizeof(folders[0]); i++)
+		ok = access(folders[i], F_OK) != 0 || forbid(list, folders[i]);
+	return ok;
+}
+
 /* Before the listeners of the file are put aside: a daemon may serve them right now. */
 static bool forbid_all(char ***list, const struct kh_run_options *options,
 		       const struct kh_config *config, const struct kh_run_folder *folder)
@@ -85,7 +98,7 @@ static bool forbid_all(char ***list, const struct kh_run_options *options,
 	bool ok = forbid(list, options->trusted ? NULL : options->config_path) &&
 		  forbid(list, config->ca_key_path) && forbid(list, config->audit_path) &&
 		  forbid(list, folder->socket_path) && forbid(list, folder->ask_path) &&
-		  forbid_images(list) && forbid_reviews(list);
+		  forbid_images(list) && forbid_reviews(list) && forbid_sockets(list);
 	if (ok && config->audit_path) {
 		/* A daemon's, of what is used of limits. */
 		kh_auto_free char *state = kh_strf("%s.limits", config->audit_path);

@@ -90,7 +90,7 @@ NAMED = {"--config": "-c", "--audit": "--audit"}
 # What the sandbox is given: judged by the sandbox itself (test_workspace.py, test_rootfs.py, test_image.py).
 GIVEN = {"--workspace", "--home", "--ro", "--rootfs", "--image"}
 NO_PATH = {
-    "--tenant", "--use", "--allow", "--observe", "--no-workspace", "--agent", "--mask-env", "--entrypoint", "--env", "--engine",
+    "--tenant", "--use", "--allow", "--observe", "--ask", "--ask-time", "--no-workspace", "--agent", "--mask-env", "--entrypoint", "--env", "--engine",
     "--ports", "--capture-range", "--publish", "--memory", "--cpus", "--pids", "--disk", "--timeout", "--best-effort", "--quiet",
     "--help",
 }  # fmt: skip

@@ -623,3 +623,24 @@ def test_presets_take_parameters(run):
     again = run("--", "curl", "-sS", "http://keyhole.internal/", use=braces, check=0).stdout
     assert [line for line in again.splitlines() if "github.com" in line] == [
         line for line in said.splitlines() if "github.com" in line]  # fmt: skip
+
+
+def test_no_sandbox_sees_where_other_runs_have_their_sockets(run):
+    """Their sockets may come while this sandbox runs. Which folder it is, each run has from its own environment."""
+    root = os.geteuid() == 0 and run.sandbox.identity == "root"
+    folder = "/run/keyhole" if root else f"/run/user/{USER if os.geteuid() == 0 else os.geteuid()}"
+    made = not os.path.isdir(folder)
+    if made and os.geteuid() != 0:
+        pytest.skip(f"there is no {folder}")
+    os.makedirs(folder, exist_ok=True)
+    if made and not root:
+        os.chown(folder, USER, USER)
+    try:
+        for option in ("--ro", "--workspace", "--home"):
+            done = run(option, folder, "--", "true", use=None, check=125)
+            assert f"{folder}: the sandbox would see it through {folder}" in done.stderr, (option, done.stderr)
+    finally:
+        if made and not root:
+            os.rmdir(folder)
+            with contextlib.suppress(OSError):
+                os.rmdir("/run/user")
