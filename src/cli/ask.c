@@ -61,6 +61,8 @@ struct question {
 struct ask {
 	const char *socket, *id;
 	bool greeted;
+	bool first; /* of the streams */
+	bool anew;  /* the run's worker was replaced, and lines may be for the one before */
 	bool json, terminal;
 	struct question list[KH_LIMIT_QUESTIONS]; /* that wait, the oldest first */
 	size_t n;
@@ -320,7 +322,10 @@ static void take_line(struct ask *a, struct kh_slice line)
 		kh_cli_complain("ask: an answer is a number and y, r or n, such as \"7 y\"");
 		return;
 	}
-	kh_auto_free char *said = send_answer(a, (uint32_t)id, answer);
+	/* What this program has not shown can't be meant. */
+	kh_auto_free char *said = find(a, (uint32_t)id)
+					  ? send_answer(a, (uint32_t)id, answer)
+					  : strdup("this request does not wait any more");
 	forget(a, (uint32_t)id);
 	if (a->json)
 		return;
@@ -356,6 +361,9 @@ static void take_input(struct ask *a)
 static void complain_of(const struct kh_ctl_answer *answer)
 {
 	kh_auto_free char *error = text_of(answer, "error");
+	for (char *c = error; c && *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?'; /* it is for a terminal, and a worker may have been taken over */
 	kh_cli_complain("ask: %s", error ? error : "the run's answer is not understood");
 }
 
@@ -365,6 +373,17 @@ static void greet(struct ask *a)
 	a->greeted = true;
 	kh_cli_complain("ask: until you end this (^C), what no rule allows in %s waits for you",
 			a->id);
+}
+
+/* A worker that was started anew counts from 1 again: a line that was written for a question of the
+ * one before would answer another. */
+static bool may_go_on(struct ask *a)
+{
+	if (!a->greeted)
+		greet(a);
+	else if (!a->first && !a->terminal)
+		a->anew = true;
+	return !a->anew;
 }
 
 enum heard { HEARD_END, HEARD_AGAIN, HEARD_FAILED };
@@ -379,8 +398,8 @@ static enum heard listen_to(struct ask *a, struct kh_ctl_stream *stream, struct 
 		int n = poll(fds, 2, TICK_MS);
 		if (n > 0 && fds[0].revents)
 			heard = kh_ctl_stream_take(stream, take_event, a, err);
-		if (!a->greeted && stream->answer.status == 200)
-			greet(a);
+		if (stream->answer.status == 200 && !may_go_on(a))
+			return HEARD_END;
 		if (n > 0 && fds[1].revents && a->terminal)
 			take_keys(a);
 		else if (n > 0 && fds[1].revents)
@@ -411,6 +430,7 @@ static int follow(struct ask *a)
 		struct kh_err err = KH_ERR_INIT;
 		enum heard heard = HEARD_FAILED;
 		bool complained = false;
+		a->first = first;
 		if (kh_ctl_stream_open(&stream, a->socket, "/v1/questions", &err)) {
 			heard = listen_to(a, &stream, &err);
 			complained = heard == HEARD_FAILED && err.code == KH_ERR_NONE;
@@ -430,20 +450,9 @@ static int follow(struct ask *a)
 		}
 		pause_a_moment();
 	}
-	return a->broken ? KH_EXIT_FAILED : 0;
-}
-
-/* Keys come one by one, unseen. */
-static bool set_terminal(struct termios *before)
-{
-	struct termios now;
-	if (tcgetattr(STDIN_FILENO, before) != 0)
-		return false;
-	now = *before;
-	now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-	now.c_cc[VMIN] = 1;
-	now.c_cc[VTIME] = 0;
-	return tcsetattr(STDIN_FILENO, TCSANOW, &now) == 0;
+	if (a->anew)
+		kh_cli_complain("ask: the run's proxy was started anew: start this again");
+	return a->broken || a->anew ? KH_EXIT_FAILED : 0;
 }
 
 static int serve(struct ask *a)
@@ -455,7 +464,7 @@ static int serve(struct ask *a)
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
 		(void)sigaction(ending[i], &action, NULL);
 	a->terminal = !a->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-	a->terminal = a->terminal && set_terminal(&before);
+	a->terminal = a->terminal && kh_ask_take_keys(&before);
 	int status = follow(a);
 	if (a->terminal)
 		(void)tcsetattr(STDIN_FILENO, TCSANOW, &before);

@@ -1,6 +1,8 @@
 /* run_ask.c - `keyhole run --ask`: what no rule allows waits for a person's answer */
 #include <stdio.h>
 #include <string.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include <keyhole/base/limits.h>
 
@@ -67,4 +69,16 @@ const struct kh_run_asks *kh_run_asking_choose(const struct kh_run_asking *askin
 	for (size_t i = 0; i < asking->n; i++)
 		(void)fprintf(stderr, "  %s\n", asking->list[i].id);
 	return NULL;
+}
+
+bool kh_ask_take_keys(struct termios *before)
+{
+	struct termios now;
+	if (tcgetattr(STDIN_FILENO, before) != 0)
+		return false;
+	now = *before;
+	now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	now.c_cc[VMIN] = 1;
+	now.c_cc[VTIME] = 0;
+	return tcsetattr(STDIN_FILENO, TCSANOW, &now) == 0;
 }

@@ -205,6 +205,10 @@ void kh_run_asking_fini(struct kh_run_asking *asking);
 const struct kh_run_asks *kh_run_asking_choose(const struct kh_run_asking *asking,
 					       const char *typed);
 
+struct termios;
+/* Keys come one by one, unseen. *before: as it was. Return: false: it is no terminal. */
+bool kh_ask_take_keys(struct termios *before);
+
 /* ---- run_attach.c: a sandbox of a daemon that runs already ---- */
 
 struct kh_run_attach {

@@ -559,6 +559,41 @@ def test_it_ends_with_the_run(asking):
     assert ask.process.stderr.read() == "keyhole: ask: the run has ended\n"
 
 
+def worker_of(launcher):
+    """Of a run: it is its keeper's child, and the launcher's grandchild."""
+    parents, names = {}, {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
+        except OSError:
+            continue
+        parents[int(pid)], names[int(pid)] = int(rest.split()[1]), name
+
+    def line(pid):
+        return [] if pid in (0, None) else [pid, *line(parents.get(pid))]
+
+    found = [pid for pid in parents if launcher in line(pid)[1:]]
+    return [pid for pid in found if "worker" in names[pid]][0]
+
+
+def test_a_line_for_a_worker_that_is_gone_answers_nothing(asking):
+    """The next worker numbers its questions from 1 again."""
+    one = asking()
+    ask = one.ask()
+    one.get()
+    assert ask.question()["id"] == 1
+    os.kill(worker_of(one.process.pid), signal.SIGKILL)
+    ask.say(1, "y")
+    assert ask.process.wait(PATIENCE) == 1
+    assert ask.process.stderr.read() == "keyhole: ask: the run's proxy was started anew: start this again\n"
+    one.status()
+    again = one.ask()
+    one.get()
+    again.say(again.question()["id"], "y")
+    assert one.status() == 200
+
+
 @pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_what_waits_is_refused(asking, signo):
     one = asking()
