@@ -21,6 +21,7 @@
 
 #include <jansson.h>
 
+#include <keyhole/base/escape.h>
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/clock.h>
 #include <keyhole/base/encode.h>
@@ -361,10 +362,7 @@ static void take_input(struct ask *a)
 static void complain_of(const struct kh_ctl_answer *answer)
 {
 	kh_auto_free char *error = text_of(answer, "error");
-	for (char *c = error; c && *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?'; /* it is for a terminal, and a worker may have been taken over */
-	kh_cli_complain("ask: %s", error ? error : "the run's answer is not understood");
+	kh_cli_complain("ask: %s", kh_esc_str(error ? error : "its answer is not understood"));
 }
 
 /* From here on requests wait. */
