@@ -158,3 +158,11 @@ bool kh_writable_check(const char *name, struct kh_err *err)
 			  is_below(name, m.met->path) ? "lies in" : "is reached through",
 			  m.met->what);
 }
+
+bool kh_writable_any(void)
+{
+	for (size_t i = 0; i < n_places; i++)
+		if (places[i].use == KH_WRITABLE_FOR_ALL)
+			return true;
+	return false;
+}

@@ -85,19 +85,21 @@ bool kh_run_names_check(const struct kh_run_options *o, struct kh_err *err)
 
 /* ---- the configuration ---- */
 
-/* Lists have a colon between. */
+/* A list, options with paths, an address with one: -I/x, --require /x, unix:path=/x. A command runs
+ * in the folder "/". */
 static bool check_variable(const char *name, struct kh_err *err)
 {
 	const char *value = getenv(name);
 
 	while (value && *value) {
-		size_t len = strcspn(value, ":");
-		kh_auto_free char *one = strndup(value, len);
+		size_t len = strcspn(value, ":,; \t\n='\"");
+		kh_auto_free char *one = kh_strf("/%.*s", (int)len, value);
+		const char *path = one ? strchr(one + 1, '/') : NULL;
 		if (!one)
 			return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
-		if (one[0] == '/' && !check(name, one, err))
+		if ((path && !check(name, path, err)) || (len > 0 && !check(name, one, err)))
 			return false;
-		value += len + (value[len] == ':');
+		value += len + (value[len] != '\0');
 	}
 	return true;
 }

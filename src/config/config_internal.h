@@ -115,6 +115,18 @@ void kh_reader_note_file(struct kh_reader *reader, const char *option, const cha
 /* Notes the paths in a word of a command, or in a variable of its. */
 void kh_reader_note_word(struct kh_reader *reader, const struct kh_option *option,
 			 const char *word);
+/* Notes those in a shell's script, as it would read them. */
+void kh_reader_note_script(struct kh_reader *reader, const struct kh_option *option,
+			   const struct kh_exec *exec, const char *script);
+
+/* shell_word.c. Is this word of the command a script for a shell (sh -c SCRIPT)? */
+bool kh_shell_runs(const struct kh_exec *exec, size_t i);
+/* The script without its quotes, with the values of the variables that are known, and with this
+ * byte in the place of what only the shell knows; NUL-terminated. Return: false without memory. */
+enum { KH_SHELL_UNREAD = 1 };
+bool kh_shell_word_read(const struct kh_exec *exec, const char *word, struct kh_buf *out);
+
+/* named_path.c */
 void kh_named_paths_free(struct kh_config *config);
 
 /* due.c */

@@ -187,6 +187,9 @@ void kh_config_read_source_exec(struct kh_reader *reader, const struct kh_option
 		/* The bare name of a program is looked for on PATH (program.h). */
 		if (exec->argv[i] && (i > 0 || strchr(exec->argv[i], '/')))
 			kh_reader_note_word(reader, option, exec->argv[i]);
+	for (size_t i = 1; i < exec->n_argv; i++)
+		if (exec->argv[i] && kh_shell_runs(exec, i))
+			kh_reader_note_script(reader, option, exec, exec->argv[i]);
 	if (!exec->argv[0] || !exec->argv[0][0])
 		kh_reader_error(reader, node, "%s: the first is the program, and it is empty",
 				option->path);

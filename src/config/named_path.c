@@ -14,16 +14,21 @@
 
 #include "config_internal.h"
 
-void kh_reader_note_file(struct kh_reader *reader, const char *option, const char *path)
+static void keep(struct kh_reader *reader, const char *option, const char *path, bool unread)
 {
 	struct kh_config *config = reader->config;
 	struct kh_named_path *one =
 		config ? kh_list_add(&config->named, &config->n_named, sizeof(*one)) : NULL;
 
 	if (one)
-		*one = (struct kh_named_path){ strdup(option), strdup(path) };
+		*one = (struct kh_named_path){ strdup(option), strdup(path), unread };
 	if (config && (!one || !one->option || !one->path))
 		(void)kh_reader_no_memory(reader);
+}
+
+void kh_reader_note_file(struct kh_reader *reader, const char *option, const char *path)
+{
+	keep(reader, option, path, false);
 }
 
 /* "credentials.key.value.file", on the heap. */
@@ -38,15 +43,21 @@ static char *name_of(const struct kh_reader *reader, const struct kh_option *opt
 		       option->path + len);
 }
 
-static void note(struct kh_reader *reader, const struct kh_option *option, const char *path)
+static void note_as(struct kh_reader *reader, const struct kh_option *option, const char *path,
+		    bool unread)
 {
 	char *name = name_of(reader, option);
 
 	if (name)
-		kh_reader_note_file(reader, name, path);
+		keep(reader, name, path, unread);
 	else
 		(void)kh_reader_no_memory(reader);
 	free(name);
+}
+
+static void note(struct kh_reader *reader, const struct kh_option *option, const char *path)
+{
+	note_as(reader, option, path, false);
 }
 
 char *kh_reader_path(struct kh_reader *reader, const struct kh_option *option,
@@ -142,13 +153,102 @@ void kh_reader_note_word(struct kh_reader *reader, const struct kh_option *optio
 	}
 }
 
+/* A path of which only the shell knows a part. Of a URL it is another host's. */
+static void note_unread(struct kh_reader *reader, const struct kh_option *option,
+			const char *script, const char *part, size_t len)
+{
+	bool of_url =
+		part > script && part[-1] == ':' && len > 1 && part[0] == '/' && part[1] == '/';
+
+	if (of_url || !memchr(part, KH_SHELL_UNREAD, len) || !memchr(part, '/', len))
+		return;
+	char *copy = kh_slice_dup(kh_slice_of(part, len));
+	for (char *c = copy; c && *c; c++)
+		*c = *c == KH_SHELL_UNREAD ? '?' : *c;
+	if (copy)
+		note_as(reader, option, copy, true);
+	else
+		(void)kh_reader_no_memory(reader);
+	free(copy);
+}
+
+/* Where `cd` may have led to before the name was used: to the home, and to what the script names.
+ */
+static void note_from_there(struct kh_reader *reader, const struct kh_option *option,
+			    const char *script, struct kh_slice part)
+{
+	size_t len;
+
+	if (part.len == 0 || part.ptr[0] == '/')
+		return;
+	note_whole(reader, option, getenv("HOME"), part);
+	for (const char *at = script; *at; at += len + (at[len] != '\0')) {
+		len = strcspn(at, between);
+		char *folder = at[0] == '/' ? kh_slice_dup(kh_slice_of(at, len)) : NULL;
+		if (folder)
+			note_whole(reader, option, folder, part);
+		free(folder);
+	}
+}
+
+static bool changes_folder(const char *script)
+{
+	size_t len;
+
+	for (const char *at = script; *at; at += len + (at[len] != '\0')) {
+		len = strcspn(at, between);
+		struct kh_slice part = kh_slice_of(at, len);
+		if (kh_slice_eq(part, KH_SLICE("cd")) || kh_slice_eq(part, KH_SLICE("pushd")))
+			return true;
+	}
+	return false;
+}
+
+/* With the values of its variables. */
+enum { SCRIPT_MOST_BYTES = 4 * 1024 * 1024 };
+
+void kh_reader_note_script(struct kh_reader *reader, const struct kh_option *option,
+			   const struct kh_exec *exec, const char *script)
+{
+	struct kh_buf text;
+	size_t len;
+
+	kh_buf_init(&text, SCRIPT_MOST_BYTES);
+	if (!kh_shell_word_read(exec, script, &text)) {
+		(void)kh_reader_no_memory(reader);
+		kh_buf_fini(&text);
+		return;
+	}
+	const char *read = kh_buf_cstr(&text);
+	bool cd = changes_folder(read);
+	kh_reader_note_word(reader, option, read);
+	for (const char *at = read; *at; at += len + (at[len] != '\0')) {
+		len = strcspn(at, between);
+		note_unread(reader, option, read, at, len);
+		if (cd)
+			note_from_there(reader, option, read, kh_slice_of(at, len));
+	}
+	kh_buf_fini(&text);
+}
+
+static bool check_unread(const struct kh_named_path *one, struct kh_err *err)
+{
+	return !kh_writable_any() ||
+	       kh_err_set(err, KH_ERR_CONFIG,
+			  "a script names %s, and keyhole can't tell whether an agent may write "
+			  "there (write that path in full, or put the script into a file)",
+			  kh_esc_str(one->path));
+}
+
 bool kh_config_check_named(const struct kh_config *config, struct kh_err *err)
 {
-	for (size_t i = 0; i < config->n_named; i++)
-		if (!kh_writable_check(config->named[i].path, err))
+	for (size_t i = 0; i < config->n_named; i++) {
+		const struct kh_named_path *one = &config->named[i];
+		if (!(one->unread ? check_unread(one, err) : kh_writable_check(one->path, err)))
 			return kh_err_wrap(err, "%s: %s",
 					   config->n_files ? kh_esc_str(config->files[0]) : "",
-					   kh_esc_str(config->named[i].option));
+					   kh_esc_str(one->option));
+	}
 	return true;
 }
 

@@ -194,6 +194,43 @@ def test_a_shells_name_of_the_home_counts(ground, word):
     refused(ground, ground("-c", settings(ground, {"exec": ["/bin/sh", "-c", word]})), "credentials.key.value.exec")
 
 
+@pytest.mark.parametrize("value", ["-I{} -Mx", "--require {}/x", "-javaagent:{}/x", "unix:path={}/s", "{relative}/x"])
+def test_nor_does_one_with_options_that_have_a_path(ground, value):
+    config = settings(ground, {"exec": ["/bin/true"], "environment": ["OPTIONS"]})
+    path = os.path.dirname(ground.name("in", "d/file", ""))
+    value = value.replace("{relative}", path[1:]).replace("{}", path)
+    refused(ground, ground("-c", config, OPTIONS=value), "OPTIONS: ")
+
+
+HIDDEN = {
+    "quoted": '"$HOME"/{}', "quoted behind": "exec $HOME'/{}'", "escaped": "\\$HOME; . $HOME/\\{}", "after cd": "cd; {}",
+    "after cd to a part": "cd ${HOME%/} && {}", "after cd to a folder": "cd {above} && . {}", "by another": 'exec "$THERE"/{}',
+    "by one that is set": "exec $SET/{}", "by its own": "H=$HOME; exec $H/{}", "by a pattern": "exec {above}/*/get",
+    "by what a command says": '. "$(dirname {above}/x)"/{}', "by a command in backquotes": ". `pwd`/{}", "of a user": ". ~me/{}",
+    "by a list": ". {above}/{x,y}/get",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", HIDDEN)
+def test_a_path_in_a_shells_script_is_read_as_the_shell_would_or_refused(ground, how):
+    ground.name("in", "get", ground.program(), 0o755)
+    above, name = os.path.split(ground.top)
+    script = HIDDEN[how].replace("{above}", above).replace("{}", name + "/get")
+    value = {"exec": ["/bin/sh", "-c", script], "environment": ["SET=" + above]}
+    done = ground("-c", settings(ground, value), THERE=above)
+    assert "credentials.key.value.exec: " in done.stderr and re.search("(can't tell whether|where) (an|the) agent may write", done.stderr)
+    assert not os.path.exists(ground.marker), "it ran"
+
+
+@pytest.mark.parametrize("script", [
+    "printf %s 'secret?secret*secret' | cut -c 1-40", 'x=secret; echo "$x$x$x"', "echo secretsecretsecret | sed 's/x$/y/'",
+    "cat /etc/hostname >/dev/null; echo secretsecretsecret", "echo 'https://a.test/x?y=$1' \"https://b.test/$HOME/x?y=z\"",
+])  # fmt: skip
+def test_a_shells_script_that_names_nothing_else_is_run(ground, script):
+    done = ground("-c", settings(ground, {"exec": ["/bin/sh", "-c", script]}), check=0)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_no_value_is_read_from_where_the_agent_writes(ground, way):
     path = ground.name(way, "token", "secretsecretsecret")

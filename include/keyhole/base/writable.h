@@ -27,6 +27,8 @@ bool kh_writable_add(const char *folder, const char *what, enum kh_writable_for 
  * counts as changeable if only the process that uses it knows where it leads (/proc/self/cwd/x).
  */
 bool kh_writable_is(const char *name, enum kh_writable_for use);
+/* Has any been added for KH_WRITABLE_FOR_ALL? */
+bool kh_writable_any(void);
 /* Return: false with an error that says why a name for KH_WRITABLE_FOR_ALL is refused, and what to
  * do. */
 bool kh_writable_check(const char *name, struct kh_err *err);

@@ -447,7 +447,8 @@ struct kh_timeouts {
  * command that looks like one. */
 struct kh_named_path {
 	char *option; /* "credentials.key.value.file" */
-	char *path;   /* absolute */
+	char *path;   /* absolute, unless it is unread */
+	bool unread;  /* a path in a script that only the shell knows */
 };
 
 struct kh_config {
