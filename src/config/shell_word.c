@@ -66,20 +66,20 @@ bool kh_shell_word_read(const struct kh_exec *exec, const char *word, struct kh_
 	bool ok = true;
 
 	for (const char *at = word; ok && *at; at++) {
+		bool is_read = quote != '\'';
 		if (*at == quote) {
 			quote = '\0';
-		} else if (quote == '\'') {
+		} else if (is_read && *at == '\\' && at[1]) {
+			at++;
 			ok = kh_buf_append(out, at, 1);
-		} else if (*at == '\\' && at[1]) {
-			ok = kh_buf_append(out, ++at, 1);
-		} else if (*at == '$') {
+		} else if (is_read && *at == '$') {
 			at += expand(exec, at + 1, out, &ok);
 		} else if (!quote && (*at == '\'' || *at == '"')) {
 			quote = *at;
-		} else if (strchr("`)", *at) || (!quote && is_pattern(word, at))) {
-			ok = kh_buf_append(out, mark, sizeof(mark));
 		} else {
-			ok = kh_buf_append(out, at, 1);
+			bool hidden =
+				is_read && (strchr("`)", *at) || (!quote && is_pattern(word, at)));
+			ok = kh_buf_append(out, hidden ? mark : at, 1);
 		}
 	}
 	return ok && kh_buf_append(out, "", 1);
