@@ -39,8 +39,8 @@ enum {
 	IS_HG = 1 << 5,
 	IS_CARGO = 1 << 6,
 	IN_PACKAGES = 1 << 7, /* below node_modules: nobody opens an editor there */
-	IS_CONFIG = 1 << 8,   /* .config at the top */
-	IS_GITHUB = 1 << 9,   /* .github at the top */
+	IS_CONFIG = 1 << 8,
+	IS_GITHUB = 1 << 9, /* .github at the top */
 	IS_SL = 1 << 10,
 	IS_MISE = 1 << 11,
 	IS_CLINE = 1 << 12,
@@ -69,8 +69,8 @@ static const struct holder {
 } holders[] = {
 	{ ".hg", IS_HG, false },	   { ".sl", IS_SL, false },
 	{ "_darcs", IS_DARCS, false },	   { ".cargo", IS_CARGO, false },
-	{ ".config", IS_CONFIG, true },	   { ".github", IS_GITHUB, true },
-	{ ".clinerules", IS_CLINE, true }, { "mise", IS_MISE, true },
+	{ ".config", IS_CONFIG, false },   { ".github", IS_GITHUB, true },
+	{ ".clinerules", IS_CLINE, true }, { "mise", IS_MISE, false },
 	{ ".pijul", IS_PIJUL, false },	   { ".repo", IS_REPO, false },
 	{ ".gitlab", IS_GITLAB, false },   { ".pi", IS_PI, false },
 	{ ".bzr", IS_BZR, false },	   { ".vim", IS_VIM, false },
@@ -369,9 +369,10 @@ static unsigned holder_of(const char *name, bool top)
 	return 0;
 }
 
-bool kh_concern_is_holder(const char *name, bool top)
+bool kh_concern_is_holder(const char *name, bool shared)
 {
-	return holder_of(name, top) != 0;
+	bool is_shared = is(name, ".config") || is(name, "mise");
+	return (shared || !is_shared) && holder_of(name, shared) != 0;
 }
 
 static bool is_held(unsigned mark, const char *name)

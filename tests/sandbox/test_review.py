@@ -274,7 +274,7 @@ def test_folders_of_packages_are_one_line_until_they_are_named(review):
 
 
 @pytest.mark.parametrize("name", [".github/hooks/x", ".config/mise/config.toml", ".config/lefthook.yml", ".clinerules/hooks/x", "mise/config.toml",
-                                  "sub/.ENVRC", ".VSCode/tasks.json", ".Cargo/config.toml", "sub/.hg/hgrc"])  # fmt: skip
+                                  "sub/.config/mise/config.toml", "sub/.ENVRC", ".VSCode/tasks.json", ".Cargo/config.toml", "sub/.hg/hgrc"])  # fmt: skip
 def test_a_name_that_is_protected_within_a_folder_is_taken_over_only_where_it_is_named(review, name):
     review.agent(f"mkdir -p $(dirname {name}) && echo x > {name} && echo y > plain")
     review.apply(check=1)

@@ -428,11 +428,14 @@ MADE = [".yarnrc.yml", ".cargo/config.toml", "x.code-workspace", ".aider.conf.ym
         ".config/hk.local.pkl", "PklProject", ".dir-locals-2.el", ".gdbinit", ".lldbinit", "bunfig.toml", "app/lint-staged.config.mjs",
         "commitlint.config.ts", ".commitlintrc.yml", ".simple-git-hooks.cjs", "grumphp.yml.dist", "app/.direnv/flake-profile-1.rc",
         "devbox.json", ".lazy.lua", "jupyter_server_config.py", "rust-analyzer.toml", "app/renv/activate.R", ".github/mcp.json",
-        ".github/copilot/settings.json", ".mux/init"]  # fmt: skip
+        ".github/copilot/settings.json", ".mux/init", "app/.config/mise/config.toml", "app/mise/config.toml",
+        "_opam/.opam-switch/environment", "app/.ruby-version", ".perl-version", "gtags.conf", ".globalrc", ".phpdbginit", "app/.ctags.d/x.ctags", ".ctags",
+        ".lite_project.lua", ".valgrindrc", ".mc.menu", ".jdbrc", ".neoconf.json", ".nano-staged.json", "nano-staged.js", ".cz-config.js",
+        ".quickhook/pre-commit/x.sh", ".solargraph.yml", ".bloop/app.json", ".factorypath", ".kateproject"]  # fmt: skip
 # The project's own code, although a tool may load it: what the page says that is left out on purpose.
 PROJECT = ["Makefile", "package.json", "pnpm-workspace.yaml", "eslint.config.js", ".eslintrc.js", ".prettierrc.cjs", ".rubocop.yml",
            "conftest.py", "tsconfig.json", "build.rs", "gradle/wrapper/gradle-wrapper.properties", "mix.exs", ".bazelrc", "uv.toml",
-           "global.json", ".venv/bin/activate", ".pnp.cjs", "flake.nix", "shell.nix", "AGENTS.md", "renv/settings.json",
+           "global.json", "config.nims", ".python-version", ".config/nextest.toml", "app/.config/x.toml", ".venv/bin/activate", ".pnp.cjs", "flake.nix", "shell.nix", "AGENTS.md", "renv/settings.json",
            ".github/workflows/ci.yml"]  # fmt: skip
 
 
