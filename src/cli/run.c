@@ -269,7 +269,8 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 {
 	const struct kh_sandbox_spec given = spec_of(run);
 	/* A folder that no sandbox gets is no place where one writes. */
-	if (!kh_sandbox_check_folders(&given, err) || !kh_run_names_check(&run->options, err))
+	if (!kh_sandbox_check_folders(&given, err) || !kh_run_names_check(&run->options, err) ||
+	    !kh_run_links_check(&run->options, err))
 		return false;
 	if (!kh_run_image_open(&run->options, is_over, &run->image, err)) {
 		*status = 128 + held_signal();

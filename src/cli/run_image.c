@@ -23,12 +23,10 @@ bool kh_run_rootfs(struct kh_run_options *out, const char *text)
 	if (out->layer)
 		s.len -= 2;
 	kh_auto_free char *path = kh_slice_dup(s);
-	free(out->rootfs);
-	out->rootfs = path && *path ? realpath(path, NULL) : NULL;
-	if (!out->rootfs)
-		kh_cli_complain("--rootfs %s: %s", kh_esc_str(text),
-				strerror(path && *path ? errno : ENOENT));
-	return out->rootfs != NULL;
+	if (path && *path)
+		return kh_run_resolve(out, "--rootfs", path, &out->rootfs);
+	kh_cli_complain("--rootfs %s: %s", kh_esc_str(text), strerror(ENOENT));
+	return false;
 }
 
 bool kh_run_image_check(const struct kh_run_options *options)

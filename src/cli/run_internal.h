@@ -21,6 +21,13 @@
 
 /* ---- run_options.c ---- */
 
+/* A symbolic link that an agent could have made. */
+struct kh_run_link {
+	const char *option;
+	char *folder; /* which holds it, without links */
+	char *link, *real;
+};
+
 struct kh_run_options {
 	const char *config_path;
 	const char *tenant;
@@ -45,6 +52,8 @@ struct kh_run_options {
 	size_t n_path;
 	struct kh_program_link *links;
 	size_t n_links;
+	struct kh_run_link *on_way; /* to the folders that the sandbox is given */
+	size_t n_on_way;
 	const char *agent; /* --agent: a profile's name, or "none"; NULL: by the command */
 	/* The workspace's own configuration, and its digest; NULL: it is not used. */
 	char *trusted;
@@ -69,6 +78,17 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 void kh_run_options_fini(struct kh_run_options *options);
 /* Takes the word over, which may be NULL: then it says that there is no memory. */
 bool kh_run_add_word(char ***list, size_t *n, char *word);
+
+/* ---- run_links.c: symbolic links on the way to what the sandbox is given ---- */
+
+/* *out (freed before): the path without links, so that what is checked is what is mounted. Each
+ * link on the way that an agent could have made is said, and noted. What was wrong has been said.
+ */
+bool kh_run_resolve(struct kh_run_options *options, const char *option, const char *path,
+		    char **out);
+/* None of those that were noted lies where an agent may write (writable.h). */
+bool kh_run_links_check(const struct kh_run_options *options, struct kh_err *err);
+void kh_run_links_free(struct kh_run_options *options);
 
 /* ---- run_allow.c: rules of the command line ---- */
 

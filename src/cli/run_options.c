@@ -264,31 +264,6 @@ static bool add_env(struct kh_run_options *out, const char *text)
 	return true;
 }
 
-/* Whoever may write to the folder above could have made it: an agent in an earlier run, for one. */
-static void warn_of_link(const char *option, const char *path, const char *real)
-{
-	struct stat st;
-	kh_auto_free char *name = strdup(path);
-	for (size_t len = name ? strlen(name) : 0; len > 1 && name[len - 1] == '/'; len--)
-		name[len - 1] = '\0';
-	if (name && lstat(name, &st) == 0 && S_ISLNK(st.st_mode))
-		kh_cli_complain("%s %s: warning: is a symbolic link, and the sandbox gets what it "
-				"leads to: %s",
-				option, kh_esc_str(path), kh_esc_str(real));
-}
-
-/* The path without links, so that what is checked is what is mounted. */
-static bool resolve(const char *option, const char *path, char **out)
-{
-	free(*out);
-	*out = realpath(path, NULL);
-	if (!*out)
-		kh_cli_complain("%s %s: %s", option, kh_esc_str(path), strerror(errno));
-	else
-		warn_of_link(option, path, *out);
-	return *out != NULL;
-}
-
 /* "--" and other options, which getopt takes for the value that is missing before them. */
 static bool is_value(const char *option, const char *what, const char *path)
 {
@@ -323,7 +298,7 @@ static bool set_workspace(struct kh_run_options *out, const char *text)
 			kh_esc_str(text));
 		return false;
 	}
-	return path && resolve("--workspace", path, &out->workspace);
+	return path && kh_run_resolve(out, "--workspace", path, &out->workspace);
 }
 
 /* Made where it is absent: the first run has no state yet. */
@@ -336,13 +311,13 @@ static bool set_home(struct kh_run_options *out, const char *path)
 		kh_cli_complain("--home %s: %s", kh_esc_str(path), err.text);
 		return false;
 	}
-	return resolve("--home", path, &out->home);
+	return kh_run_resolve(out, "--home", path, &out->home);
 }
 
 static bool add_read_only(struct kh_run_options *out, const char *path)
 {
 	char *resolved = NULL;
-	return is_value("--ro", "path", path) && resolve("--ro", path, &resolved) &&
+	return is_value("--ro", "path", path) && kh_run_resolve(out, "--ro", path, &resolved) &&
 	       kh_run_add_word(&out->read_only, &out->n_read_only, resolved);
 }
 
@@ -504,6 +479,7 @@ void kh_run_options_fini(struct kh_run_options *options)
 		free(options->links[i].program);
 	}
 	free(options->links);
+	kh_run_links_free(options);
 	kh_agent_profile_free(options->profile);
 	for (size_t i = 0; i < options->n_env; i++) {
 		free(options->env[i].name);

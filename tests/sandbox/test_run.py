@@ -129,14 +129,53 @@ def test_calls_and_denials_are_counted(run):
     assert re.match(r"keyhole: 0 requests allowed, 2 refused; journal \S+\n", done.stderr), done.stderr
 
 
-@pytest.mark.parametrize("option", ["--workspace", "--ro", "--home"])
-def test_a_link_as_the_workspace_is_named_with_where_it_leads(run, sandbox, workspace, option):
+@pytest.mark.parametrize("end", ["", "/", "/."])
+@pytest.mark.parametrize("option", ["--workspace", "--ro", "--home", "--rootfs"])
+def test_a_link_as_the_workspace_is_named_with_where_it_leads(run, sandbox, workspace, option, end):
     """An agent of an earlier run, in the folder above, could have made it."""
     link = os.path.join(sandbox.place, "link")
     os.symlink(workspace, link)
-    warning = f"{option} {link}/: warning: is a symbolic link, and the sandbox gets what it leads to: {workspace}"
-    assert warning in str(run(option, link + "/", "--", "true", check=0).stderr)
-    assert "symbolic link" not in str(run(option, workspace, "--", "true", check=0).stderr)
+    warning = f"{option} {link}{end}: warning: {link} is a symbolic link, and the sandbox gets what it leads to: {workspace}"
+    check = None if option == "--rootfs" else 0
+    assert warning in str(run(option, link + end, "--", "true", check=check).stderr)
+    assert "symbolic link" not in str(run(option, workspace, "--", "true", check=check).stderr)
+
+
+@pytest.mark.parametrize("option, how", [("--workspace", ""), ("--workspace", ":ro"), ("--workspace", ":review"), ("--ro", ""), ("--home", "")])
+def test_a_link_on_the_way_to_the_workspace_is_named_too(run, sandbox, option, how):
+    sandbox.folder("private/app")
+    sandbox.folder("mono")
+    link = os.path.join(sandbox.place, "mono/packages")
+    os.symlink("../private", link)
+    sandbox.give(sandbox.place)
+    for given, cwd in ((os.path.join(link, "app"), "/"), ("packages/app", os.path.join(sandbox.place, "mono"))):
+        done = run(option, given + how, "--", "true", check=0, cwd=cwd)
+        real = os.path.join(sandbox.place, "private/app")
+        assert f"{option} {given}: warning: {link} is a symbolic link, and the sandbox gets what it leads to: {real}" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("option, where", [("--workspace", "home"), ("--ro", "home"), ("--home", "home"), ("--ro", "workspace"), ("--home", "workspace")])
+def test_no_link_where_an_agent_may_write_leads_to_what_a_sandbox_is_given(run, sandbox, option, where):
+    """In a home of an earlier run, and in a workspace of this one."""
+    held, private = sandbox.folder("held"), sandbox.folder("private/app")
+    sandbox.folder("held/d")
+    link = os.path.join(held, "d/packages")
+    os.symlink(os.path.dirname(private), link)
+    os.symlink(held, os.path.join(sandbox.place, "inward"))
+    sandbox.give(sandbox.place)
+    words = ["--workspace", held] if where == "workspace" else []
+    if where == "home":
+        run("--home", held, "--", "true", check=0)
+    for given in (link, os.path.join(sandbox.place, "inward/d/packages/../private")):
+        done = run(*words, option, given + "/app", "--", "true", check=125)
+        assert f"{option}: {link} is a symbolic link that an agent could have made" in done.stderr, done.stderr
+        assert f"name what it leads to: {private})" in done.stderr
+    run(*words, option, private, "--", "true", check=0)
+
+
+def test_links_of_the_system_are_not_named(run):
+    done = run("--ro", "/bin/sh", "--ro", "/var/run/../lib", "--", "true")
+    assert "symbolic link" not in done.stderr, done.stderr
 
 
 def test_a_mistyped_way_to_see_a_workspace_is_named(run):
