@@ -12,6 +12,7 @@
 #include <keyhole/base/file.h>
 #include <keyhole/base/nearest.h>
 #include <keyhole/base/secret.h>
+#include <keyhole/base/writable.h>
 
 #include "ctl_client.h"
 #include "run_internal.h"
@@ -54,6 +55,14 @@ static bool forbid_files_of(char ***list, const struct kh_credential_config *cre
 	return ok && (!credential->mint || forbid(list, credential->mint->state_path));
 }
 
+/* The folder is keyhole's own. Where it is absent, an agent that may write to its place could make
+ * it, and the next run would believe what is in there. */
+static bool forbid_own(char ***list, const char *folder)
+{
+	bool counts = access(folder, F_OK) == 0 || kh_writable_is(folder, KH_WRITABLE_FOR_ALL);
+	return !counts || forbid(list, folder);
+}
+
 /* The roots of other sandboxes. */
 static bool forbid_images(char ***list)
 {
@@ -63,7 +72,7 @@ static bool forbid_images(char ***list)
 	if (!cache)
 		return err.code == KH_ERR_USAGE;
 	kh_auto_free char *images = kh_strf("%s/images", cache);
-	return images && (access(images, F_OK) != 0 || forbid(list, images));
+	return images && forbid_own(list, images);
 }
 
 /* What other agents did. */
@@ -74,7 +83,7 @@ static bool forbid_reviews(char ***list)
 	/* Without a home there is no folder that holds any. */
 	if (!reviews)
 		return err.code == KH_ERR_USAGE;
-	return access(reviews, F_OK) != 0 || forbid(list, reviews);
+	return forbid_own(list, reviews);
 }
 
 /* Where other runs and daemons of this user have their sockets, also those that come later: which

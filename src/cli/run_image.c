@@ -12,6 +12,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/writable.h>
 #include <keyhole/sandbox/sandbox.h>
 
 #include "run_internal.h"
@@ -93,6 +94,14 @@ static bool compose(const struct kh_run_options *options, struct kh_run_image *o
 	return true;
 }
 
+/* An agent that may write there, or could in an earlier run, would choose the root. */
+static bool check_cache(struct kh_err *err)
+{
+	struct kh_err homeless = KH_ERR_INIT;
+	kh_auto_free char *cache = kh_image_cache(&homeless);
+	return !cache || kh_writable_check(cache, err) || kh_err_wrap(err, "--image: the cache");
+}
+
 bool kh_run_image_open(const struct kh_run_options *options, bool (*is_over)(void *),
 		       struct kh_run_image *out, struct kh_err *err)
 {
@@ -107,6 +116,8 @@ bool kh_run_image_open(const struct kh_run_options *options, bool (*is_over)(voi
 	kh_auto_free char *stored = kh_strf("podman:%s", options->image);
 	if (!stored)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	if (!check_cache(err))
+		return false;
 	out->is_open = kh_image_open(own ? stored : options->image, &how, &out->image, err);
 	return out->is_open && compose(options, out, err);
 }

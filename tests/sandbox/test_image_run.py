@@ -65,6 +65,20 @@ def test_whose_command_runs_is_as_with_podman(run, sandbox, config, options, wor
     assert done.stdout == said + "\n" and done.stderr == ""
 
 
+@pytest.mark.identity("user")  # root's is in /var
+def test_no_image_comes_from_a_cache_where_an_agent_wrote(run, sandbox):
+    home = sandbox.folder(".cache/keyhole")
+    sandbox.give(sandbox.place)
+    reference, elsewhere = image(sandbox, Cmd=["/bin/busybox", "true"]), run.environment()
+    # Of an earlier run, with another cache.
+    run("--home", home, "--", "true", check=0, env=elsewhere)
+    default = {name: value for name, value in elsewhere.items() if name != "XDG_CACHE_HOME"}
+    done = run("--image", reference, check=125, env=default)
+    assert f"--image: the cache: {home} lies in the --home of another run" in done.stderr and os.listdir(home) == [], done.stderr
+    run("--", "true", check=0, env=default)
+    run("--image", reference, check=0, env=elsewhere)
+
+
 def test_an_image_without_a_command_wants_one(run, sandbox):
     done = run("-q", "--image", image(sandbox), check=125)
     assert "says no command of its own" in done.stderr

@@ -173,6 +173,31 @@ def test_no_link_where_an_agent_may_write_leads_to_what_a_sandbox_is_given(run, 
     run(*words, option, private, "--", "true", check=0)
 
 
+OWN = {"images": ".cache/keyhole/images", "reviews": "state/keyhole/review"}
+
+
+@pytest.mark.parametrize("own", OWN)
+@pytest.mark.parametrize("up", [1, 2])
+@pytest.mark.parametrize("option, how", [("--workspace", ""), ("--home", ""), ("--workspace", ":ro"), ("--ro", "")])
+def test_no_agent_makes_a_folder_of_keyholes_where_it_is_absent(run, sandbox, own, up, option, how):
+    """The next run would take what is in there for an image, or for a review."""
+    path = os.path.join(sandbox.place, OWN[own])
+    folder = os.path.join(path, *[".."] * up)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    sandbox.give(sandbox.place)
+    more = {"XDG_CACHE_HOME": "", "STATE_DIRECTORY": os.path.join(sandbox.place, "elsewhere")}
+    if os.geteuid() == 0 and sandbox.identity == "root":
+        more["XDG_CACHE_HOME"] = os.path.join(sandbox.place, ".cache")
+    written = not how and option != "--ro"
+    done = run(option, os.path.realpath(folder) + how, "--", "true", **more)
+    if written or own == "reviews":
+        assert done.returncode == 125, done.stderr
+        assert "the sandbox would see it" in done.stderr or "where the agent may write" in done.stderr, done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+    assert not os.path.exists(path)
+
+
 def test_links_of_the_system_are_not_named(run):
     done = run("--ro", "/bin/sh", "--ro", "/var/run/../lib", "--", "true")
     assert "symbolic link" not in done.stderr, done.stderr
