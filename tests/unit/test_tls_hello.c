@@ -1,6 +1,8 @@
 /* test_tls_hello.c - the side of the sandbox: names in a hello, and hellos that are none */
 #include "tls_client.h"
 
+#include "../../src/tls/stream_internal.h"
+
 /* ---- SNI ---- */
 
 static void test_another_sni_is_remembered_and_the_leaf_is_the_tunnels(void **state)
@@ -85,6 +87,41 @@ static void test_a_second_client_hello_with_another_sni_does_not_hide_the_first(
 	assert_int_equal(client_run(&c, &down), 1);
 	assert_string_equal(kh_stream_sni_mismatch(down.stream), "front.example.com");
 	half_end(&down, &c, fd);
+}
+
+/* Of other groups one handshake would cost as much as ten that are charged. */
+static void test_a_sandbox_has_only_groups_that_cost_what_is_charged(void **state)
+{
+	static char mixed[] = "P-384:P-256", others[] = "P-384:P-521";
+	(void)state;
+	for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
+		struct side down;
+		struct client c;
+		int fd = half_begin(&down, &c);
+		assert_int_equal(SSL_set_max_proto_version(c.ssl, version), 1);
+		assert_int_equal(SSL_set1_groups_list(c.ssl, mixed), 1);
+		assert_int_equal(client_run(&c, &down), 1);
+		assert_int_equal(SSL_get_negotiated_group(c.ssl), NID_X9_62_prime256v1);
+		half_end(&down, &c, fd);
+		fd = half_begin(&down, &c);
+		assert_int_equal(SSL_set_max_proto_version(c.ssl, version), 1);
+		assert_int_equal(SSL_set1_groups_list(c.ssl, others), 1);
+		assert_int_equal(client_run(&c, &down), -1);
+		half_end(&down, &c, fd);
+	}
+}
+
+static void test_an_upstream_may_choose_other_groups(void **state)
+{
+	static char others[] = "P-521:P-384";
+	struct pair p;
+	(void)state;
+	pair_init(&p, &w);
+	pair_accept(&p, &w, "api.example.com");
+	assert_int_equal(SSL_set1_groups_list(p.down.stream->ssl, others), 1);
+	pair_connect(&p, &w, "api.example.com", "groups");
+	finish_handshake(&p);
+	pair_fini(&p);
 }
 
 /* ---- bad hellos ---- */
@@ -208,6 +245,8 @@ int main(void)
 		T(test_an_sni_in_another_case_or_none_is_no_mismatch),
 		T(test_an_sni_that_is_no_host_is_a_mismatch_and_shown_escaped),
 		T(test_a_second_client_hello_with_another_sni_does_not_hide_the_first),
+		T(test_a_sandbox_has_only_groups_that_cost_what_is_charged),
+		T(test_an_upstream_may_choose_other_groups),
 		T(test_what_is_not_tls_fails_with_a_clear_word),
 		T(test_half_a_hello_and_then_the_end_fails_at_every_length),
 		T(test_a_hello_with_any_byte_changed_never_harms_the_server),
