@@ -300,6 +300,7 @@ static int compare(const void *a, const void *b)
 	if (one->count != other->count)
 		return one->count < other->count ? 1 : -1;
 	int order = strcmp(one->host, other->host);
+	order = order ? order : (int)one->port - (int)other->port;
 	order = order ? order : strcmp(one->example, other->example);
 	return order ? order : strcmp(one->methods, other->methods);
 }

@@ -167,11 +167,18 @@ static void say_preset(struct words *words, const struct kh_remedy *remedy)
 				    kh_esc_str(remedy->narrows));
 }
 
+/* A tunnel in which nobody spoke, maybe because the server was to speak first. */
+static bool is_silent(const struct kh_refused_place *place)
+{
+	return place->reason == KH_ERR_NO_RULE && place->host[0] && !place->scheme[0] &&
+	       !place->methods[0];
+}
+
 /* A tunnel to a port that is not for the web, in which somebody speaks neither HTTP nor TLS. */
 static bool is_other_protocol(const struct kh_refused_place *place)
 {
-	return place->reason == KH_ERR_PROTOCOL_UNKNOWN && !place->scheme[0] && place->port != 80 &&
-	       place->port != 443;
+	return (place->reason == KH_ERR_PROTOCOL_UNKNOWN || is_silent(place)) &&
+	       !place->scheme[0] && place->port != 80 && place->port != 443;
 }
 
 static void say_rule(struct words *words, const struct kh_refused_place *place)
@@ -185,6 +192,9 @@ static void say_rule(struct words *words, const struct kh_refused_place *place)
 		quoted = kh_strf("'%s'", kh_buf_cstr(&rule));
 	if (quoted)
 		say_option(words, "--allow", quoted);
+	else if (is_silent(place))
+		(void)kh_buf_append_str(&words->why, "no rule allows anything there, and nothing "
+						     "was asked for in the tunnel");
 	else
 		(void)kh_buf_append_str(&words->why, "no rule allows it, and no rule can name this "
 						     "method, host or path");

@@ -42,6 +42,7 @@ void kh_session_kill(struct kh_session *session, enum kh_err_code reason, const 
 	if (session->state == KH_SESSION_DEAD)
 		return;
 	struct kh_exchange *x = kh_session_exchange(session);
+	kh_tunnel_note_silence(session, reason);
 	if (x) {
 		if (kh_exchange_has_answered(x))
 			kh_stream_spoil(session->leg.stream);

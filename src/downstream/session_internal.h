@@ -138,7 +138,8 @@ struct kh_session {
 	bool over_share; /* it was refused for what it keeps */
 	bool unread;	 /* its share was spent before it could read what may have come */
 	uint32_t exchanges;
-	uint64_t tunnel_ends_ms; /* with `tunnel`: its lifetime; 0: it has none */
+	uint32_t exchanges_outside; /* of them, when its tunnel began */
+	uint64_t tunnel_ends_ms;    /* with `tunnel`: its lifetime; 0: it has none */
 	uint64_t discarded_bytes;
 	size_t kept_bytes;	     /* of memory, as its account has it */
 	struct kh_charge descriptor; /* likewise; none where it runs in a stream */
@@ -335,6 +336,10 @@ bool kh_tunnel_put_refusal(struct kh_session *session, enum kh_err_code code);
 /* Looks at the first bytes inside. */
 void kh_tunnel_first_bytes(struct kh_session *session);
 void kh_tunnel_event(struct kh_session *session, unsigned events);
+/* Nothing was said in the tunnel yet, and all that could be would be refused: *err says why. */
+bool kh_tunnel_is_barred(const struct kh_session *session, struct kh_err *err);
+/* The session ends: that is recorded as refused. */
+void kh_tunnel_note_silence(struct kh_session *session, enum kh_err_code reason);
 void kh_tunnel_leaf(struct kh_session *session, bool found);
 /* It wants a leaf, and the keeper has time for it perhaps. */
 void kh_tunnel_ask_again(struct kh_session *session);

@@ -146,10 +146,14 @@ void kh_session_on_timer(evutil_socket_t fd, short what, void *arg)
 	kh_session_turn(session);
 }
 
-/* How long nothing may come; a ClientHello that has begun has a time of its own. */
+/* How long nothing may come; a ClientHello that has begun has a time of its own, and so has silence
+ * in a tunnel to where nothing is allowed. */
 static uint64_t longest_idle(const struct kh_session *session, const struct kh_timeouts *t)
 {
-	if (session->state != KH_SESSION_HEAD && kh_buf_len(&session->in))
+	struct kh_err err = KH_ERR_INIT;
+
+	if ((session->state != KH_SESSION_HEAD && kh_buf_len(&session->in)) ||
+	    kh_tunnel_is_barred(session, &err))
 		return t->handshake;
 	return session->state != KH_SESSION_HELLO && session->side.loop->retiring &&
 			       t->idle_down > RETIRE_IDLE_MS

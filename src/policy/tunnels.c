@@ -158,3 +158,19 @@ bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant,
 		return true;
 	return knows(kh_policy_index(policy), kh_tenant_list(tenant), &found, scheme, port);
 }
+
+bool kh_policy_bars(const struct kh_policy *policy, uint16_t tenant,
+		    const struct kh_narrowing *narrowing, const struct kh_host *host, uint16_t port,
+		    struct kh_decision *out)
+{
+	if (kh_policy_knows_host(policy, tenant, narrowing, KH_SCHEME_HTTPS, host, port) ||
+	    kh_policy_knows_host(policy, tenant, narrowing, KH_SCHEME_HTTP, host, port))
+		return false;
+	if (kh_policy_tunnel(policy, tenant, narrowing, host, port, out) == KH_TUNNEL_DENIED)
+		return true;
+	const struct kh_rule *rule = out->rule;
+	bool denies = rule && !rule->allow && kh_rule_covers_all(rule);
+	*out = (struct kh_decision){ .reason = denies ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE,
+				     .rule = denies ? rule : NULL };
+	return true;
+}

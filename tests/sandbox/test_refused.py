@@ -228,6 +228,31 @@ for place in [b"other.test:22", b"other.test:443"]:
     assert not any("other.test:22" in line for line in lines(done))
 
 
+def test_a_client_that_waits_for_its_server_to_speak_first_is_told_what_was_refused(run, places):
+    """At other.test:443 something is allowed: there nothing was asked for."""
+    script = r"""
+import socket, sys
+for place in [b"other.test:25", b"z.test:443", b"other.test:443"]:
+    s = socket.create_connection(("127.0.0.1", 3128))
+    s.sendall(b"CONNECT " + place + b" HTTP/1.1\r\nHost: " + place + b"\r\n\r\n")
+    print(s.recv(4096).split()[1].decode())
+    s.close()
+s = socket.create_connection(("127.0.0.1", 3128))
+s.sendall(b"\x05\x01\x00\x05\x01\x00\x03\x0aother.test\x09\xdd")
+while len(s.recv(4096)) < 10: pass
+s = [s, socket.create_connection(("127.0.0.1", 3128))]
+s[1].sendall(b"CONNECT other.test:110 HTTP/1.1\r\nHost: other.test:110\r\n\r\n")
+s[1].recv(4096)
+"""
+    done = run("-c", places, "--", "python3", "-c", script, use=None, check=None)
+    assert "0 requests allowed, 4 refused" in done.stderr
+    assert lines(done) == ["refused once: other.test:25", "  to allow it: --allow 'tcp://other.test:25'",
+                           "refused once: other.test:110", "  to allow it: --allow 'tcp://other.test:110'",
+                           "refused once: other.test:2525", "  to allow it: --allow 'tcp://other.test:2525'",
+                           "refused once: z.test:443",
+                           "  why: no rule allows anything there, and nothing was asked for in the tunnel"]  # fmt: skip
+
+
 def test_a_placeholder_in_a_path_is_not_shown(run):
     done = run("--", "sh", "-c", f"{CURL} https://api.anthropic.com/$ANTHROPIC_API_KEY/x; {CURL} https://x.test/a-$ANTHROPIC_API_KEY", check=None)
     assert done.stdout == "403 403 " and "sk-ant" not in done.stderr

@@ -34,7 +34,7 @@ static const char world_yaml[] =
 	"tenants: { t: { rules: [ { allow: \"https://a.example\", credential: c },"
 	" { deny: \"* https://b.example/denied\" }, { allow: \"https://b.example\" },"
 	" { allow: \"http://p.example\" }, { allow: \"tcp://c.example:22\" },"
-	" { deny: \"tcp://e.example:22\" },"
+	" { deny: \"tcp://e.example:22\" }, { deny: \"* https://f.example\" },"
 	" { allow: \"https://d.example\", tls: passthrough },"
 	" { allow: \"POST https://m.example/\", models: one } ] } }\n";
 

@@ -153,6 +153,67 @@ static void test_neither_tls_nor_http_inside_ends_it(void **state)
 	}
 }
 
+/* ---- in which nobody speaks ---- */
+
+static void test_silence_where_nothing_is_allowed_is_a_refusal(void **state)
+{
+	static const struct {
+		const char *head;
+		const char *reason; /* NULL: something is allowed there */
+	} places[] = {
+		{ CONNECT("z.example:25"), "\"reason\":\"no_rule\"" },
+		{ CONNECT("a.example:25"), "\"reason\":\"no_rule\"" },
+		{ CONNECT("f.example:443"), "\"reason\":\"denied_by_rule\"" },
+		{ CONNECT("a.example:443"), NULL },
+		{ CONNECT("p.example:80"), NULL },
+		{ CONNECT("keyhole.internal:80"), NULL },
+	};
+	enum { ENDS, WAITS, DRAINS, WAYS };
+
+	(void)state;
+	for (size_t i = 0; i < WAYS * sizeof(places) / sizeof(*places); i++) {
+		const char *reason = places[i / WAYS].reason;
+		const struct kh_timeouts *t;
+		client_begin();
+		t = &world.loop->gen->config->timeouts;
+		client_says(places[i / WAYS].head);
+		assert_heard("HTTP/1.1 200 ");
+		assert_state(KH_SESSION_TUNNEL);
+		assert_records(0, 0, 0);
+		uint64_t wait = session()->deadline_ms - world.loop->now_ms;
+		assert_true(wait <= (reason ? t->handshake : t->idle_down));
+		assert_true(reason || wait > t->handshake);
+		if (i % WAYS == ENDS)
+			client_ends();
+		else if (i % WAYS == WAITS)
+			client_times_out();
+		else
+			session()->member.ops->drain(&client.session->member);
+		client_turn();
+		assert_false(client_is_there());
+		assert_records(0, 0, reason ? 1 : 0);
+		if (reason) {
+			assert_int_equal(written(reason), 1);
+			assert_int_equal(written("and nothing was said in the tunnel"), 1);
+		}
+		client_end(0);
+	}
+}
+
+static void test_a_word_inside_is_refused_by_itself_and_once(void **state)
+{
+	(void)state;
+	client_begin();
+	client_says(CONNECT("z.example:80"));
+	assert_heard("HTTP/1.1 200 ");
+	client_says("GET / HTTP/1.1\r\nHost: z.example\r\n\r\n");
+	assert_heard("HTTP/1.1 403 ");
+	client_ends();
+	assert_records(0, 0, 1);
+	assert_int_equal(written("nothing was said"), 0);
+	client_end(0);
+}
+
 /* ---- what nobody reads ---- */
 
 static void test_a_raw_one_is_accepted_when_its_upstream_is_there(void **state)
@@ -464,6 +525,8 @@ int main(void)
 		cmocka_unit_test(test_what_may_not_be_opened_is_refused),
 		cmocka_unit_test(test_there_is_none_inside_of_another),
 		cmocka_unit_test(test_neither_tls_nor_http_inside_ends_it),
+		cmocka_unit_test(test_silence_where_nothing_is_allowed_is_a_refusal),
+		cmocka_unit_test(test_a_word_inside_is_refused_by_itself_and_once),
 		cmocka_unit_test(test_a_raw_one_is_accepted_when_its_upstream_is_there),
 		cmocka_unit_test(test_a_raw_one_without_an_upstream_is_answered),
 		cmocka_unit_test(test_a_raw_one_has_no_answer_once_it_stands),

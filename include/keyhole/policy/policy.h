@@ -353,6 +353,12 @@ bool kh_policy_knows_host(const struct kh_policy *policy, uint16_t tenant,
 			  const struct kh_narrowing *narrowing, enum kh_scheme scheme,
 			  const struct kh_host *host, uint16_t port);
 
+/* Would every HTTP request in a tunnel to there be refused, of either scheme? Then `out` says why,
+ * by the rule of the tenant that denies all of it, if one does. */
+bool kh_policy_bars(const struct kh_policy *policy, uint16_t tenant,
+		    const struct kh_narrowing *narrowing, const struct kh_host *host, uint16_t port,
+		    struct kh_decision *out);
+
 /* Warns about rules that never decide, of which the site's rules allow nothing, or that allow any
  * host. */
 void kh_policy_inspect(const struct kh_policy *policy, struct kh_diagnostics *diags);
