@@ -113,6 +113,9 @@ static bool is_systems(const char *folder)
 static bool may_be_an_agents(const char *link, const char *folder)
 {
 	struct stat st, above;
+	/* The kernel makes those. */
+	if (strncmp(folder, "/proc/", 6) == 0 || strncmp(folder, "/sys/", 5) == 0)
+		return false;
 	if (lstat(link, &st) != 0 || stat(folder, &above) != 0)
 		return true;
 	bool roots = st.st_uid == 0 && above.st_uid == 0;
