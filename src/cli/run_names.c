@@ -62,6 +62,29 @@ static bool check(const char *name, const char *path, struct kh_err *err)
 	return !path || !*path || kh_writable_check(path, err) || kh_err_wrap(err, "%s", name);
 }
 
+/* podman, docker and skopeo have the environment of the run, and run what these name. */
+static bool check_containers(const struct kh_run_options *o, struct kh_err *err)
+{
+	static const char *const variables[] = {
+		"CONTAINERS_CONF",
+		"CONTAINERS_CONF_OVERRIDE",
+		"CONTAINERS_STORAGE_CONF",
+		"CONTAINERS_REGISTRIES_CONF",
+		"CONTAINERS_HELPER_BINARY_DIR",
+		"REGISTRY_AUTH_FILE",
+		"DOCKER_CONFIG",
+		"XDG_CONFIG_HOME",
+		"XDG_DATA_HOME",
+	};
+	bool used =
+		o->image || strcmp(o->engine, "docker") == 0 || strcmp(o->engine, "podman") == 0;
+
+	for (size_t i = 0; used && i < sizeof(variables) / sizeof(variables[0]); i++)
+		if (!check(variables[i], getenv(variables[i]), err))
+			return false;
+	return true;
+}
+
 bool kh_run_names_check(const struct kh_run_options *o, struct kh_err *err)
 {
 	/* Where keyhole keeps its own files, whatever it reads there first. */
@@ -80,7 +103,7 @@ bool kh_run_names_check(const struct kh_run_options *o, struct kh_err *err)
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
 		if (!check(variables[i], getenv(variables[i]), err))
 			return false;
-	return true;
+	return check_containers(o, err);
 }
 
 /* ---- the configuration ---- */

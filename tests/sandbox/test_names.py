@@ -150,6 +150,20 @@ def test_no_variable_names_what_the_agent_could_exchange(ground, variable, way):
         refused(ground, done, f"{variable}: {path}")
 
 
+# What podman, docker and skopeo read, and run programs from.
+OF_CONTAINERS = ["CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "REGISTRY_AUTH_FILE",
+                 "CONTAINERS_HELPER_BINARY_DIR", "DOCKER_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME"]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["in", "through"])
+@pytest.mark.parametrize("variable", OF_CONTAINERS)
+def test_no_variable_of_containers_names_what_the_agent_could_exchange(ground, variable, way):
+    path = ground.name(way, "d/file", "")
+    for options in (["--image", "podman:x"], ["--engine", "podman", "--image", "x"], ["--engine", "docker"]):
+        refused(ground, ground(*options, **{variable: path}), f"{variable}: {path}")
+    assert REFUSED not in ground(check=None, **{variable: path}).stderr
+
+
 PRESET = "description: mine\nsource: https://a.test/\nrules:\n  - allow: GET https://a.test/\n"
 
 
