@@ -68,6 +68,9 @@ int kh_cli_version(int argc, char **argv);
 void kh_cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same for an error of a function. */
 void kh_cli_complain_err(const struct kh_err *err);
+/* avoid.c. From now on no program is found where sandboxes of other runs may write (writable.h).
+ * Return: false: that can't be told, and an error was printed. */
+bool kh_cli_avoid_sandboxes(void);
 /* The one of `names` (n of them) that is most similar to what was typed; NULL: none is similar. */
 const char *kh_cli_nearest(const char *typed, const char *const *names, size_t n);
 struct option;

@@ -205,6 +205,8 @@ int kh_cli_doctor(int argc, char **argv)
 		kh_cli_complain("doctor: takes no argument, got %s", kh_esc_str(argv[optind]));
 		return KH_EXIT_USAGE;
 	}
+	if (!kh_cli_avoid_sandboxes())
+		return KH_EXIT_FAILED;
 	struct kh_doctor_report report kh_cleanup(report_fini) = { 0 };
 	bool works = add_engines(&report);
 	kh_doctor_host(&report);

@@ -50,6 +50,20 @@ def test_what_is_missing_comes_with_the_command_that_gets_it(doctor, sandbox):
     assert {seen["engine", e]["state"] for e in ENGINES} == {"no"}
 
 
+def test_no_program_in_the_workspace_of_a_run_is_run(doctor, sandbox, workspace):
+    canary = os.path.join(sandbox.place, "canary")
+    folder = os.path.join(workspace, "bin")
+    for name in ("skopeo", "umoci", "mmdebstrap", "bwrap", "crun", "podman", "docker", "runsc"):
+        sandbox.file(os.path.join(folder, name), f"#!/bin/sh\necho {name} >>{canary}\n", 0o755)
+    sandbox.give(workspace)
+    process = sandbox.start("sh", "-c", "echo up; exec cat", workspace=workspace, stdin=subprocess.PIPE)
+    assert process.stdout.readline() == b"up\n"
+    doctor("--json", PATH=folder + ":/usr/sbin:/usr/bin:/sbin:/bin")
+    assert not os.path.exists(canary)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+
+
 def test_a_program_that_is_there_and_does_not_work_is_found_out(doctor, sandbox):
     broken = sandbox.folder("broken")
     for name in ("bwrap", "crun"):
