@@ -198,10 +198,10 @@ static bool may_read(void *arg)
 	return !session->unread;
 }
 
-static void did_step(void *arg, size_t bytes, unsigned hellos)
+static void did_step(void *arg, size_t bytes, unsigned keys)
 {
 	kh_session_charge(arg, KH_LIMIT_WORK_PER_READ + bytes +
-				       hellos * (size_t)KH_LIMIT_WORK_PER_HANDSHAKE);
+				       keys * (size_t)KH_LIMIT_WORK_PER_HANDSHAKE);
 }
 
 static const struct kh_stream_gate gate = { .may_read = may_read, .did_step = did_step };

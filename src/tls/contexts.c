@@ -93,7 +93,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 		*alert = SSL_AD_INTERNAL_ERROR;
 		return SSL_CLIENT_HELLO_ERROR;
 	}
-	s->handshake->unpaid_hellos++;
+	s->handshake->unpaid_keys++;
 	if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &ext, &len))
 		return SSL_CLIENT_HELLO_SUCCESS;
 	if (!read_sni(ext, len, &sni)) {
@@ -108,6 +108,18 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 		}
 	}
 	return SSL_CLIENT_HELLO_SUCCESS;
+}
+
+/* In TLS 1.2 the keys are made with the client's second message; also when nothing follows it. */
+static void on_tls_message(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl,
+			   void *arg)
+{
+	struct kh_stream *s = SSL_get_app_data(ssl);
+	(void)version;
+	(void)arg;
+	if (!sent && type == SSL3_RT_HANDSHAKE && len > 0 &&
+	    *(const unsigned char *)bytes == SSL3_MT_CLIENT_KEY_EXCHANGE && s && s->handshake)
+		s->handshake->unpaid_keys++;
 }
 
 /*
@@ -211,6 +223,7 @@ SSL_CTX *kh_tls_down_ctx(struct kh_leaves *leaves, struct kh_err *err)
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF); /* tickets alone */
 	SSL_CTX_set_timeout(ctx, TICKET_LIFE_S);
 	SSL_CTX_set_client_hello_cb(ctx, on_client_hello, NULL);
+	SSL_CTX_set_msg_callback(ctx, on_tls_message);
 	SSL_CTX_set_cert_cb(ctx, on_certificate, leaves);
 	(void)SSL_CTX_set_session_ticket_cb(ctx, NULL, on_ticket, NULL);
 	SSL_CTX_set_alpn_select_cb(ctx, on_alpn, NULL);

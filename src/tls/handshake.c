@@ -269,11 +269,11 @@ static void finish(struct kh_stream *s)
 static void say_step(struct kh_stream *s, bool waits)
 {
 	size_t bytes = s->handshake->unpaid_bytes;
-	unsigned hellos = waits ? 0 : s->handshake->unpaid_hellos;
+	unsigned keys = waits ? 0 : s->handshake->unpaid_keys;
 	s->handshake->unpaid_bytes = 0;
-	s->handshake->unpaid_hellos -= hellos;
+	s->handshake->unpaid_keys -= keys;
 	if (s->gate.did_step)
-		s->gate.did_step(s->arg, bytes, hellos);
+		s->gate.did_step(s->arg, bytes, keys);
 }
 
 void kh_stream_drive(struct kh_stream *s)

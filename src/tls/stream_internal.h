@@ -22,7 +22,7 @@ struct handshake {
 	unsigned want; /* EV_READ or EV_WRITE */
 	size_t bytes;  /* that a sandbox has sent */
 	size_t unpaid_bytes;
-	unsigned unpaid_hellos; /* answered, or about to be */
+	unsigned unpaid_keys; /* messages that have keys made, or are about to */
 	bool leaf_refused;
 	struct kh_leaves *leaves; /* a reference; NULL: the context's */
 	struct kh_roots *roots;

@@ -4,9 +4,11 @@ The worker stands still while the sandbox's connections are filled, and behind t
 tenant. When that has its answer the worker stands still again: what it did until then is counted."""
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import time
 
@@ -56,9 +58,9 @@ def h2_answers(got):
 class Crowd:
     """All connections of one sandbox."""
 
-    def __init__(self, one):
+    def __init__(self, one, connections=CONNECTIONS):
         self.one, self.socks, self.cpu_s = one, [], None
-        self.join(CONNECTIONS)
+        self.join(connections)
 
     def join(self, more):
         path = inside(self.one, os.path.join(self.one.folder, "e", "s")).socket_path
@@ -74,13 +76,15 @@ class Crowd:
             assert sock.recv(1 << 16)
 
     def fill(self, text, once=False):
-        for sock in self.socks:
+        """Each says it, or what is its own of a list."""
+        texts = text if isinstance(text, list) else itertools.repeat(text)
+        for sock, said in zip(self.socks, texts, strict=False):
             sock.setblocking(False)
             at = 0
-            with contextlib.suppress(BlockingIOError):
-                while at < len(text):
-                    at += sock.send(memoryview(text)[at:])
-                    at = at if once else at % len(text)
+            with contextlib.suppress(BlockingIOError, ssl.SSLWantWriteError):
+                while at < len(said):
+                    at += sock.send(memoryview(said)[at:])
+                    at = at if once else at % len(said)
 
     @contextlib.contextmanager
     def until_another_is_answered(self, wire, text, once=False):

@@ -1,29 +1,8 @@
 /* test_tunnel.c - from CONNECT, SOCKS5 or a ClientHello to what a tunnel carries */
-/* wrap: kh_up_acquire kh_work_share_charge */
-#include "pipe_client.h"
+/* wrap: kh_up_acquire */
+#include "tunnel_client.h"
 
-#include <openssl/ssl.h>
-
-#include <keyhole/tls/ca.h>
-
-#define CONNECT(authority) "CONNECT " authority " HTTP/1.1\r\nHost: " authority "\r\n\r\n"
 #define TUNNELS_OPEN atomic_load(&world.loop->counts.n[KH_COUNT_TUNNELS_OPEN])
-
-static size_t charged;
-
-void __real_kh_work_share_charge(struct kh_work_share *share, size_t work);
-void __wrap_kh_work_share_charge(struct kh_work_share *share, size_t work);
-void __wrap_kh_work_share_charge(struct kh_work_share *share, size_t work)
-{
-	charged += work;
-	__real_kh_work_share_charge(share, work);
-}
-
-static struct kh_session *session(void)
-{
-	assert_true(client_is_there());
-	return client.session;
-}
 
 /* ---- the tables ---- */
 
@@ -271,25 +250,6 @@ static void test_a_raw_one_has_no_answer_once_it_stands(void **state)
 
 /* ---- TLS ---- */
 
-/* The first flight of a client; `sni` NULL: it names no host. Return: its length. */
-static size_t hello(const char *sni, char *out, size_t size)
-{
-	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-	SSL *ssl = SSL_new(ctx);
-	BIO *in = BIO_new(BIO_s_mem()), *sent = BIO_new(BIO_s_mem());
-
-	assert_true(ctx && ssl && in && sent);
-	SSL_set_bio(ssl, in, sent);
-	if (sni)
-		assert_int_equal(SSL_set_tlsext_host_name(ssl, sni), 1);
-	assert_true(SSL_connect(ssl) < 0);
-	int len = BIO_read(sent, out, (int)size);
-	SSL_free(ssl);
-	SSL_CTX_free(ctx);
-	assert_true(len > 0);
-	return (size_t)len;
-}
-
 static void say_hello(const char *sni)
 {
 	char bytes[4096];
@@ -321,64 +281,6 @@ static void test_a_hello_that_is_too_long_is_refused(void **state)
 		client_ends();
 		client_end(0);
 	}
-}
-
-static void leaf_comes(const char *name)
-{
-	struct kh_err err = KH_ERR_INIT;
-	struct kh_leaves *leaves = world.worker.leaves;
-	struct kh_ca *ca = kh_ca_new(&err);
-	struct kh_host host;
-	struct kh_buf der;
-
-	kh_buf_init(&der, 8192);
-	assert_non_null(ca);
-	assert_true(kh_host_parse(&host, kh_slice_of(name, strlen(name)), NULL));
-	assert_true(kh_leaves_set_issuer(leaves, kh_ca_der(ca), &err));
-	assert_true(kh_ca_sign(ca, kh_leaves_spki(leaves), &host, KH_CA_LEAF_S, &der, &err));
-	assert_true(kh_leaves_put(leaves, &host, kh_buf_view(&der), &err));
-	session()->member.ops->leaf_came(&client.session->member, &host, "", true);
-	kh_buf_fini(&der);
-	kh_ca_free(ca);
-}
-
-/* A handshake costs as much as three heads. Without a share left it does not begin, and is not
- * answered either. */
-static void test_a_handshake_is_charged_and_waits_for_a_share(void **state)
-{
-	enum { TURNS = 20 };
-	const size_t step = KH_LIMIT_WORK_PER_READ;
-	char bytes[4096];
-	size_t len = hello("a.example", bytes, sizeof(bytes));
-
-	(void)state;
-	client_begin();
-	client_says(CONNECT("a.example:443"));
-	assert_heard("HTTP/1.1 200 ");
-	struct kh_work_share *share = &world.acceptor.work;
-	kh_work_share_charge(share, TURNS * (size_t)KH_LIMIT_WORK_SHARE);
-	charged = 0;
-	client_puts(bytes, len);
-	assert_state(KH_SESSION_TUNNEL);
-	assert_true(kh_session_is_in_line(session()));
-	for (int i = 0; i < TURNS; i++)
-		client_turn();
-	assert_state(KH_SESSION_HANDSHAKE);
-	assert_int_equal(session()->leaf_state, KH_LEAF_STATE_AWAITED);
-	assert_int_equal(charged, 2 * step + len);
-	kh_work_share_charge(share, TURNS * (size_t)KH_LIMIT_WORK_SHARE);
-	charged = 0;
-	leaf_comes("a.example");
-	client_turn();
-	assert_int_equal(kh_buf_len(&client.out), 0);
-	assert_true(kh_session_is_in_line(session()));
-	for (int i = 0; i < TURNS; i++)
-		client_turn();
-	assert_heard("\x16\3\3");
-	assert_state(KH_SESSION_HANDSHAKE);
-	assert_int_equal(charged, step + KH_LIMIT_WORK_PER_HANDSHAKE);
-	client_goes();
-	client_end(0);
 }
 
 static void test_tls_that_passes_names_its_host(void **state)
@@ -531,7 +433,6 @@ int main(void)
 		cmocka_unit_test(test_a_raw_one_without_an_upstream_is_answered),
 		cmocka_unit_test(test_a_raw_one_has_no_answer_once_it_stands),
 		cmocka_unit_test(test_a_hello_that_is_too_long_is_refused),
-		cmocka_unit_test(test_a_handshake_is_charged_and_waits_for_a_share),
 		cmocka_unit_test(test_tls_that_passes_names_its_host),
 		cmocka_unit_test(test_tls_straight_away_opens_a_tunnel_to_its_sni),
 		cmocka_unit_test(test_a_handshake_waits_for_its_leaf),

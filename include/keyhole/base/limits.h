@@ -212,7 +212,7 @@ enum {
 	/* Steps of a decision that are one. */
 	KH_LIMIT_WORK_STEPS = 32,
 	/* A ClientHello that is answered, beside its bytes: about 170 microseconds. A handshake has
-	   two where the client is asked for another key. */
+	   two where the client is asked for another key. In TLS 1.2 also the ClientKeyExchange. */
 	KH_LIMIT_WORK_PER_HANDSHAKE = 3584,
 	/* A TLS message after the handshake, a KeyUpdate for example: about 50 microseconds. */
 	KH_LIMIT_WORK_PER_TLS_MESSAGE = 1024,

@@ -120,9 +120,9 @@ struct kh_stream_gate {
 	 * before each step of a handshake. Return: false: not now. It has stopped watching for
 	 * READABLE then, and calls kh_stream_go_on later if there is a handshake. NULL: always. */
 	bool (*may_read)(void *arg);
-	/* After a step of the handshake: it has read `bytes`, and answered so many ClientHellos.
-	 * The stream must not be freed. */
-	void (*did_step)(void *arg, size_t bytes, unsigned hellos);
+	/* After a step of the handshake: it has read `bytes`, and done what so many ClientHellos,
+	 * and ClientKeyExchanges of TLS 1.2, asked for. The stream must not be freed. */
+	void (*did_step)(void *arg, size_t bytes, unsigned keys);
 };
 void kh_stream_set_gate(struct kh_stream *stream, const struct kh_stream_gate *gate);
 /* The step of the handshake that may_read refused, if there is one. It may call the callback. */
