@@ -35,6 +35,7 @@ struct kh_chunk_signer {
 	struct kh_buf in; /* not yet whole */
 	char size_text[SIZE_DIGITS];
 	size_t size_len, size;
+	size_t signatures;     /* made, that nobody was told of */
 	struct kh_buf trailer; /* "name:value\n" … as they are signed */
 };
 
@@ -69,6 +70,14 @@ void kh_chunk_signer_free(struct kh_chunk_signer *s)
 size_t kh_chunk_signer_held(const struct kh_chunk_signer *s)
 {
 	return kh_buf_len(&s->in);
+}
+
+size_t kh_chunk_signer_take_signatures(struct kh_chunk_signer *s)
+{
+	size_t n = s->signatures;
+
+	s->signatures = 0;
+	return n;
 }
 
 static bool malformed(const char *what, struct kh_err *err)
@@ -114,6 +123,7 @@ static bool sign(struct kh_chunk_signer *s, const char *algorithm, const char *m
 		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 				  "a chunk of the content can't be signed");
 	memcpy(s->before, fresh, sizeof(fresh));
+	s->signatures++;
 	return true;
 }
 

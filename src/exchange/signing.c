@@ -325,7 +325,11 @@ bool kh_signing_take_content(struct kh_exchange *x, struct kh_slice piece, struc
 	if (!kh_exchange_is_within_max_body(x, piece, err))
 		return false;
 	x->content_bytes += piece.len;
-	return kh_chunk_signer_feed(x->signing->chunks, piece, &x->content, err);
+	bool ok = kh_chunk_signer_feed(x->signing->chunks, piece, &x->content, err);
+	kh_work_share_charge(&x->side->acceptor->work,
+			     kh_chunk_signer_take_signatures(x->signing->chunks) *
+				     KH_LIMIT_WORK_PER_SIGNATURE);
+	return ok;
 }
 
 bool kh_signing_end_content(struct kh_exchange *x, struct kh_err *err)

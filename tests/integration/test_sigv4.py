@@ -8,6 +8,7 @@ import datetime
 import json
 import os
 import subprocess
+import time
 import urllib.parse
 import uuid
 
@@ -15,12 +16,14 @@ import pytest
 import readable
 import sigv4
 from aws_origin import AwsOrigin
-from clients import Tunnel
+from clients import Tunnel, Wire
 from common import HERE, KEYHOLE, ROOT, until
 from daemons import Daemons
 from h2client import h2_tunnel
 from node_packages import packages  # noqa: F401 (a fixture)
+from sandboxes import inside
 from test_base_url import origin_form
+from test_work_share import OTHERS, Crowd
 
 KEY_ID, KEY, TOKEN = "AKIAREALREALREALREAL", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYREALREAL1", "FwoGZXIvYXdzEJr//////////wEaDreal+/="
 FAKE_ID, FAKE_KEY = "AKIAPLACEHOLDER00000", "standinstandinstandinstandinstandin12345"
@@ -77,14 +80,18 @@ def daemon(daemons, origin):
 
 
 @pytest.fixture
-def one_way(tmp_path):
-    """An upstream of HTTP/1 that counts what it has got so far, and a daemon for it."""
+def one_way_origin(tmp_path):
+    """An upstream of HTTP/1 that counts what it has got so far."""
     origin = AwsOrigin(str(tmp_path), NAMES, {KEY_ID: (KEY, TOKEN)}, alpn=("http/1.1",))
-    try:
-        with Daemons([origin]) as made:
-            yield made(config=config(origin), secret=value()), origin
-    finally:
-        origin.stop()
+    yield origin
+    origin.stop()
+
+
+@pytest.fixture
+def one_way(one_way_origin):
+    """It, and a daemon for it."""
+    with Daemons([one_way_origin]) as made:
+        yield made(config=config(one_way_origin), secret=value()), one_way_origin
 
 
 def signer(service, region="eu-west-1", **more):
@@ -256,6 +263,31 @@ def test_signed_chunks_leave_as_they_come(one_way):
             until("a chunk is there", lambda: origin.received - before >= (n + 1) * 9000)  # noqa: B023
         tunnel.send(body[3 * 9100 :])
         good(tunnel.response())
+
+
+@pytest.mark.alone
+def test_another_tenants_request_does_not_wait_for_chunks_that_are_signed(one_way_origin):
+    """Each of a byte, in more connections than a share has work for."""
+    listen = [{"unix": f"{place}/s", "tenant": tenant, "mode": "0660"} for place, tenant in (("d", "acme"), ("e", "globex"))]
+    more = config(one_way_origin, listen=listen, worker={"threads": 1})
+    more["tenants"]["globex"] = {"rules": []}
+    chunk = b"1;chunk-signature=" + b"0" * 64 + b"\r\na\r\n"
+    headers = chunked_request([b"a" * 100_000])[0]
+    with Daemons([one_way_origin]) as made, contextlib.ExitStack() as stack:
+        daemon = made(config=more, secret=value())
+        crowd = Crowd(daemon, 0)
+        for _ in range(20):
+            tunnel = stack.enter_context(Tunnel(daemon, S3))
+            tunnel.start("PUT", "/k", [*headers, ("Content-Length", str(100_000 * len(chunk)))])
+            tunnel.send(chunk)
+            crowd.socks.append(tunnel.sock)
+        until("all have begun", lambda: one_way_origin.received >= 20 * len(chunk))
+        wire = stack.enter_context(Wire(inside(daemon, os.path.join(daemon.folder, "e", "s")).socket_path))
+        wire.send(OTHERS)
+        assert wire.response().status == 403
+        with crowd.until_another_is_answered(wire, chunk * 5000, once=True):
+            time.sleep(0.5)  # until the origin has read it
+            assert one_way_origin.received < 4000 * len(chunk)
 
 
 def test_a_trailer_that_nobody_signed_passes_with_content_that_is_unsigned(daemon):

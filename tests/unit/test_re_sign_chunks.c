@@ -55,6 +55,9 @@ static void check_chunks(enum kh_re_sign_payload payload, const char *seed, stru
 	}
 	assert_true(kh_chunk_signer_end(s, &err));
 	assert_int_equal(kh_chunk_signer_held(s), 0);
+	assert_int_equal(kh_chunk_signer_take_signatures(s),
+			 payload == KH_RE_SIGN_CHUNKS_TRAILER ? 4 : 3);
+	assert_int_equal(kh_chunk_signer_take_signatures(s), 0);
 	assert_int_equal(kh_buf_len(&out), kh_buf_len(want));
 	assert_memory_equal(out.data, want->data, kh_buf_len(want));
 	kh_buf_fini(&out);

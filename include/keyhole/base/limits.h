@@ -198,6 +198,8 @@ enum {
 	/* A piece of content, and how many of its bytes are one of a head's: chunks of one byte. */
 	KH_LIMIT_WORK_PER_PIECE = 32,
 	KH_LIMIT_WORK_CONTENT = 4,
+	/* A chunk of content that is signed anew (SigV4): about 8 microseconds. */
+	KH_LIMIT_WORK_PER_SIGNATURE = 192,
 	/* A read, and what it leads to: a write to the other side. Also a step of a handshake:
 	   thousands of connections that each send a byte. */
 	KH_LIMIT_WORK_PER_READ = 256,

@@ -120,6 +120,8 @@ bool kh_chunk_signer_feed(struct kh_chunk_signer *signer, struct kh_slice in, st
 			  struct kh_err *err);
 /* The content ends. Return: false with `err`: it was not complete. */
 bool kh_chunk_signer_end(const struct kh_chunk_signer *signer, struct kh_err *err);
+/* How many signatures it made since it was asked last, also in a call that failed. */
+size_t kh_chunk_signer_take_signatures(struct kh_chunk_signer *signer);
 /* Bytes that it holds. */
 size_t kh_chunk_signer_held(const struct kh_chunk_signer *signer);
 
