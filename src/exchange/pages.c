@@ -352,6 +352,7 @@ void kh_page_answer(struct kh_exchange *x)
 		put_home_json(&out, x);
 	else
 		put_home_text(&out, x);
+	kh_work_share_charge(&x->side->acceptor->work, kh_work_of_piece(kh_buf_len(&out)));
 	if (ok && kh_buf_room(&out) == 0)
 		ok = kh_err_set(&err, KH_ERR_NO_MEMORY, "the page does not fit");
 	if (ok)

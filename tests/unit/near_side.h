@@ -13,8 +13,9 @@ static struct {
 	struct kh_down_stream stream;
 	struct kh_message message;
 	unsigned interims, heads, answers, ends, overs;
-	uint16_t status; /* of the last head or answer */
-	size_t bytes;	 /* of content */
+	uint16_t status;     /* of the last head or answer */
+	size_t bytes;	     /* of content */
+	size_t answer_bytes; /* of answers of our own */
 	enum kh_down_end end;
 	enum kh_err_code reason; /* as it was when it was over */
 	bool can_take_back, is_full;
@@ -59,6 +60,7 @@ static inline bool near_put_answer(struct kh_down_stream *down, const struct kh_
 	(void)down;
 	near.answers++;
 	near.status = answer->status;
+	near.answer_bytes += answer->content.len;
 	return true;
 }
 
