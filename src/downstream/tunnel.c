@@ -211,7 +211,6 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 	struct kh_slice in = kh_buf_view(&session->in);
 	enum kh_protocol_sniff what = kh_protocol_sniff_of(in);
 
-	session->deadline_ms = 0;
 	if (what == KH_PROTOCOL_SNIFF_HTTP) {
 		(void)kh_session_set_state(session, KH_SESSION_HEAD);
 		return;
@@ -235,8 +234,12 @@ void kh_tunnel_first_bytes(struct kh_session *session)
 		kh_tunnel_refuse(session, &err);
 		return;
 	}
-	if (hello == 0 || !kh_session_may_work(session))
+	if (hello == 0)
 		return;
+	if (!kh_session_may_work(session)) {
+		session->deadline_ms = 0; /* it does not wait for the client */
+		return;
+	}
 	/* The answer to CONNECT has to be out, in plain, before TLS speaks. */
 	if (!kh_leg_flush(&session->leg)) {
 		kh_session_kill(session, KH_ERR_DOWN_CLOSED, NULL);

@@ -1,4 +1,4 @@
-/* test_tunnel_handshake.c - what the TLS of a tunnel costs */
+/* test_tunnel_handshake.c - what the TLS of a tunnel costs, and how long it may take to begin */
 /* wrap: kh_up_acquire kh_work_share_charge */
 #include "tunnel_client.h"
 
@@ -97,11 +97,38 @@ static void test_the_second_flight_of_tls_1_2_is_charged_too(void **state)
 	client_end(0);
 }
 
+/* Until it shows how long it is; then the handshake has its own. No byte begins another. */
+static void test_a_hello_that_comes_by_the_byte_has_one_time(void **state)
+{
+	enum { SHOWN = 9 }; /* the heads of the record and of the message */
+	char bytes[4096];
+	size_t len = hello("a.example", bytes, sizeof(bytes));
+
+	(void)state;
+	assert_true(len > SHOWN);
+	client_begin();
+	client_says(CONNECT("a.example:443"));
+	assert_heard("HTTP/1.1 200 ");
+	uint64_t idle = session()->deadline_ms;
+	client_puts(bytes, 1);
+	assert_true(session()->deadline_ms < idle);
+	uint64_t ends = session()->deadline_ms - 1000;
+	client.session->deadline_ms = ends;
+	for (size_t i = 1; i < SHOWN - 1; i++) {
+		client_puts(bytes + i, 1);
+		assert_int_equal(session()->deadline_ms, ends);
+	}
+	client_times_out();
+	assert_false(client_is_there());
+	client_end(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_handshake_is_charged_and_waits_for_a_share),
 		cmocka_unit_test(test_the_second_flight_of_tls_1_2_is_charged_too),
+		cmocka_unit_test(test_a_hello_that_comes_by_the_byte_has_one_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
