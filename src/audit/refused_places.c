@@ -37,6 +37,7 @@ static void place_fini(struct kh_refused_place *place)
 	free(place->rule_at);
 	free(place->model);
 	free(place->detail);
+	free(place->credential);
 	*place = (struct kh_refused_place){ 0 };
 }
 
@@ -162,7 +163,8 @@ static bool is_alike(const struct kh_refused_place *place, const struct kh_refus
 	       (place->path != NULL) == has_path && is(place->methods, r->method) &&
 	       is(place->scheme, r->scheme) && is(place->host, r->host) &&
 	       is(place->denied_by, r->denied_by) && is(place->rule_at, r->rule_at) &&
-	       is(place->model, r->model);
+	       is(place->model, r->model) && place->status == r->status &&
+	       is(place->credential, r->credential);
 }
 
 static void drop(struct kh_refused_places *places, size_t i)
@@ -216,9 +218,11 @@ static void add_new(struct kh_refused_places *places, const struct kh_refused_re
 					.rule_at = kh_slice_dup(r->rule_at),
 					.model = kh_slice_dup(r->model),
 					.detail = kh_slice_dup(r->detail),
+					.status = r->status,
+					.credential = kh_slice_dup(r->credential),
 					.count = 1 };
 	if (!one.methods || !one.scheme || !one.host || !one.example || !one.denied_by ||
-	    !one.rule_at || !one.model || !one.detail) {
+	    !one.rule_at || !one.model || !one.detail || !one.credential) {
 		place_fini(&one);
 		places->others++;
 		return;
@@ -265,7 +269,8 @@ static bool is_same_place(const struct kh_refused_place *a, const struct kh_refu
 	return a->port == b->port && a->reason == b->reason && a->path && b->path &&
 	       strcmp(a->path, b->path) == 0 && strcmp(a->scheme, b->scheme) == 0 &&
 	       strcmp(a->host, b->host) == 0 && strcmp(a->denied_by, b->denied_by) == 0 &&
-	       strcmp(a->rule_at, b->rule_at) == 0 && strcmp(a->model, b->model) == 0;
+	       strcmp(a->rule_at, b->rule_at) == 0 && strcmp(a->model, b->model) == 0 &&
+	       a->status == b->status && strcmp(a->credential, b->credential) == 0;
 }
 
 /* Those of most requests. Another one, which a rule may not be able to name, stands by itself. */

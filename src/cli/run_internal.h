@@ -351,8 +351,11 @@ void kh_run_refused_add(struct kh_run_refused *refused, const json_t *record,
 /* The open record of one that was allowed and failed. */
 void kh_run_failed_add(struct kh_refused_places *failed, const json_t *record,
 		       enum kh_err_code reason, struct kh_slice detail);
+/* The open record of one with a credential, to which an upstream answered 401 or 403. */
+void kh_run_answered_add(struct kh_refused_places *answered, const json_t *record, uint16_t status);
 /* Each place once, with the reason. */
-void kh_run_failed_print(struct kh_refused_places *failed, const struct kh_run_summary *summary);
+void kh_run_failed_print(struct kh_refused_places *failed, struct kh_refused_places *answered,
+			 const struct kh_run_summary *summary);
 /* Each place once, and the words that would allow it. `observes`: it would have been refused. */
 void kh_run_refused_print(struct kh_run_refused *refused, bool observes,
 			  const struct kh_run_summary *summary);

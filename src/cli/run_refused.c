@@ -50,6 +50,16 @@ void kh_run_failed_add(struct kh_refused_places *failed, const json_t *record,
 	kh_refused_places_add(failed, &request);
 }
 
+void kh_run_answered_add(struct kh_refused_places *answered, const json_t *record, uint16_t status)
+{
+	struct kh_refused_request request = request_of(record, KH_ERR_NONE, KH_SLICE(""));
+	request.rule_at = KH_SLICE("");
+	request.status = status;
+	request.credential = kh_record_text(record, "credential");
+	if (request.credential.len > 0)
+		kh_refused_places_add(answered, &request);
+}
+
 void kh_run_refused_add(struct kh_run_refused *refused, const json_t *record,
 			enum kh_err_code reason, struct kh_slice detail)
 {
@@ -402,8 +412,45 @@ static struct kh_slice detail_of(const struct kh_refused_place *place)
 	return named ? kh_slice_trim(kh_slice_sub(detail, colon + 1, detail.len)) : detail;
 }
 
-void kh_run_failed_print(struct kh_refused_places *failed, const struct kh_run_summary *summary)
+/* Where the value of the one credential that was sent comes from: " (from NAME)"; "" where that is
+ * not known, or is no one place. */
+static void put_source(struct kh_buf *out, const struct kh_config *config, const char *credential)
 {
+	for (size_t i = 0; config && i < config->n_credentials; i++) {
+		const struct kh_credential_config *one = &config->credentials[i];
+		const struct kh_source *source = kh_source_of_credential(one, 0);
+		if (strcmp(one->name, credential) == 0 && source && source->name &&
+		    !kh_source_of_credential(one, 1))
+			(void)kh_buf_printf(out, " (from %s%s)",
+					    source->kind == KH_SOURCE_EXEC ? "the command " : "",
+					    kh_esc_str(source->name));
+	}
+}
+
+static void print_answered(struct kh_refused_places *answered, const struct kh_run_summary *summary)
+{
+	kh_refused_places_settle(answered);
+	for (size_t i = 0; i < answered->count && i < SHOWN_MOST; i++) {
+		const struct kh_refused_place *place = &answered->list[i];
+		kh_cleanup(kh_buf_fini) struct kh_buf name;
+		char room[32];
+		kh_buf_init(&name, TEXT_BYTES);
+		if (!put_place(&name, place) ||
+		    !kh_buf_printf(&name, ": the server %s the credential %s%s",
+				   place->status == 401 ? "does not accept" : "does not let",
+				   kh_esc_str(place->credential),
+				   place->status == 401 ? "" : " do that"))
+			continue;
+		put_source(&name, summary->config, place->credential);
+		kh_cli_complain("answered %u %s: %s", place->status, times(place->count, room),
+				kh_buf_cstr(&name));
+	}
+}
+
+void kh_run_failed_print(struct kh_refused_places *failed, struct kh_refused_places *answered,
+			 const struct kh_run_summary *summary)
+{
+	print_answered(answered, summary);
 	kh_refused_places_settle(failed);
 	for (size_t i = 0; i < failed->count && i < SHOWN_MOST; i++) {
 		const struct kh_refused_place *place = &failed->list[i];
@@ -416,7 +463,7 @@ void kh_run_failed_print(struct kh_refused_places *failed, const struct kh_run_s
 					kh_buf_cstr(&name),
 					detail.len ? kh_esc(detail) : kh_err_reason(place->reason));
 	}
-	if (failed->count > 0)
+	if (failed->count > 0 || answered->count > 0)
 		kh_cli_complain("  see each: keyhole audit show %s",
 				summary->path ? kh_esc_str(summary->path) : "JOURNAL");
 }

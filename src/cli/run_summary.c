@@ -22,7 +22,8 @@
 #include "run_internal.h"
 
 enum {
-	LATE_MOST = 1024, /* ends that were noted; the others have no place */
+	LATE_MOST = 1024,	       /* ends that were noted; the others have no place */
+	ANSWERED_MOST = LATE_MOST / 2, /* of them, answers of upstreams, which are many */
 };
 /* Of a daemon's journal, which others write to as well. */
 static const off_t shared_most = 256 * 1024 * 1024;
@@ -73,14 +74,15 @@ struct tally {
 	const struct kh_run_summary *summary;
 	uint64_t calls, denials, failures, would;
 	struct kh_run_refused refused, observed;
-	struct kh_refused_places failed;
+	struct kh_refused_places failed, answered;
 	struct late {
 		uint64_t id;
 		enum kh_err_code reason;
-		enum { LATE_REFUSED, LATE_OBSERVED, LATE_FAILED } kind;
-		char *detail; /* what was said of it; NULL without memory */
+		enum { LATE_REFUSED, LATE_OBSERVED, LATE_FAILED, LATE_ANSWERED } kind;
+		uint16_t status; /* with LATE_ANSWERED */
+		char *detail;	 /* what was said of it; NULL without memory */
 	} late[LATE_MOST];
-	size_t n_late;
+	size_t n_late, n_answered;
 };
 
 /* keyhole's own pages in the sandbox are no requests of anybody's. */
@@ -137,6 +139,13 @@ static void take_end(struct tally *tally, const char *line, const json_t *record
 		note_late(tally, line, record,
 			  &(struct late){ .reason = code, .kind = LATE_FAILED });
 	}
+	bool answered = (status == 401 || status == 403) && code == KH_ERR_NONE &&
+			!json_object_get(record, "withheld");
+	if (answered && tally->n_answered < ANSWERED_MOST) {
+		tally->n_answered++;
+		note_late(tally, line, record,
+			  &(struct late){ .kind = LATE_ANSWERED, .status = (uint16_t)status });
+	}
 	if (would != KH_ERR_NONE && !refused) {
 		tally->would++;
 		note_late(tally, line, record,
@@ -156,7 +165,8 @@ static void take(struct tally *tally, const char *line)
 	bool open = is_event(line, "open"), deny = is_event(line, "deny"),
 	     close = is_event(line, "close"), denials = is_event(line, "denials");
 	bool asks = deny || denials || strstr(line, ",\"would_deny\":") ||
-		    (close && strstr(line, ",\"reason\":"));
+		    (close && (strstr(line, ",\"reason\":") ||
+			       strstr(line, ",\"http.response.status_code\":40")));
 	tally->calls += open;
 	json_t *record = asks && (open || deny || close || denials)
 				 ? kh_json_load(kh_slice_str(line), 0, NULL)
@@ -177,12 +187,12 @@ static void take(struct tally *tally, const char *line)
 	json_decref(record);
 }
 
-/* What became of it after its open record; NULL: nothing that was noted. One that only observed
- * rules would have refused may have failed, too. */
-static const struct late *find_late(const struct tally *tally, uint64_t id, bool failed)
+/* What of these kinds became of it after its open record; NULL: nothing that was noted. One that
+ * only observed rules would have refused may have failed, too. */
+static const struct late *find_late(const struct tally *tally, uint64_t id, unsigned kinds)
 {
 	for (size_t i = 0; i < tally->n_late; i++)
-		if (tally->late[i].id == id && (tally->late[i].kind == LATE_FAILED) == failed)
+		if (tally->late[i].id == id && (1u << tally->late[i].kind & kinds))
 			return &tally->late[i];
 	return NULL;
 }
@@ -194,9 +204,10 @@ static void take_again(struct tally *tally, const char *line)
 	uint64_t id;
 	if (!is_event(line, "open") || !kh_line_id(kh_slice_str(line), &id))
 		return;
-	const struct late *late = find_late(tally, id, false);
-	const struct late *failed = find_late(tally, id, true);
-	if (!late && !failed && !strstr(line, ",\"would_deny\":"))
+	const struct late *late = find_late(tally, id, 1u << LATE_REFUSED | 1u << LATE_OBSERVED);
+	const struct late *failed = find_late(tally, id, 1u << LATE_FAILED);
+	const struct late *answered = find_late(tally, id, 1u << LATE_ANSWERED);
+	if (!late && !failed && !answered && !strstr(line, ",\"would_deny\":"))
 		return;
 	json_t *record = kh_json_load(kh_slice_str(line), 0, NULL);
 	enum kh_err_code would = record ? code_of(record, "would_deny") : KH_ERR_NONE;
@@ -205,6 +216,8 @@ static void take_again(struct tally *tally, const char *line)
 		if (failed)
 			kh_run_failed_add(&tally->failed, record, failed->reason,
 					  kh_slice_str(failed->detail));
+		if (answered)
+			kh_run_answered_add(&tally->answered, record, answered->status);
 		if (late)
 			kh_run_refused_add(refused ? &tally->refused : &tally->observed, record,
 					   late->reason, kh_slice_str(late->detail));
@@ -281,6 +294,8 @@ void kh_run_summary_print(const struct kh_run_summary *summary)
 			       summary->n_hidden);
 	kh_refused_places_init(&tally->failed, (const char *const *)summary->hidden,
 			       summary->n_hidden);
+	kh_refused_places_init(&tally->answered, (const char *const *)summary->hidden,
+			       summary->n_hidden);
 	bool read = read_journal(tally);
 	if (summary->counted || !summary->path) {
 		tally->calls = summary->calls;
@@ -294,13 +309,14 @@ void kh_run_summary_print(const struct kh_run_summary *summary)
 			print_observed(tally);
 		kh_run_refused_print(&tally->refused, false, summary);
 		kh_run_refused_print(&tally->observed, true, summary);
-		kh_run_failed_print(&tally->failed, summary);
+		kh_run_failed_print(&tally->failed, &tally->answered, summary);
 	} else {
 		kh_cli_complain("the journal %s can't be read", kh_esc_str(summary->path));
 	}
 	kh_refused_places_fini(&tally->refused.places);
 	kh_refused_places_fini(&tally->observed.places);
 	kh_refused_places_fini(&tally->failed);
+	kh_refused_places_fini(&tally->answered);
 	for (size_t i = 0; i < tally->n_late; i++)
 		free(tally->late[i].detail);
 	free(tally);

@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 from test_attach import running  # noqa: F401
+from test_clients import mock  # noqa: F401
 from test_run import KEY, Run
 
 CURL = "curl -s -o /dev/null --noproxy '' -w '%{http_code} ' "
@@ -138,6 +139,28 @@ def test_what_was_allowed_and_failed_is_told_with_the_reason(run, places):
     assert said[0] == "failed 3 times: GET https://other.test/yes: connect to 127.0.0.1:9: Connection refused"
     assert re.fullmatch(r"  see each: keyhole audit show /.*/audit\.jsonl", said[1]) and len(said) == 2
     assert "hidden" not in done.stderr and lines(done) == []
+
+
+def test_a_key_that_the_server_does_not_accept_is_named_with_where_it_comes_from(run, mock):  # noqa: F811
+    conf = run.sandbox.folder("answers", 0o700)
+    ca = run.sandbox.file(os.path.join(conf, "roots.pem"), open(mock.ca, encoding="ascii").read())
+    config = {
+        "version": 1,
+        "audit": {"file": "audit.jsonl"},
+        "upstream": {"ca_file": ca, "resolve": {n: mock.address for n in ("open.test", "keyed.test")}, "allow_addresses": ["127.0.0.1/32"]},
+        "credentials": {"key": {"value": {"env": "ANTHROPIC_API_KEY"}, "header": {"x-api-key": "{}"}, "hosts": ["keyed.test"],
+                                "placeholder": {"env": "SOME_API_KEY"}}},
+        "tenants": {"one": {"rules": [{"allow": "https://open.test"}, {"allow": "https://keyed.test", "credential": "key"}]}},
+    }  # fmt: skip
+    path = run.sandbox.file(os.path.join(conf, "keyhole.yaml"), json.dumps(config))
+    asked = [f"{CURL} https://{host}.test/test/status?code={code}" for host in ("open", "keyed") for code in (401, 401, 403, 404)]
+    done = run("-c", path, "--", "sh", "-c", "; ".join(asked), use=None, check=None)
+    assert done.stdout == "401 401 403 404 " * 2, (done.stdout, done.stderr)
+    said = [line.removeprefix("keyhole: ") for line in done.stderr.splitlines() if "answered" in line or "see each" in line]
+    place = "GET https://keyed.test/test/status: the server does not"
+    assert said[:2] == [f"answered 401 2 times: {place} accept the credential key (from ANTHROPIC_API_KEY)",
+                        f"answered 403 once: {place} let the credential key do that (from ANTHROPIC_API_KEY)"]  # fmt: skip
+    assert re.fullmatch(r"  see each: keyhole audit show /.*/audit\.jsonl", said[2]) and len(said) == 3
 
 
 def test_a_condition_that_was_not_met_is_named_and_no_option_goes_around_it(run):

@@ -16,13 +16,16 @@ struct kh_refused_request {
 	struct kh_slice rule_at;   /* "FILE:LINE" of the rule that denies; empty */
 	struct kh_slice model;	   /* that it asked for, if a rule depends on it; empty */
 	struct kh_slice detail;	   /* the reason for people, keyhole's words; empty */
+	/* Where an upstream answered, and did not take what was injected. */
+	uint16_t status;
+	struct kh_slice credential; /* its name, or several joined by ','; empty: none */
 };
 
 /*
- * Requests with one method, scheme, host, port, model and reason, and paths that are alike. Of a
- * path it shows a pattern, as rules have it: a segment that is a number, that may be a key or a
- * placeholder, or that a shell could read as anything but itself is "*", and what differs is a last
- * segment of two stars.
+ * Requests with one method, scheme, host, port, model, reason, status and credential, and paths
+ * that are alike. Of a path it shows a pattern, as rules have it: a segment that is a number, that
+ * may be a key or a placeholder, or that a shell could read as anything but itself is "*", and what
+ * differs is a last segment of two stars.
  */
 struct kh_refused_place {
 	char *methods; /* "GET", or "GET,POST" once they are settled; bytes of a sandbox */
@@ -33,6 +36,8 @@ struct kh_refused_place {
 	enum kh_err_code reason;
 	char *denied_by, *rule_at, *model; /* "": none */
 	char *detail;			   /* of the first of these requests; "": none */
+	uint16_t status;
+	char *credential; /* "": none */
 	uint64_t count;
 };
 
