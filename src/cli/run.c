@@ -284,6 +284,8 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 	run->config = kh_run_config(&run->options, &run->folder, &run->forbidden, &run->attach);
 	if (!run->config)
 		return false; /* it has said why */
+	if (!run->attach.socket)
+		kh_run_agent_check(&run->options, run->config);
 	if (!kh_run_env_check(&run->options, run->config, err))
 		return false;
 	/* A configuration whose files the sandbox would see has none of its commands run. */

@@ -96,17 +96,25 @@ static bool is_used(const struct kh_run_options *o, const char *preset)
 	return false;
 }
 
+/* The variables of its presets, each of which would do as a key. Return: how many bytes. */
+static size_t put_keys(const struct kh_agent_profile *profile, char *out, size_t size)
+{
+	size_t used = 0;
+	for (size_t i = 0; i < profile->n_presets; i++)
+		for (size_t k = 0; k < profile->presets[i].keys.count && used < size; k++)
+			used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "",
+						 profile->presets[i].keys.list[k]);
+	return used;
+}
+
 /* Those for which there is a key, beside those of --use; with none, what would be one is said. */
 static bool take_presets(struct kh_run_options *o)
 {
 	const struct kh_agent_profile *profile = o->profile;
 	char wanted[512] = "";
-	size_t used = 0, taken = o->n_presets;
+	size_t used = put_keys(profile, wanted, sizeof(wanted)), taken = o->n_presets;
 	for (size_t i = 0; i < profile->n_presets; i++) {
 		const struct kh_agent_preset *preset = &profile->presets[i];
-		for (size_t k = 0; k < preset->keys.count && used < sizeof(wanted); k++)
-			used += (size_t)snprintf(wanted + used, sizeof(wanted) - used, "%s%s",
-						 used ? ", " : "", preset->keys.list[k]);
 		if (!has_key(preset) || is_used(o, preset->use))
 			continue;
 		taken += preset->keys.count > 0;
@@ -226,4 +234,71 @@ void kh_run_agent_say(const struct kh_run_options *o)
 			presets, *presets && o->config_path ? ", " : "",
 			o->config_path ? kh_esc_str(o->config_path) : "",
 			kh_esc_str(o->profile->path));
+}
+
+/* ---- a file that has no rule for it ---- */
+
+/* Does a credential stand for what the preset would inject: by its name, or by a variable of the
+ * run's or the sandbox's? */
+static bool serves(const struct kh_credential_config *credential,
+		   const struct kh_agent_preset *preset)
+{
+	if (credential->preset &&
+	    strncmp(credential->preset, preset->use, strcspn(preset->use, ":")) == 0)
+		return true;
+	for (size_t k = 0; k < preset->keys.count; k++)
+		if (kh_source_is_variable(credential, preset->keys.list[k]) ||
+		    (credential->env_name &&
+		     strcmp(credential->env_name, preset->keys.list[k]) == 0))
+			return true;
+	return false;
+}
+
+static bool is_served(const struct kh_config *config, const struct kh_agent_profile *profile)
+{
+	for (size_t i = 0; i < profile->n_presets; i++)
+		for (size_t c = 0; c < config->n_credentials; c++)
+			if (profile->presets[i].keys.count == 0 ||
+			    serves(&config->credentials[c], &profile->presets[i]))
+				return true;
+	return false;
+}
+
+/* With a credential of its own, or one that its client brings along. */
+static bool has_another_way(const struct kh_config *config)
+{
+	for (size_t c = 0; c < config->n_credentials; c++)
+		if (config->credentials[c].placement)
+			return true;
+	for (size_t t = 0; t < config->n_tenants; t++)
+		for (size_t i = 0; i < config->tenants[t].rules.count; i++)
+			if (config->tenants[t].rules.list[i].client_auth_pass)
+				return true;
+	return false;
+}
+
+void kh_run_agent_check(const struct kh_run_options *o, const struct kh_config *config)
+{
+	const struct kh_agent_profile *profile = o->profile;
+	char wanted[512] = "";
+	bool set = false;
+	if (!profile || !o->config_path || o->quiet || is_served(config, profile))
+		return;
+	for (size_t i = 0; i < profile->n_presets; i++) {
+		const struct kh_agent_preset *preset = &profile->presets[i];
+		for (size_t k = 0; k < preset->keys.count; k++) {
+			const char *value = getenv(preset->keys.list[k]);
+			if (!value || !*value)
+				continue;
+			set = true;
+			kh_cli_complain("run: %s is set, but no rule of %s uses it (--use %s, or "
+					"\"- use: %s\" in the file)",
+					preset->keys.list[k], kh_esc_str(base_of(o->config_path)),
+					preset->use, preset->use);
+		}
+	}
+	if (!set && !has_another_way(config) && put_keys(profile, wanted, sizeof(wanted)) > 0)
+		kh_cli_complain("run: %s has no key: set one of %s, and let a rule of %s use it "
+				"(--use PRESET, or \"- use: PRESET\" in the file)",
+				profile->name, wanted, kh_esc_str(base_of(o->config_path)));
 }

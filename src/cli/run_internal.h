@@ -131,6 +131,9 @@ bool kh_run_program_show(struct kh_run_options *options, struct kh_err *err);
 bool kh_run_agent_choose(struct kh_run_options *options);
 /* One line: what the profile has chosen. */
 void kh_run_agent_say(const struct kh_run_options *options);
+/* A warning where the agent has a key that no rule of the file uses, or where none would be used.
+ */
+void kh_run_agent_check(const struct kh_run_options *options, const struct kh_config *config);
 /* ---- run_home.c: what the command finds in its home ---- */
 
 /* The files of the agent's profile and of the tenant's presets, their places filled; *n of them,

@@ -61,6 +61,26 @@ def test_without_a_key_it_says_which_would_be_one(run, sandbox, project):
     assert "codex has no key: set one of OPENAI_API_KEY, CODEX_API_KEY, CODEX_ACCESS_TOKEN" in done.stderr
 
 
+def test_a_file_without_a_rule_for_the_agents_key_is_named_before_it_starts(run, sandbox, project):
+    program(sandbox, "bin/claude", "#!/bin/sh\necho started\n")
+    give_all(sandbox)
+    at = os.path.join(sandbox.folder("conf", 0o700), "keyhole.yaml")
+
+    def said(rules, *options, **more):
+        sandbox.file(at, json.dumps({"version": 1, "tenants": {"one": {"rules": rules}}}))
+        done = run("-c", at, *options, "claude", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0, **more)
+        assert done.stdout == "started\n"
+        return [line for line in done.stderr.splitlines() if "is set, but" in line or "has no key" in line]
+
+    free = [{"allow": "https://one.test"}]
+    assert said(free) == ["keyhole: run: ANTHROPIC_API_KEY is set, but no rule of keyhole.yaml uses it (--use anthropic, "
+                          'or "- use: anthropic" in the file)']  # fmt: skip
+    hint = said(free, ANTHROPIC_API_KEY="")
+    assert len(hint) == 1 and hint[0].startswith("keyhole: run: claude has no key: set one of ANTHROPIC_API_KEY, "), hint
+    assert said(free, "--use", "anthropic") == said([{"use": "anthropic"}]) == said(free, "-q") == []
+    assert said([{"allow": "https://api.anthropic.com", "client_auth": "pass"}], ANTHROPIC_API_KEY="") == []
+
+
 def test_a_home_is_no_workspace_by_itself(run, sandbox):
     program(sandbox, "bin/claude", "#!/bin/sh\npwd\n")
     give_all(sandbox)
