@@ -133,6 +133,15 @@ bool kh_writable_is(const char *name, enum kh_writable_for use)
 	return ask(name, &m) != NO;
 }
 
+bool kh_writable_leads(const char *name, const char **folder)
+{
+	struct meeting m = { .use = KH_WRITABLE_FOR_ALL };
+	enum answer answer = ask(name, &m);
+
+	*folder = m.met ? m.met->what : NULL;
+	return answer != NO;
+}
+
 static bool is_below(const char *path, const char *folder)
 {
 	size_t len = strlen(folder);

@@ -59,12 +59,21 @@ static _Noreturn void become_keeper(struct run *run, int ready_fd)
 	/* Neither the command's input nor its output is the daemon's to hold. */
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
 		_exit(KH_EXIT_KEYHOLE);
+	int names = kh_run_names_held();
+	if (names >= 0)
+		names = fcntl(names, F_DUPFD_CLOEXEC, STDERR_FILENO + 3);
 	if (ready_fd != STDERR_FILENO + 1) {
 		(void)dup2(ready_fd, STDERR_FILENO + 1);
 		ready_fd = STDERR_FILENO + 1;
 	}
 	(void)kh_file_set_cloexec(ready_fd, true);
-	(void)syscall(SYS_close_range, (unsigned)ready_fd + 1, ~0u, 0u);
+	/* What the keeper uses no other agent may exchange, also if the launcher is killed. */
+	int last = ready_fd;
+	if (names >= 0)
+		last = dup3(names, ready_fd + 1, O_CLOEXEC);
+	if (last < 0 || (names < 0 && kh_run_names_held() >= 0))
+		_exit(KH_EXIT_KEYHOLE);
+	(void)syscall(SYS_close_range, (unsigned)last + 1, ~0u, 0u);
 	(void)sigprocmask(SIG_SETMASK, &run->mask, NULL);
 	struct kh_keeper_options options = {
 		.config = run->config,
@@ -269,8 +278,13 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 {
 	const struct kh_sandbox_spec given = spec_of(run);
 	/* A folder that no sandbox gets is no place where one writes. */
-	if (!kh_sandbox_check_folders(&given, err) || !kh_run_names_check(&run->options, err) ||
-	    !kh_run_links_check(&run->options, err))
+	if (!kh_sandbox_check_folders(&given, err))
+		return false;
+	if (!kh_run_names_check(&run->options, err)) {
+		*status = 128 + held_signal();
+		return *status != 128;
+	}
+	if (!kh_run_links_check(&run->options, err))
 		return false;
 	if (!kh_run_image_open(&run->options, is_over, &run->image, err)) {
 		*status = 128 + held_signal();
@@ -282,8 +296,10 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 		return false;
 	kh_run_agent_say(&run->options);
 	run->config = kh_run_config(&run->options, &run->folder, &run->forbidden, &run->attach);
-	if (!run->config)
-		return false; /* it has said why */
+	if (!run->config) { /* it has said why */
+		*status = 128 + held_signal();
+		return *status != 128;
+	}
 	if (!run->attach.socket)
 		kh_run_agent_check(&run->options, run->config);
 	if (!kh_run_env_check(&run->options, run->config, err))
@@ -344,6 +360,7 @@ static void detach(struct run *run)
 static void clean_up(struct run *run)
 {
 	stop_keeper(run);
+	kh_run_names_end();
 	detach(run);
 	kh_run_review_end(&run->review, run->options.quiet);
 	kh_run_git_fini(&run->git);

@@ -154,11 +154,15 @@ void kh_run_trust_hint(const struct kh_run_options *options);
 /* ---- run_names.c: no name may lead to where an agent writes ---- */
 
 /* Tells writable.h where the sandbox will be able to write, and those of other runs; then refuses
- * options and variables of this run that name something there. Before any program of the host is
- * looked for. */
+ * options and variables of this run that name something there, and a folder in which a live run
+ * names something. Before any program of the host is looked for. */
 bool kh_run_names_check(const struct kh_run_options *options, struct kh_err *err);
 /* The same for what the configuration names. Before any of it is opened. */
 bool kh_run_names_check_config(const struct kh_config *config, struct kh_err *err);
+/* A descriptor, or -1: as long as a process has it, this run's names count as used. */
+int kh_run_names_held(void);
+/* The keeper has ended. */
+void kh_run_names_end(void);
 
 /* ---- run_limits.c; what was wrong has been said ---- */
 

@@ -6,6 +6,9 @@
  * run, or the program that the keeper executes in this one. So each name is asked about
  * (writable.h) before anything is done with it. Other names are of folders that the sandbox is
  * given: --workspace, --home, --ro, --rootfs. The sandbox module judges these.
+ *
+ * What is named is used as long as the run lives. So it is recorded, and no run begins whose agent
+ * could write to where a name of a live run leads (run_uses.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,9 +18,12 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/writable.h>
+#include <keyhole/sandbox/run_uses.h>
 #include <keyhole/sandbox/workspace.h>
 
 #include "run_internal.h"
+
+static struct kh_run_uses uses = KH_RUN_USES_INIT;
 
 /* ---- where sandboxes write ---- */
 
@@ -44,22 +50,36 @@ static bool note_reviews(struct kh_err *err)
 	       errno == ENOENT || kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", reviews);
 }
 
-static bool note_written(const struct kh_run_options *o, struct kh_err *err)
+/* First where this agent writes, and whether a live run names something there. */
+static bool note_written(const struct kh_run_options *o, const char *state, struct kh_err *err)
 {
-	kh_auto_free char *state = kh_workspace_state();
+	bool written = !o->workspace_read_only && !o->review;
 
-	if ((o->workspace &&
-	     !kh_writable_add(o->workspace, "the workspace", use_of_workspace(o))) ||
-	    (o->home && !kh_writable_add(o->home, "--home", KH_WRITABLE_FOR_ALL)))
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the workspace or the home");
-	return (!state || kh_workspace_note_written(state, err)) && note_reviews(err);
+	if ((o->workspace && written && !kh_run_uses_folder(&uses, o->workspace, false, err)) ||
+	    (o->home && !kh_run_uses_folder(&uses, o->home, true, err)) ||
+	    !kh_run_uses_check(&uses, state, err))
+		return false;
+	if (o->workspace && !kh_writable_add(o->workspace, "the workspace", use_of_workspace(o)))
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the workspace");
+	return note_reviews(err);
+}
+
+/* One that has begun since the last time counts too. */
+static bool note_others(const char *state, struct kh_err *err)
+{
+	return (!state || kh_workspace_note_written(state, err)) &&
+	       kh_run_uses_note_folders(&uses, state, err);
 }
 
 /* ---- options and variables ---- */
 
 static bool check(const char *name, const char *path, struct kh_err *err)
 {
-	return !path || !*path || kh_writable_check(path, err) || kh_err_wrap(err, "%s", name);
+	if (!path || !*path)
+		return true;
+	if (!kh_writable_check(path, err))
+		return kh_err_wrap(err, "%s", name);
+	return kh_run_uses_name(&uses, name, path, err);
 }
 
 /* podman, docker and skopeo have the environment of the run, and run what these name. */
@@ -85,7 +105,7 @@ static bool check_containers(const struct kh_run_options *o, struct kh_err *err)
 	return true;
 }
 
-bool kh_run_names_check(const struct kh_run_options *o, struct kh_err *err)
+static bool check_options(const struct kh_run_options *o, struct kh_err *err)
 {
 	/* Where keyhole keeps its own files, whatever it reads there first. */
 	static const char *const variables[] = {
@@ -94,7 +114,7 @@ bool kh_run_names_check(const struct kh_run_options *o, struct kh_err *err)
 	};
 
 	/* One that is trusted is read-only in the sandbox, and is read by its digest. */
-	if (!note_written(o, err) || !check("-c", o->trusted ? NULL : o->config_path, err) ||
+	if (!check("-c", o->trusted ? NULL : o->config_path, err) ||
 	    !check("--audit", o->audit, err) || !check("HOME", getenv("HOME"), err) ||
 	    !check(getenv("KEYHOLE_PRESETS") ? "KEYHOLE_PRESETS" : "keyhole's own presets",
 		   kh_preset_dir(), err) ||
@@ -104,6 +124,26 @@ bool kh_run_names_check(const struct kh_run_options *o, struct kh_err *err)
 		if (!check(variables[i], getenv(variables[i]), err))
 			return false;
 	return check_containers(o, err);
+}
+
+bool kh_run_names_check(const struct kh_run_options *o, struct kh_err *err)
+{
+	kh_auto_free char *state = kh_workspace_state();
+	bool ok = kh_run_uses_lock(&uses, state, err) && note_written(o, state, err) &&
+		  note_others(state, err) && check_options(o, err) && kh_run_uses_write(&uses, err);
+
+	kh_run_uses_unlock(&uses);
+	return ok;
+}
+
+int kh_run_names_held(void)
+{
+	return uses.fd;
+}
+
+void kh_run_names_end(void)
+{
+	kh_run_uses_end(&uses);
 }
 
 /* ---- the configuration ---- */
@@ -152,12 +192,16 @@ static bool check_command(const struct kh_exec *exec, struct kh_err *err)
 	return check_passed(exec, err);
 }
 
-bool kh_run_names_check_config(const struct kh_config *config, struct kh_err *err)
+static bool check_all(const struct kh_config *config, struct kh_err *err)
 {
 	const struct kh_source *source;
 
 	if (!kh_config_check_named(config, err))
 		return false;
+	for (size_t i = 0; i < config->n_named; i++)
+		if (!config->named[i].unread &&
+		    !kh_run_uses_name(&uses, config->named[i].option, config->named[i].path, err))
+			return false;
 	for (size_t i = 0; i < config->n_credentials; i++)
 		for (size_t j = 0; (source = kh_source_of_credential(&config->credentials[i], j));
 		     j++)
@@ -165,4 +209,14 @@ bool kh_run_names_check_config(const struct kh_config *config, struct kh_err *er
 			    !check_command(source->exec, err))
 				return false;
 	return true;
+}
+
+bool kh_run_names_check_config(const struct kh_config *config, struct kh_err *err)
+{
+	kh_auto_free char *state = kh_workspace_state();
+	bool ok = kh_run_uses_lock(&uses, state, err) && note_others(state, err) &&
+		  check_all(config, err) && kh_run_uses_write(&uses, err);
+
+	kh_run_uses_unlock(&uses);
+	return ok;
 }

@@ -24,7 +24,8 @@ struct kh_outlets;
  *   home       --home, unless every user of the host could write to it (runs_home.h)
  *   init       keyhole-init's pid and start time, so that nobody surveys before it is gone
  *
- * STATE/homes lists the folders that runs have had as --home (outlets.h).
+ * STATE/homes lists the folders that runs have had as --home (outlets.h), and STATE/names has what
+ * live runs use on this host (run_uses.h).
  *
  * STATE/workspaces/lock serialises changes. A run counts as live while its `alive` is locked or its
  * keyhole-init runs. The last run in a workspace, or in one inside or around it, removes the stubs.

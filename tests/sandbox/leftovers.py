@@ -20,7 +20,7 @@ PR_SET_CHILD_SUBREAPER = 36
 PATIENCE = 60
 
 # Of `keyhole run`'s state these stay, as they should. What a run notes about a workspace is in a folder of its own below, and does not.
-STAY = (".jsonl", "/keyhole", "/keyhole/audit", "/keyhole/placeholder.key", "/keyhole/workspaces", "/keyhole/workspaces/lock")
+STAY = (".jsonl", "/keyhole", "/keyhole/audit", "/keyhole/placeholder.key", "/keyhole/names", "/keyhole/workspaces", "/keyhole/workspaces/lock")
 
 
 def below(pid):

@@ -3,8 +3,11 @@
 import json
 import os
 import re
+import subprocess
+import time
 
 import pytest
+from conftest import PATIENCE
 from test_run import Run
 
 PLACES = ["workspace", "home"]
@@ -272,6 +275,158 @@ def test_a_place_of_an_earlier_run_counts_too(run):
     path = ground.name("in", "get", ground.program(), 0o755)
     done = run("-c", settings(ground, {"exec": [path]}), "--", "true", use=None, check=125)
     refused(ground, done, "the --home of another run")
+
+
+# --- the names of other runs ----------------------------------------------------------------------
+
+
+class Other:
+    """A live run, which goes on until it is told to end."""
+
+    def __init__(self, run, *options, **more):
+        self.process = subprocess.Popen(
+            run.command(*options, "--", "sh", "-c", "echo up; read -r line", use=None), env=run.environment(**more), cwd="/",
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        if self.process.stdout.readline() != b"up\n":
+            pytest.fail(self.process.communicate()[1].decode())
+
+    def end(self):
+        self.process.communicate(b"\n", timeout=PATIENCE)
+        assert self.process.returncode == 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+class Tools:
+    """A program in a folder that no run has had, and a configuration that executes it."""
+
+    def __init__(self, run, way="in"):
+        self.run, self.sandbox = run, run.sandbox
+        self.top, self.safe = self.sandbox.folder("tools"), self.sandbox.folder("safe")
+        self.marker = os.path.join(self.sandbox.place, "ran")
+        os.symlink(self.safe, os.path.join(self.top, "away"))
+        self.program = Ground.name(self, way, "get-token", Ground.program(self), 0o755)
+        self.config = settings(self, {"exec": [self.program], "refresh": "1s"})
+
+    def live(self, *options):
+        return Other(self.run, *options, "-c", self.config)
+
+    def give(self, option, check, mode="", command=("true",)):
+        return self.run(option, self.top + mode, "--", *command, use=None, check=check)
+
+    def is_said(self, done, other):
+        assert f"a live run (process {other.process.pid}) uses {self.program} (credentials.key.value.exec)" in done.stderr, done.stderr
+        assert "end that run first, or " in done.stderr
+
+
+@pytest.mark.parametrize("way", ["in", "to", "through"])
+@pytest.mark.parametrize("option", ["--workspace", "--home"])
+def test_no_agent_gets_a_folder_in_which_a_live_run_names_something(run, option, way):
+    tools = Tools(run, way)
+    with tools.live() as other:
+        done = tools.give(option, 125)
+        tools.is_said(done, other)
+        assert (":ro" in done.stderr) == (option == "--workspace")
+        # What no agent writes may have it, and so may any other folder.
+        if option == "--workspace":
+            tools.give(option, 0, ":ro")
+        run(option, run.sandbox.folder("unrelated"), "--", "true", use=None, check=0)
+        other.end()
+    tools.give(option, 0)
+
+
+def test_also_if_the_folder_became_a_link_only_later(run):
+    tools = Tools(run)
+    moved = tools.top + "-moved"
+    with tools.live() as other:
+        os.rename(tools.top, moved)
+        os.symlink(moved, tools.top)
+        done = run("--workspace", moved, "--", "true", use=None, check=125)
+        tools.is_said(done, other)
+
+
+@pytest.mark.parametrize("option", ["--workspace", "--home"])
+def test_nor_does_a_run_begin_that_names_something_in_the_folder_of_a_live_one(run, option):
+    """The other order."""
+    tools = Tools(run)
+    with Other(run, option, tools.top):
+        done = run("-c", tools.config, "--", "true", use=None, check=125)
+        assert f"lies in the {option.replace('--workspace', 'workspace')} of another run" in done.stderr, done.stderr
+        assert not os.path.exists(tools.marker)
+
+
+def test_of_two_that_start_at_once_one_is_refused(run):
+    tools = Tools(run)
+    for turn in range(4):
+        both = [run.start("-q", *options, "--", "sh", "-c", "sleep 3", use=None)
+                for options in [("-c", tools.config), ("--workspace", tools.top)][::-1 if turn % 2 else 1]]  # fmt: skip
+        said = [process.communicate(timeout=PATIENCE)[1].decode() for process in both]
+        assert sorted(process.returncode for process in both) == [0, 125], said
+
+
+def test_options_and_variables_of_a_live_run_count_too(run):
+    tools, folder = Tools(run), run.sandbox.folder("journal")
+    with Other(run, "--audit", os.path.join(folder, "a.jsonl"), PYTHONPATH=tools.top):
+        done = run("--workspace", folder, "--", "true", use=None, check=125)
+        assert "a.jsonl (--audit)" in done.stderr, done.stderr
+        tools.give("--workspace", 0)
+
+
+def test_a_run_whose_launcher_was_killed_uses_nothing_any_more(run):
+    tools = Tools(run)
+    with tools.live() as other:
+        other.process.kill()
+        other.process.wait(timeout=PATIENCE)
+        end = time.monotonic() + PATIENCE
+        while (done := tools.give("--workspace", None)).returncode:
+            tools.is_said(done, other)
+            assert time.monotonic() < end, done.stderr
+            time.sleep(0.1)
+    assert not os.listdir(os.path.join(run.state, "keyhole", "names"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "nothing", "more", "letter"])
+def test_a_damaged_record_of_a_live_run_lets_none_begin(run, damage):
+    tools = Tools(run)
+    folder = os.path.join(run.state, "keyhole", "names")
+    with tools.live() as other:
+        (name,) = os.listdir(folder)
+        with open(os.path.join(folder, name), "r+b") as file:
+            content = file.read()
+            assert content.startswith(b"p%d\0" % other.process.pid) and content.endswith(b"\0e\0")
+            file.seek(0)
+            file.truncate()
+            file.write({"cut": content[:-2], "nothing": b"", "more": content + b"n/x\0", "letter": b"x" + content[1:]}[damage])
+        done = run("--", "true", use=None, check=125)
+        assert f"names/{name}: can't be understood" in done.stderr, done.stderr
+        other.end()
+    run("--", "true", use=None, check=0)
+
+
+def test_more_names_than_the_record_holds_are_refused(run):
+    tools = Tools(run)
+    word = " ".join(f"/tmp/{'x' * 100}{n}" for n in range(36))
+    done = run("-c", settings(tools, {"exec": ["/bin/true", *[word] * 60]}), "--", "true", use=None, check=125)
+    assert "than fit into its record (4194304 bytes)" in done.stderr, done.stderr
+
+
+def test_words_that_lead_nowhere_are_not_noted(run):
+    tools, folder = Tools(run), run.sandbox.folder("empty")
+    config = settings(tools, {"exec": ["/bin/sh", "-c", "echo $1", "-", "token=secretsecretsecret", folder + "/absent"]})
+    with Other(run, "-c", config):
+        names = os.path.join(run.state, "keyhole", "names")
+        (name,) = os.listdir(names)
+        with open(os.path.join(names, name), "rb") as file:
+            content = file.read()
+        assert b"secretsecret" not in content and os.fsencode(folder + "/absent") in content
+        assert "absent (credentials" in run("--home", folder, "--", "true", use=None, check=125).stderr
 
 
 # --- before the proxy -----------------------------------------------------------------------------

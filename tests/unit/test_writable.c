@@ -95,6 +95,9 @@ static void each_way_to_where_a_sandbox_writes_counts(void **state)
 		struct kh_err err = KH_ERR_INIT;
 		if (!kh_writable_is(at(theirs[i]), KH_WRITABLE_FOR_ALL))
 			fail_msg("%s is the agent's to change", theirs[i]);
+		const char *folder = NULL;
+		assert_true(kh_writable_leads(at(theirs[i]), &folder));
+		assert_string_equal(folder, "the workspace");
 		assert_false(kh_writable_check(at(theirs[i]), &err));
 		assert_non_null(strstr(err.text, "the workspace, where the agent may write"));
 		assert_non_null(strstr(err.text, at(theirs[i])));
@@ -129,9 +132,13 @@ static void a_relative_name_begins_in_the_working_folder(void **state)
 static void what_only_another_process_knows_counts_as_changeable(void **state)
 {
 	struct kh_err err = KH_ERR_INIT;
+	const char *folder = "";
 
 	(void)state;
 	assert_false(kh_writable_check("/proc/self/cwd/x", &err));
+	assert_true(kh_writable_leads("/proc/self/cwd/x", &folder));
+	assert_null(folder);
+	assert_false(kh_writable_leads("/", &folder));
 	assert_non_null(strstr(err.text, "can't tell"));
 }
 

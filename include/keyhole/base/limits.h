@@ -600,6 +600,9 @@ enum {
 	/* How long a launcher waits for others that start or end a sandbox in the same workspace,
 	   which happens one at a time. */
 	KH_LIMIT_WORKSPACE_LOCK_MS = 90 * 1000,
+	/* What a run notes of the names that it uses: a configuration whose commands have more
+	   words than that is refused. Each later run follows all of them. */
+	KH_LIMIT_RUN_USES_BYTES = 4 * 1024 * 1024,
 
 	/* An image: each of its JSON texts; the variables and words of its command line (an image
 	   that has more than a command line holds); its files (a layer of a few megabytes can hold

@@ -29,6 +29,9 @@ bool kh_writable_add(const char *folder, const char *what, enum kh_writable_for 
 bool kh_writable_is(const char *name, enum kh_writable_for use);
 /* Has any been added for KH_WRITABLE_FOR_ALL? */
 bool kh_writable_any(void);
+/* The same for KH_WRITABLE_FOR_ALL, for a message. *folder: what the folder was called when it was
+ * added; NULL: it can't be told where the name leads. */
+bool kh_writable_leads(const char *name, const char **folder);
 /* Return: false with an error that says why a name for KH_WRITABLE_FOR_ALL is refused, and what to
  * do. */
 bool kh_writable_check(const char *name, struct kh_err *err);
