@@ -104,6 +104,9 @@ void kh_config_tenant_by_name(struct kh_reader *reader, const struct kh_option *
 		*out = (uint16_t)index;
 		return;
 	}
+	*out = 0;
+	if (index == KH_NAME_SEVERAL)
+		return; /* a duplicate key, which was said */
 	struct kh_nearest nearest;
 	kh_nearest_init(&nearest, node->text);
 	for (size_t i = 0; i < reader->config->n_tenants; i++)
@@ -111,7 +114,6 @@ void kh_config_tenant_by_name(struct kh_reader *reader, const struct kh_option *
 	char hint[KH_NEAREST_BYTES];
 	kh_reader_error(reader, node, "%s: no tenant is called \"%s\"%s", option->path,
 			kh_esc(node->text), kh_nearest_hint(&nearest, hint));
-	*out = 0; /* said once is enough */
 }
 
 void kh_config_read_tenant(struct kh_reader *reader, const struct kh_option *option,

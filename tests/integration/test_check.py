@@ -192,6 +192,12 @@ BAD = [
             "3:1: error: duplicate key \"log\": it stands already in line 2",
         ],
     ),
+    (
+        "a tenant twice",
+        "version: 1\nlisten: [ { unix: /run/a, tenant: acme }, { unix: /run/b, tenant: acme } ]\n"
+        "tenants:\n  acme: { rules: [] }\n  acme: { rules: [] }\n",
+        ["5:3: error: duplicate key \"acme\": it stands already in line 4"],
+    ),
     ("no version", TENANT, ["1:1: error: version is missing: it is 1"]),
     (
         "another version",
