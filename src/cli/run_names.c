@@ -17,6 +17,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/program.h>
 #include <keyhole/base/writable.h>
 #include <keyhole/sandbox/run_uses.h>
 #include <keyhole/sandbox/workspace.h>
@@ -177,6 +178,24 @@ static bool check_passed(const struct kh_exec *exec, struct kh_err *err)
 	return true;
 }
 
+/* What has no slash is looked for again each time. */
+static bool note_programs(const struct kh_exec *exec, struct kh_err *err)
+{
+	kh_auto_free char *all = kh_program_path();
+	kh_auto_free char *program =
+		strchr(exec->argv[0], '/') ? NULL : kh_program_find(exec->argv[0]);
+	char *rest = NULL;
+
+	if (!all)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	if (program && !kh_run_uses_name(&uses, "PATH", program, err))
+		return false;
+	for (const char *one = strtok_r(all, ":", &rest); one; one = strtok_r(NULL, ":", &rest))
+		if (!kh_run_uses_name(&uses, "PATH", one, err))
+			return false;
+	return true;
+}
+
 static bool check_command(const struct kh_exec *exec, struct kh_err *err)
 {
 	/* What each command gets from the environment of the run (exec.c). Its PATH has no entries
@@ -189,7 +208,7 @@ static bool check_command(const struct kh_exec *exec, struct kh_err *err)
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
 		if (!check_variable(variables[i], err))
 			return false;
-	return check_passed(exec, err);
+	return check_passed(exec, err) && note_programs(exec, err);
 }
 
 static bool check_all(const struct kh_config *config, struct kh_err *err)

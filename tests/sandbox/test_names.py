@@ -379,6 +379,20 @@ def test_options_and_variables_of_a_live_run_count_too(run):
         tools.give("--workspace", 0)
 
 
+def test_where_a_live_runs_commands_are_looked_for_counts_too(run):
+    """Of a link there, what it leads to as well. Without a command nobody looks."""
+    tools, bin = Tools(run), run.sandbox.folder("bin")
+    os.symlink(tools.program, os.path.join(bin, "linked"))
+    path = bin + ":/usr/bin:/bin"
+    config = settings(tools, {"exec": ["linked"]})
+    with Other(run, "-c", config, PATH=path):
+        for folder, name in [(bin, bin), (tools.top, os.path.join(bin, "linked"))]:
+            done = run("--home", folder, "--", "true", use=None, check=125)
+            assert f"uses {name}" in done.stderr and "(PATH)" in done.stderr, done.stderr
+    with Other(run, "-c", settings(tools), PATH=path):
+        run("--workspace", bin, "--", "true", use=None, check=0)
+
+
 def test_a_run_whose_launcher_was_killed_uses_nothing_any_more(run):
     tools = Tools(run)
     with tools.live() as other:
