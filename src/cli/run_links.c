@@ -94,18 +94,22 @@ static bool step(struct way *way, char **link)
 
 /* ---- which links count ---- */
 
-/* Of these an agent never has one, also not root's. */
+static bool is_in(const char *folder, const char *top)
+{
+	size_t len = strlen(top);
+	return strncmp(folder, top, len) == 0 && (folder[len] == '/' || !folder[len]);
+}
+
+/* Of root's links an agent never has one here, also not root's. */
 static bool is_systems(const char *folder)
 {
-	static const char *const tops[] = { "/usr",   "/etc", "/bin",  "/sbin", "/lib", "/lib32",
-					    "/lib64", "/dev", "/proc", "/sys",	"/run" };
+	static const char *const tops[] = { "/usr", "/etc",   "/bin",	"/sbin", "/lib",
+					    "/dev", "/lib32", "/lib64", "/run" };
 	if (strcmp(folder, "/") == 0 || strcmp(folder, "/var") == 0)
 		return true;
-	for (size_t i = 0; i < sizeof(tops) / sizeof(tops[0]); i++) {
-		size_t len = strlen(tops[i]);
-		if (strncmp(folder, tops[i], len) == 0 && (folder[len] == '/' || !folder[len]))
+	for (size_t i = 0; i < sizeof(tops) / sizeof(tops[0]); i++)
+		if (is_in(folder, tops[i]))
 			return true;
-	}
 	return false;
 }
 
@@ -113,8 +117,8 @@ static bool is_systems(const char *folder)
 static bool may_be_an_agents(const char *link, const char *folder)
 {
 	struct stat st, above;
-	/* The kernel makes those. */
-	if (strncmp(folder, "/proc/", 6) == 0 || strncmp(folder, "/sys/", 5) == 0)
+	/* The kernel's, whoever has them. */
+	if (is_in(folder, "/proc") || is_in(folder, "/sys"))
 		return false;
 	if (lstat(link, &st) != 0 || stat(folder, &above) != 0)
 		return true;
