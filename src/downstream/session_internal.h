@@ -336,7 +336,8 @@ bool kh_tunnel_put_refusal(struct kh_session *session, enum kh_err_code code);
 /* Looks at the first bytes inside. */
 void kh_tunnel_first_bytes(struct kh_session *session);
 void kh_tunnel_event(struct kh_session *session, unsigned events);
-/* Nothing was said in the tunnel yet, and all that could be would be refused: *err says why. */
+/* tunnel_silence.c. Nothing was said in the tunnel yet, and all that could be would be refused:
+ * *err says why. */
 bool kh_tunnel_is_barred(const struct kh_session *session, struct kh_err *err);
 /* The session ends: that is recorded as refused. */
 void kh_tunnel_note_silence(struct kh_session *session, enum kh_err_code reason);
