@@ -32,11 +32,13 @@ static bool is_named(const struct kh_run_options *o, const char *path)
  * with a profile would then have those of its presets. Return: may the run go on? */
 static bool changed(const char *path)
 {
+	const char *quote = quote_for(path);
+
 	kh_cli_complain(
 		"run: %s: has changed since you trusted it, or another file is in its place "
 		"(read it, then: keyhole trust %s%s%s; to run without it: keyhole trust "
-		"--remove with the same file)",
-		kh_esc_str(path), quote_for(path), kh_esc_str(path), quote_for(path));
+		"--remove %s%s%s)",
+		kh_esc_str(path), quote, kh_esc_str(path), quote, quote, kh_esc_str(path), quote);
 	return false;
 }
 

@@ -92,11 +92,16 @@ def test_after_a_change_nothing_runs_until_it_is_trusted_again(run, project):
     assert keyhole(run, "trust", "--list").stdout == f"{project}: has changed: is not used\n"
     done = ask(run, project, "-q", check=125)
     assert f"{project}: has changed since you trusted it, or another file is in its place" in done.stderr and done.stdout == ""
+    assert f"keyhole trust {project}; to run without it: keyhole trust --remove {project})\n" in done.stderr
     done = ask(run, project, "-c", project, check=125)
     assert "lies in the workspace, where the agent may write, and it has changed since you trusted it" in done.stderr
     assert done.stdout == ""
     keyhole(run, "trust", project)
     assert "which you trust" in ask(run, project).stderr
+    with open(project, "a", encoding="utf-8") as file:
+        file.write("\n")
+    keyhole(run, "trust", "--remove", project)
+    assert "is not used: you have not trusted it" in ask(run, project, check=0).stderr
 
 
 def test_the_same_text_elsewhere_is_not_trusted(run, sandbox, project):
