@@ -334,6 +334,7 @@ install: all ## install under PREFIX (and DESTDIR)
 	$(Q)install -D -m 0644 deploy/systemd/keyhole.sysusers.conf '$(DESTDIR)$(SYSUSERSDIR)/keyhole.conf'
 	$(Q)install -D -m 0644 deploy/completion/keyhole.bash '$(DESTDIR)$(BASHCOMPDIR)/keyhole'
 	$(Q)install -D -m 0644 deploy/completion/_keyhole '$(DESTDIR)$(ZSHCOMPDIR)/_keyhole'
+	@echo 'installed in $(DESTDIR)$(PREFIX)'
 uninstall: ## remove what install put there
 	$(Q)for f in $(INSTALLED); do rm -f "$(DESTDIR)$$f"; done
 	$(Q)for d in '$(DATADIR)/keyhole/policies/agents' '$(DATADIR)/keyhole/policies' '$(DATADIR)/keyhole' '$(LIBEXECDIR)'; do \

@@ -124,10 +124,15 @@ static void print_parts(const struct kh_verify_report *r)
 
 		if (i + 1 == n && r->n_parts > n)
 			printf("  %" PRIu64 " parts are left out here\n", r->n_parts - n);
-		printf("  whole by itself: %" PRIu64 " records in lines %" PRIu64 " to %" PRIu64
-		       ", seq %" PRIu64 " to %" PRIu64 ", head %s\n",
-		       part->lines, part->first_line, part->last_line, part->first_seq,
-		       part->last_seq, part->head);
+		if (part->lines == 1)
+			printf("  whole by itself: 1 record in line %" PRIu64 ", seq %" PRIu64
+			       ", head %s\n",
+			       part->first_line, part->first_seq, part->head);
+		else
+			printf("  whole by itself: %" PRIu64 " records in lines %" PRIu64
+			       " to %" PRIu64 ", seq %" PRIu64 " to %" PRIu64 ", head %s\n",
+			       part->lines, part->first_line, part->last_line, part->first_seq,
+			       part->last_seq, part->head);
 	}
 	print_count_line(r->reopened, "opens under an id that was open already");
 	print_count_line(r->unmatched, "ends of an exchange that was not open");

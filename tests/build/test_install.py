@@ -23,7 +23,7 @@ def make(*args):
 @pytest.fixture(name="root", scope="module")
 def installed(tmp_path_factory):
     root = tmp_path_factory.mktemp("root")
-    make("install", f"DESTDIR={root}")
+    assert make("install", f"DESTDIR={root}").stdout.splitlines()[-1] == f"installed in {root}{PREFIX}"
     return str(root)
 
 

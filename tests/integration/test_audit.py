@@ -391,6 +391,13 @@ def chained(records, torn=b""):
     return out
 
 
+def test_a_part_of_one_record_is_one_record_in_one_line(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    start = {"event": "start", "time": "2026-01-01T00:00:00.000Z"}
+    path.write_bytes(chained([start, start]).split(b"\n", 1)[0] + b'\n{"x":1}\n')
+    assert "  whole by itself: 1 record in line 1, seq 1, head " in keyhole("verify", path).stdout
+
+
 def test_show_says_that_no_record_has_a_tenant_or_sandbox(tmp_path):
     path = tmp_path / "audit.jsonl"
     records = [{"event": "deny", "tenant": tenant, "sandbox": "s1", "reason": "no_rule"} for tenant in ("acme", "dev")]
