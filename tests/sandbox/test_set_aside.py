@@ -307,9 +307,11 @@ def check_killed(host, survey):
     end = time.monotonic() + PATIENCE
     while alive(b"sleep\x00300.125\x00") and time.monotonic() < end:
         time.sleep(0.01)
-    # Until then nobody takes an empty list for all.
-    done = verb(host, "set-aside")
-    assert done.stdout == "" and "`keyhole workspace survey`" in done.stderr
+    # Until then nobody takes an empty list for all. The run lives as long as its init, which ends after the command.
+    while "`keyhole workspace survey`" not in (done := verb(host, "set-aside")).stderr:
+        assert time.monotonic() < end, done.stderr
+        time.sleep(0.05)
+    assert done.stdout == ""
     assert "set aside" in survey()
     done = verb(host, "set-aside")
     assert "sub/.git/config" in done.stdout and done.stderr == ""
