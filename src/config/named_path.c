@@ -10,13 +10,34 @@
 
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 #include <keyhole/base/writable.h>
 
 #include "config_internal.h"
 
+/* Room for one more? Said once. */
+static bool has_room(struct kh_reader *reader, size_t bytes)
+{
+	struct kh_config *config = reader->config;
+
+	if (config->named_bytes > KH_LIMIT_NAMED_BYTES)
+		return false;
+	config->named_bytes += bytes;
+	if (config->named_bytes > KH_LIMIT_NAMED_BYTES)
+		kh_reader_error(reader, NULL,
+				"its options and commands name too many paths: more "
+				"than %d MiB of them",
+				KH_LIMIT_NAMED_BYTES / 1024 / 1024);
+	return config->named_bytes <= KH_LIMIT_NAMED_BYTES;
+}
+
 static void keep(struct kh_reader *reader, const char *option, const char *path, bool unread)
 {
 	struct kh_config *config = reader->config;
+
+	if (config &&
+	    !has_room(reader, sizeof(struct kh_named_path) + strlen(option) + strlen(path)))
+		return;
 	struct kh_named_path *one =
 		config ? kh_list_add(&config->named, &config->n_named, sizeof(*one)) : NULL;
 
@@ -204,6 +225,17 @@ static bool changes_folder(const char *script)
 	return false;
 }
 
+static size_t count_folders(const char *script)
+{
+	size_t n = 0, len;
+
+	for (const char *at = script; *at; at += len + (at[len] != '\0')) {
+		len = strcspn(at, between);
+		n += at[0] == '/';
+	}
+	return n;
+}
+
 /* With the values of its variables. */
 enum { SCRIPT_MOST_BYTES = 4 * 1024 * 1024 };
 
@@ -222,6 +254,10 @@ void kh_reader_note_script(struct kh_reader *reader, const struct kh_option *opt
 	const char *read = kh_buf_cstr(&text);
 	bool cd = changes_folder(read);
 	kh_reader_note_word(reader, option, read);
+	if (cd && count_folders(read) > KH_LIMIT_NAMED_FOLDERS) {
+		note_as(reader, option, "many folders and a cd", true);
+		cd = false;
+	}
 	for (const char *at = read; *at; at += len + (at[len] != '\0')) {
 		len = strcspn(at, between);
 		note_unread(reader, option, read, at, len);

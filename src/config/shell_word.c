@@ -70,8 +70,8 @@ bool kh_shell_word_read(const struct kh_exec *exec, const char *word, struct kh_
 		if (*at == quote) {
 			quote = '\0';
 		} else if (is_read && *at == '\\' && at[1]) {
-			at++;
-			ok = kh_buf_append(out, at, 1);
+			at++; /* a line that goes on in the next has no end here */
+			ok = *at == '\n' || kh_buf_append(out, at, 1);
 		} else if (is_read && *at == '$') {
 			at += expand(exec, at + 1, out, &ok);
 		} else if (!quote && (*at == '\'' || *at == '"')) {

@@ -224,7 +224,7 @@ HIDDEN = {
     "after cd to a part": "cd ${HOME%/} && {}", "after cd to a folder": "cd {above} && . {}", "by another": 'exec "$THERE"/{}',
     "by one that is set": "exec $SET/{}", "by its own": "H=$HOME; exec $H/{}", "by a pattern": "exec {above}/*/get",
     "by what a command says": '. "$(dirname {above}/x)"/{}', "by a command in backquotes": ". `pwd`/{}", "of a user": ". ~me/{}",
-    "by a list": ". {above}/{x,y}/get",
+    "by a list": ". {above}/{x,y}/get", "over two lines": ". {above}/\\\n{}", "among many folders": "/a " * 20 + "; cd {above}; . {}",
 }  # fmt: skip
 
 

@@ -425,6 +425,42 @@ static void a_path_in_a_command_or_of_a_tenant_is_known(void **state)
 		     "credentials.c.oauth2.client_secret", "/work space/secret");
 }
 
+/* A word of 4 KiB can have a thousand paths: in a file that an agent wrote and a person checks,
+ * they would fill the memory. */
+static void more_paths_than_the_bound_are_an_error(void **state)
+{
+	enum { CREDENTIALS = 20, WORDS = 60, PATHS = 1300 };
+	struct kh_diagnostics diags = { 0 };
+	struct kh_buf text;
+	bool said = false;
+
+	(void)state;
+	kh_buf_init(&text, 8 * 1024 * 1024);
+	bool ok = kh_buf_append_str(&text, "version: 1\ncredentials:\n");
+	for (int i = 0; i < CREDENTIALS; i++) {
+		ok = ok && kh_buf_printf(&text,
+					 "  k%d: { hosts: [ a.example ], bearer: true, "
+					 "value: { exec: [ x",
+					 i);
+		for (int j = 0; j < WORDS; j++) {
+			ok = ok && kh_buf_append_str(&text, ", \"");
+			for (int k = 0; k < PATHS; k++)
+				ok = ok && kh_buf_append_str(&text, "/a ");
+			ok = ok && kh_buf_append_str(&text, "\"");
+		}
+		ok = ok && kh_buf_append_str(&text, " ] } }\n");
+	}
+	assert_true(ok);
+	struct kh_config *config =
+		kh_config_parse("test", kh_buf_view(&text), NULL, "/work", &diags);
+	for (size_t i = 0; i < diags.count; i++)
+		said = said || strstr(diags.list[i].text, "too many paths");
+	assert_null(config);
+	assert_true(said);
+	kh_diagnostics_fini(&diags);
+	kh_buf_fini(&text);
+}
+
 /* A number, a word or a text that the worker does not get is as good as not written. */
 static void what_is_no_path_is_carried(void **state)
 {
@@ -494,6 +530,7 @@ int main(void)
 		cmocka_unit_test(no_row_of_a_path_or_of_a_source_is_carried),
 		cmocka_unit_test(each_path_of_this_host_is_known),
 		cmocka_unit_test(a_path_in_a_command_or_of_a_tenant_is_known),
+		cmocka_unit_test(more_paths_than_the_bound_are_an_error),
 		cmocka_unit_test(what_is_no_path_is_carried),
 		cmocka_unit_test(no_two_rows_have_one_member),
 		cmocka_unit_test(a_value_out_of_its_bounds_is_not_taken),

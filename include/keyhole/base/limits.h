@@ -600,6 +600,11 @@ enum {
 	/* How long a launcher waits for others that start or end a sandbox in the same workspace,
 	   which happens one at a time. */
 	KH_LIMIT_WORKSPACE_LOCK_MS = 90 * 1000,
+	/* All paths that a configuration names, with the parts of words that may be one: each word
+	   of 4 KiB can have a thousand, and an agent may write a file that a person checks. */
+	KH_LIMIT_NAMED_BYTES = 64 * 1024 * 1024,
+	/* Folders that a script with `cd` names, from each of which its relative names count. */
+	KH_LIMIT_NAMED_FOLDERS = 16,
 	/* What a run notes of the names that it uses: a configuration whose commands have more
 	   words than that is refused. Each later run follows all of them. */
 	KH_LIMIT_RUN_USES_BYTES = 4 * 1024 * 1024,

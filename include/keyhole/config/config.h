@@ -457,7 +457,8 @@ struct kh_config {
 	struct kh_named_path *named; /* all that the main file names, and presets' files.
 					Not in the snapshot */
 	size_t n_named;
-	char sha256[65]; /* of the main file, in hex; "" if there is none. Not in the snapshot */
+	size_t named_bytes; /* of `named`. Not in the snapshot */
+	char sha256[65];    /* of the main file, in hex; "" if there is none. Not in the snapshot */
 
 	char *ca_certificate_path; /* NULL: a CA that is kept in memory until the daemon ends */
 	char *ca_key_path;
