@@ -52,8 +52,10 @@ void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *autho
 	struct kh_decision decision;
 	/* Which rule said so: it is asked once more. */
 	if (authority && (err->code == KH_ERR_DENIED_BY_RULE || err->code == KH_ERR_NO_RULE) &&
-	    kh_policy_bars(now.gen->policy, now.tenant, now.narrowing, &authority->host,
-			   authority->port, &decision)) {
+	    (kh_policy_tunnel(now.gen->policy, now.tenant, now.narrowing, &authority->host,
+			      authority->port, &decision) == KH_TUNNEL_DENIED ||
+	     kh_policy_bars(now.gen->policy, now.tenant, now.narrowing, &authority->host,
+			    authority->port, &decision))) {
 		kh_exchange_audit_name_rule(&what, config, decision.rule);
 		what.denied_by = kh_list_name(decision.list);
 	}

@@ -172,5 +172,10 @@ bool kh_policy_bars(const struct kh_policy *policy, uint16_t tenant,
 	bool denies = rule && !rule->allow && kh_rule_covers_all(rule);
 	*out = (struct kh_decision){ .reason = denies ? KH_ERR_DENIED_BY_RULE : KH_ERR_NO_RULE,
 				     .rule = denies ? rule : NULL };
+	/* The tenant's rules alone would allow something. */
+	if (!denies && narrowing &&
+	    (kh_policy_knows_host(policy, tenant, NULL, KH_SCHEME_HTTPS, host, port) ||
+	     kh_policy_knows_host(policy, tenant, NULL, KH_SCHEME_HTTP, host, port)))
+		out->list = KH_LIST_SANDBOX;
 	return true;
 }
