@@ -145,3 +145,12 @@ def test_what_is_no_rules_affair_names_nobody(one, host, reason):
     records = until("its end", lambda: one.journal(event="deny")[before:] or one.journal(event="close"))
     assert "denied_by" not in records[-1]
     assert records[-1]["reason"] == (reason or "address_prohibited")
+
+
+def test_a_tunnel_that_the_site_refuses_where_it_allows_some_requests(daemon):
+    """It is to be passed on unread, which the site's rule does not allow."""
+    one = daemon({"site": {"rules": [{"allow": "GET https://pin.test"}]}}, rules=[{"allow": "https://pin.test", "tls": "passthrough"}])
+    with pytest.raises(Refused):
+        Tunnel(one, "pin.test")
+    record = denied(one, 0)
+    assert (record["reason"], record["denied_by"], record["rule"]) == ("denied_by_rule", "site", "GET https://pin.test")
