@@ -332,15 +332,28 @@ class Mock:
             self.log(event="accept", conn=connection.number)
             threading.Thread(target=connection.run, daemon=True).start()
 
-    def close_idle(self, *_):
+    def heed_signals(self):
+        """SIGUSR1 is taken by a thread that waits for it: a handler would run only when the thread that accepts
+        leaves its system call, and a signal right before that call would not make it leave."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+
+        def wait():
+            while True:
+                signal.sigwait({signal.SIGUSR1})
+                self.close_idle()
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    def close_idle(self):
         """Ends the connections that are idle now, and the others when they become idle."""
-        self.epoch += 1
-        for connection in list(self.connections):
-            if connection.idle:
-                try:
-                    socket.socket.shutdown(connection.raw, socket.SHUT_RDWR)
-                except OSError:
-                    pass
+        with self.lock:
+            self.epoch += 1
+            for connection in self.connections:
+                if connection.idle:
+                    try:
+                        socket.socket.shutdown(connection.raw, socket.SHUT_RDWR)
+                    except OSError:
+                        pass
         self.log(event="idle closed")
 
     def common_fields(self, request):
@@ -518,12 +531,12 @@ def real_key(args):
     return key
 
 
-def end_with_input():
+def end_with_input(listener):
     try:
         while os.read(0, 4096):
             pass
     finally:
-        os.kill(os.getpid(), signal.SIGTERM)
+        listener.shutdown(socket.SHUT_RDWR)  # a signal could come right before the call that it is to interrupt
 
 
 def main(server_class=Mock):
@@ -548,13 +561,13 @@ def main(server_class=Mock):
         if args.log:
             log_fd = os.open(args.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         server = server_class(key, context, log_fd, args.answer, args.pace)
-        signal.signal(signal.SIGUSR1, server.close_idle)
+        server.heed_signals()
         listener = socket.create_server((args.listen, args.port), backlog=1024)
         ready = {"port": listener.getsockname()[1], "ca": ca and ca[0],
                  "fingerprint": fingerprint(key)}  # fmt: skip
         print(json.dumps(ready), flush=True)
         if args.until_eof:
-            threading.Thread(target=end_with_input, daemon=True).start()
+            threading.Thread(target=end_with_input, args=(listener,), daemon=True).start()
         server.serve(listener)
     finally:
         if not args.dir:

@@ -393,8 +393,8 @@ class Daemon:
 
             try:
                 until("the descriptors are back", are_back)
-            except AssertionError:
-                raise AssertionError(f"leaked: more than {self.baseline}: {self.more_links()}") from None
+            except AssertionError as why:
+                raise AssertionError(f"{why}; more than {self.baseline}: {self.more_links()}") from None
         read_journal(self.journal_path, live=True)
         self.check_secret()
 
