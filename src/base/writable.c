@@ -30,6 +30,7 @@ struct place {
 
 static struct place *places;
 static size_t n_places;
+static bool (*more_places)(struct kh_err *err);
 
 static struct place *find(dev_t dev, ino_t ino)
 {
@@ -174,4 +175,36 @@ bool kh_writable_any(void)
 		if (places[i].use == KH_WRITABLE_FOR_ALL)
 			return true;
 	return false;
+}
+
+static int by_path(const void *a, const void *b)
+{
+	const struct place *const *x = a, *const *y = b;
+
+	return strcmp((*x)->path, (*y)->path);
+}
+
+void kh_writable_each(void (*each)(void *arg, const char *folder), void *arg)
+{
+	kh_auto_free struct place **sorted = calloc(n_places + 1, sizeof(struct place *));
+
+	for (size_t i = 0; sorted && i < n_places; i++)
+		sorted[i] = &places[i];
+	if (sorted)
+		qsort(sorted, n_places, sizeof(*sorted), by_path);
+	for (size_t i = 0; i < n_places; i++) {
+		const struct place *one = sorted ? sorted[i] : &places[i];
+		if (one->use == KH_WRITABLE_FOR_ALL)
+			each(arg, one->path);
+	}
+}
+
+void kh_writable_set_more(bool (*more)(struct kh_err *err))
+{
+	more_places = more;
+}
+
+bool kh_writable_refresh(struct kh_err *err)
+{
+	return !more_places || more_places(err);
 }

@@ -230,6 +230,16 @@ static bool check_all(const struct kh_config *config, struct kh_err *err)
 	return true;
 }
 
+/* In the keeper, before each command: other runs may have begun. */
+static bool note_those_since(struct kh_err *err)
+{
+	kh_auto_free char *state = kh_workspace_state();
+	bool ok = kh_run_uses_lock(&uses, state, err) && note_others(state, err);
+
+	kh_run_uses_unlock(&uses);
+	return ok;
+}
+
 bool kh_run_names_check_config(const struct kh_config *config, struct kh_err *err)
 {
 	kh_auto_free char *state = kh_workspace_state();
@@ -237,5 +247,6 @@ bool kh_run_names_check_config(const struct kh_config *config, struct kh_err *er
 		  check_all(config, err) && kh_run_uses_write(&uses, err);
 
 	kh_run_uses_unlock(&uses);
+	kh_writable_set_more(note_those_since);
 	return ok;
 }

@@ -173,10 +173,15 @@ static void become(const struct kh_exec *exec, char **environment)
 	for (char **at = environment; ours && *at; at++)
 		if (*at == ours)
 			*at = entry;
-	if (!entry)
+	const char *program = found ? found : exec->argv[0];
+	struct kh_exec_cover cover;
+	if (!entry || access(program, X_OK) != 0 || !kh_exec_cover(program, exec->argv, &cover))
 		return;
 	kh_spawn_restore_descriptors();
-	(void)execvpe(found ? found : exec->argv[0], exec->argv, environment);
+	if (cover.program)
+		(void)execve(cover.program, (char **)(uintptr_t)cover.argv, environment);
+	else
+		(void)execvpe(program, exec->argv, environment);
 }
 
 __attribute__((noreturn)) static void child(const struct kh_exec *exec, char **environment, int out,

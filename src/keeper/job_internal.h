@@ -90,6 +90,17 @@ bool kh_rotation_may_begin(struct kh_rotation *rotation, struct kh_err *err);
 
 /* exec.c: the child's side of a command. Return: false when it can't be started. */
 bool kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err);
+/*
+ * exec_cover.c: how a program is started without a sight of what agents may write. out->program:
+ * NULL, as it is; otherwise this one, with these words. Heap, but the process is about to become
+ * another one. Return: false with errno: it must not be started; the reason was written to standard
+ * error, except without memory.
+ */
+struct kh_exec_cover {
+	char *program;
+	const char **argv;
+};
+bool kh_exec_cover(const char *program, char *const *argv, struct kh_exec_cover *out);
 /* fetch_start.c: starts the fetcher, by executing this binary. */
 bool kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err);
 /* spawn.c: between fork and exec: default signals, /dev/null, `keep` (-1: none) as descriptor 3, no

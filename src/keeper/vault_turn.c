@@ -18,6 +18,7 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
+#include <keyhole/base/writable.h>
 
 static const char *name_of(const struct kh_vault *vault, uint16_t index)
 {
@@ -190,6 +191,13 @@ void kh_vault_raw_failed(struct kh_vault *vault, uint16_t index, struct kh_holdi
 	note_change(vault, index, &holding->raw, false);
 }
 
+static const char *covered(void)
+{
+	return kh_writable_any() ? "; in a run it finds the folders empty that agents write, and "
+				   "set-ID programs that it starts have no effect"
+				 : "";
+}
+
 /* Why a command gave nothing, in words that hold nothing of what it said; NULL: it did. */
 static const char *failure_of(const struct kh_job *job, char *text, size_t size)
 {
@@ -219,13 +227,14 @@ static const char *failure_of(const struct kh_job *job, char *text, size_t size)
 			       "program?)");
 	else if (WEXITSTATUS(job->status) != 0 && job->complained == 0)
 		(void)snprintf(text, size,
-			       "ended with status %d, and said nothing about it (run it by hand)",
-			       WEXITSTATUS(job->status));
+			       "ended with status %d, and said nothing about it (run it by hand%s)",
+			       WEXITSTATUS(job->status), covered());
 	else if (WEXITSTATUS(job->status) != 0)
 		(void)snprintf(text, size,
 			       "ended with status %d (the %llu bytes that it wrote to standard "
-			       "error are not shown, they may hold the value: run it by hand)",
-			       WEXITSTATUS(job->status), (unsigned long long)job->complained);
+			       "error are not shown, they may hold the value: run it by hand%s)",
+			       WEXITSTATUS(job->status), (unsigned long long)job->complained,
+			       covered());
 	else
 		return NULL;
 	return text;

@@ -29,6 +29,12 @@ bool kh_writable_add(const char *folder, const char *what, enum kh_writable_for 
 bool kh_writable_is(const char *name, enum kh_writable_for use);
 /* Has any been added for KH_WRITABLE_FOR_ALL? */
 bool kh_writable_any(void);
+/* Calls this with each of them, without links; an outer folder comes before those inside. */
+void kh_writable_each(void (*each)(void *arg, const char *folder), void *arg);
+/* Sandboxes begin while others live: `more` adds the folders of those that are not in the list yet.
+ * _refresh calls it, if there is one. Return of both: false with an error. */
+void kh_writable_set_more(bool (*more)(struct kh_err *err));
+bool kh_writable_refresh(struct kh_err *err);
 /* The same for KH_WRITABLE_FOR_ALL, for a message. *folder: what the folder was called when it was
  * added; NULL: it can't be told where the name leads. */
 bool kh_writable_leads(const char *name, const char **folder);
