@@ -74,7 +74,9 @@ static bool has_conflict(const struct work *w)
 	}
 	if (any)
 		kh_cli_complain("workspace: nothing was applied (--ours leaves these as they are "
-				"and applies the others, --force replaces them)");
+				"and applies the others, --force replaces them; if it was your merge "
+				"of the agent's commits that changed them, --force takes the agent's "
+				"later version)");
 	return any;
 }
 
@@ -188,9 +190,11 @@ static int apply_commits(const struct kh_review *review, const struct kh_workspa
 	    !options->dry_run)
 		recommend_merge(review, &refs);
 	if (refs.n > 0 && files)
-		printf("files wait, since git merges over none that differ: merge, then take over "
-		       "what the agent did not commit with `keyhole workspace apply --no-commits` "
-		       "(which takes all files over where you do not merge)\n");
+		printf("files wait, since git merges over none that differ:\n"
+		       "  1. merge\n"
+		       "  2. `keyhole workspace apply --no-commits` takes over what the agent did "
+		       "not commit (without a merge, all files)\n"
+		       "  3. `keyhole workspace discard` ends the review\n");
 	if (refs.n == 0 && options->only_commits)
 		printf("no new commits\n");
 	return fflush(stdout) == 0 ? 0 : KH_EXIT_FAILED;

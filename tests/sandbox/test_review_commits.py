@@ -32,6 +32,14 @@ def beside():
     return set(glob.glob("/var/tmp/keyhole-commits-*"))
 
 
+def all_go(names):
+    """Other runs on this machine have theirs there too, and each goes with its own."""
+    late = time.monotonic() + PATIENCE
+    while beside() & names and time.monotonic() < late:
+        time.sleep(0.02)
+    assert not beside() & names
+
+
 MARKED = {
     "git folder": (
         "mkdir -p docs/objects docs/refs; for f in HEAD config objects/k refs/k index.md; do echo x > docs/$f; done;",
@@ -127,7 +135,8 @@ def test_diff_lists_what_commits_change_as_apply_does_and_writes_nothing_to_the_
     before, left = stamps(review.work), beside()
     shown, stat = review.diff(), review.diff("--stat")
     dry = review.apply("-n", "--only-commits").stdout.decode()
-    assert stamps(review.work) == before and beside() == left
+    assert stamps(review.work) == before
+    all_go(beside() - left)
     said = applied(review)
     names = ["  A  .vscode/tasks.json [protected]", "  A  .vscode/tasks.json [protected] [in a commit before the last]"]
     assert len(listed(said)) == 6 and set(listed(said)) > {*names, "  M  a"}
@@ -213,13 +222,11 @@ def test_what_diff_keeps_of_commits_is_gone_however_it_ends_and_holds_nobody_up(
     with shows:
         while not (line := shows.stdout.readline()).startswith(b"  A  d/"):
             assert line != b""
-        assert len(beside() - left) == 1
+        made = beside() - left
+        assert made
         review.agent("echo more > more")
         shows.kill()
-    late = time.monotonic() + PATIENCE
-    while beside() != left and time.monotonic() < late:
-        time.sleep(0.02)
-    assert beside() == left
+    all_go(made)
 
 
 def test_no_run_begins_while_commits_of_a_review_are_looked_at(review):
