@@ -9,7 +9,7 @@ import time
 
 import pods
 import pytest
-from common import HERE, KEYHOLE, ROOT, without_values
+from common import HERE, KEYHOLE, PATIENCE, ROOT, without_values
 from containers import podman as podman  # noqa: PLC0414 - a fixture
 from node_packages import packages as packages  # noqa: PLC0414 - a fixture
 from test_deploy import PLAIN, check, schema_says
@@ -397,3 +397,28 @@ def test_the_devcontainer_works_in_each_shell_and_keeps_its_own_rules(node):
     done = node.podman("exec", "workspace", "sh", "-c", script, check=False)
     assert done.returncode == 0 and done.stdout.split()[:2] == ["lo", "s"] and KEY not in done.stdout, done.stderr
     assert "Read-only file system" in done.stderr and os.path.exists(os.path.join(project, "file"))
+
+
+SAYS_NO = """
+import http.server, os, subprocess, sys, threading
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(403)
+        self.end_headers()
+        self.wfile.write(b"keyhole: the journal is gone\\n")
+    def log_message(self, *_): pass
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+server = http.server.HTTPServer(("127.0.0.1", 3128), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.exit(subprocess.run([sys.argv[1], "echo", "it ran"], env={**os.environ, "TMPDIR": sys.argv[2]}).returncode)
+"""
+
+
+def test_with_keyhole_says_what_keyhole_says_and_runs_nothing(tmp_path):
+    script = os.path.join(DEPLOY, "container", "with-keyhole")
+    if os.geteuid() != 0:
+        pytest.skip("a network namespace is made as root")
+    done = subprocess.run(["unshare", "--net", "/usr/bin/python3", "-c", SAYS_NO, script, str(tmp_path)],
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)  # fmt: skip
+    assert done.returncode == 1 and "the journal is gone" in done.stderr, done
+    assert "it ran" not in done.stdout and os.listdir(tmp_path) == []
