@@ -307,7 +307,9 @@ static int act(const char *command, struct kh_workspace_options *options)
 		return KH_EXIT_USAGE;
 	if (names)
 		options->names = names;
-	/* git and diff are the host's, not what PATH finds in a folder that the agent wrote. */
+	/* git and diff are the host's, not what PATH finds in a folder that an agent wrote. */
+	if (!kh_cli_avoid_sandboxes())
+		return KH_EXIT_FAILED;
 	if (review.workspace &&
 	    !kh_writable_add(review.workspace, "the workspace", KH_WRITABLE_FOR_PROGRAMS)) {
 		kh_cli_complain("no memory");

@@ -1098,15 +1098,18 @@ def test_where_there_is_no_overlay_a_copy_is_made_and_said(copied):
     assert copied.reviews() == []
 
 
-def test_a_program_in_the_reviewed_folder_is_not_taken_for_the_hosts(review):
-    """PATH begins there, as with direnv; whatever the agent put there does not run."""
-    canary = os.path.join(review.sandbox.place, "canary")
+@pytest.mark.parametrize("written", ["reviewed", "earlier"])
+def test_a_program_in_a_folder_of_an_agent_is_not_taken_for_the_hosts(review, written):
+    """PATH begins there, as with direnv; whatever the agent put there does not run. The --home of an earlier run is one as well."""
+    canary, earlier = os.path.join(review.sandbox.place, "canary"), review.sandbox.folder("earlier")
+    review.run_("--home", earlier, "--", "true", use=None, check=0)
+    folder = review.work if written == "reviewed" else earlier
     for name in ("git", "diff"):
-        review.file(f"bin/{name}", f"#!/bin/sh\ntouch {canary}\n", 0o755)
+        review.sandbox.file(f"{folder}/bin/{name}", f"#!/bin/sh\ntouch {canary}\n", 0o755)
     review.file("f", "old\n")
     review.repository()
     review.agent("echo new > f")
-    env = {**review.run_.environment(), "PATH": os.path.join(review.work, "bin") + ":/usr/bin:/bin"}
+    env = {**review.run_.environment(), "PATH": os.path.join(folder, "bin") + ":/usr/bin:/bin"}
     for verb in ("diff", "apply"):
         done = subprocess.run(review.sandbox.as_identity([review.run_.keyhole, "workspace", verb]), capture_output=True,
                               timeout=PATIENCE, check=False, cwd=review.work, env=env)  # fmt: skip
