@@ -23,11 +23,11 @@
 #include "cli_internal.h"
 
 static const char usage[] =
-	"usage: keyhole check -c FILE [--json]\n"
+	"usage: keyhole check [-c FILE] [--json]\n"
 	"       keyhole check --presets [--json]\n"
 	"       keyhole check --schema\n"
 	"Reads a configuration and shows every error and warning in it as file:line:column.\n\n"
-	"  -c, --config FILE  the configuration\n"
+	"  -c, --config FILE  the configuration; the default is keyhole.yaml in this folder\n"
 	"      --json         print the result as one JSON object\n"
 	"      --presets      check every preset against its own test cases instead\n"
 	"      --schema       print a JSON Schema of keyhole.yaml, for editors\n"
@@ -314,8 +314,10 @@ int kh_cli_check(int argc, char **argv)
 		return print_schema();
 	if (presets)
 		return check_presets(json);
+	path = path ? path : kh_cli_config_here();
 	if (!path) {
-		kh_cli_complain("check: no file is given (write keyhole check -c FILE)");
+		kh_cli_complain("check: no file is given, and there is no keyhole.yaml here (write "
+				"keyhole check -c FILE)");
 		return KH_EXIT_USAGE;
 	}
 	return check(path, json);

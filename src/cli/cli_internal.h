@@ -71,6 +71,9 @@ void kh_cli_complain_err(const struct kh_err *err);
 /* avoid.c. From now on no program is found where sandboxes of other runs may write (writable.h).
  * Return: false: that can't be told, and an error was printed. */
 bool kh_cli_avoid_sandboxes(void);
+/* config_here.c. keyhole.yaml, or else .keyhole/keyhole.yaml, of the working folder; NULL: there is
+ * none. For what only reads it: whoever lets it decide asks whether it is trusted (trust.c). */
+const char *kh_cli_config_here(void);
 /* The one of `names` (n of them) that is most similar to what was typed; NULL: none is similar. */
 const char *kh_cli_nearest(const char *typed, const char *const *names, size_t n);
 struct option;

@@ -23,12 +23,12 @@
 enum { EXIT_DENIED = 3, LINE_BYTES = 1024 * 1024, PRESETS_MOST = 32 };
 
 static const char usage[] =
-	"usage: keyhole explain -c FILE [--tenant NAME] [OPTION…] METHOD URL\n"
+	"usage: keyhole explain [-c FILE] [--tenant NAME] [OPTION…] METHOD URL\n"
 	"       keyhole explain --use PRESET METHOD URL\n"
-	"       keyhole explain -c FILE --batch\n"
+	"       keyhole explain [-c FILE] --batch\n"
 	"Shows the decision about a request, what would allow it if it is refused, and each rule\n"
 	"that is checked, with why it matches or not. Nothing is sent.\n\n"
-	"  -c, --config FILE      the configuration\n"
+	"  -c, --config FILE      the configuration; the default is keyhole.yaml in this folder\n"
 	"  -t, --tenant NAME      the tenant whose rules apply; required if there are several\n"
 	"      --use PRESET       the rules of a preset in front, as in `keyhole run --use`, or\n"
 	"                         alone without -c (repeat it for more)\n"
@@ -489,10 +489,11 @@ int kh_cli_explain(int argc, char **argv)
 			return KH_EXIT_USAGE; /* it was said why */
 		}
 	}
+	if (!e.config_path && e.n_presets == 0)
+		e.config_path = kh_cli_config_here();
 	if (!e.config_path && e.n_presets == 0) {
-		kh_cli_complain(
-			"explain: no file is given (write keyhole explain -c FILE, or --use "
-			"PRESET)");
+		kh_cli_complain("explain: no file is given, and there is no keyhole.yaml here "
+				"(write keyhole explain -c FILE, or --use PRESET)");
 		return KH_EXIT_USAGE;
 	}
 	if (!load(&e))

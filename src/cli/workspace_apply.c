@@ -73,10 +73,11 @@ static bool has_conflict(const struct work *w)
 				kh_esc_str(c->path));
 	}
 	if (any)
-		kh_cli_complain("workspace: nothing was applied (--ours leaves these as they are "
-				"and applies the others, --force replaces them; if it was your merge "
-				"of the agent's commits that changed them, --force takes the agent's "
-				"later version)");
+		kh_cli_complain(
+			"workspace: nothing was applied (--ours leaves these as they are "
+			"and applies the others, --force replaces them; if it was your merge "
+			"of the agent's commits that changed them, --force takes the agent's "
+			"later version)");
 	return any;
 }
 

@@ -710,6 +710,17 @@ def test_wrong_usage(tmp_path):
         assert bool(done.stderr) == (status != 0)
 
 
+@pytest.mark.parametrize("name", ["keyhole.yaml", ".keyhole/keyhole.yaml"])
+def test_without_a_name_it_is_the_file_of_the_folder(tmp_path, name):
+    (tmp_path / ".keyhole").mkdir()
+    (tmp_path / name).write_text("version: 1\n" + TENANT)
+    checked = subprocess.run([KEYHOLE, "check"], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+    assert checked.returncode == 0 and checked.stdout.startswith(name + ": ok"), checked
+    explained = subprocess.run([KEYHOLE, "explain", "https://no-rule.test/"], cwd=tmp_path, capture_output=True, text=True, timeout=20,
+                               check=False)  # fmt: skip
+    assert explained.returncode == 3, explained
+
+
 def test_an_open_key_file_is_an_error(tmp_path):
     text = "version: 1\nauthority: { certificate: ca.pem, key: ca.key }\n" + TENANT
     key = tmp_path / "ca.key"
