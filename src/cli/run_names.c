@@ -10,9 +10,14 @@
  * What is named is used as long as the run lives. So it is recorded, and no run begins whose agent
  * could write to where a name of a live run leads (run_uses.c).
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
@@ -72,8 +77,6 @@ static bool note_others(const char *state, struct kh_err *err)
 	       kh_run_uses_note_folders(&uses, state, err);
 }
 
-/* ---- options and variables ---- */
-
 static bool check(const char *name, const char *path, struct kh_err *err)
 {
 	if (!path || !*path)
@@ -83,7 +86,109 @@ static bool check(const char *name, const char *path, struct kh_err *err)
 	return kh_run_uses_name(&uses, name, path, err);
 }
 
-/* podman, docker and skopeo have the environment of the run, and run what these name. */
+/* ---- podman, docker and skopeo ---- */
+
+/* As these programs and commands find it. NULL: there is none. */
+static const char *home_folder(void)
+{
+	const char *home = getenv("HOME");
+	/* cppcheck-suppress getpwuidCalled ; one thread */
+	const struct passwd *user = home && *home ? NULL : getpwuid(geteuid());
+
+	return user ? user->pw_dir : home;
+}
+
+/* Where a variable leads that is not set, below the home. */
+struct default_place {
+	const char *variable, *folder;
+};
+
+static bool check_default(const struct default_place *place, struct kh_err *err)
+{
+	const char *home = home_folder();
+	kh_auto_free char *name = kh_strf("the default of %s", place->variable);
+	kh_auto_free char *path = kh_strf("%s/%s", home ? home : "", place->folder);
+
+	if (!name || !path)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	return check(name, home ? path : NULL, err);
+}
+
+/* The links in a folder, and in those below it, of which `depth` are gone into. A folder that can't
+ * be read has nothing for the programs either, which have the same user. */
+static bool check_links(const char *name, const char *folder, int depth, struct kh_err *err)
+{
+	DIR *dir = opendir(folder);
+	const struct dirent *entry;
+	struct stat st;
+	bool ok = true;
+
+	if (!dir)
+		return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ||
+		       kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(folder));
+	/* cppcheck-suppress readdirCalled ; nobody else has this stream */
+	while (ok && (errno = 0, entry = readdir(dir))) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+		    fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+			continue;
+		kh_auto_free char *path = kh_strf("%s/%s", folder, entry->d_name);
+		if (!path)
+			ok = kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+		else if (S_ISLNK(st.st_mode))
+			ok = check(name, path, err);
+		else if (S_ISDIR(st.st_mode) && depth > 0)
+			ok = check_links(name, path, depth - 1, err);
+	}
+	if (ok && errno)
+		ok = kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(folder));
+	closedir(dir);
+	return ok;
+}
+
+static bool check_settings(const char *name, const char *base, const char *below, int depth,
+			   struct kh_err *err)
+{
+	kh_auto_free char *path = base && *base ? kh_strf("%s%s", base, below) : NULL;
+
+	if (!path)
+		return !base || !*base || kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+	return check(name, path, err) && check_links(name, path, depth, err);
+}
+
+/* Below the folder that the variable names, and below its default, which these programs take for
+ * some files even if the variable is set (policy.json, the registries' keys). */
+static bool check_container_folders(struct kh_err *err)
+{
+	static const struct {
+		struct default_place place;
+		const char *below;
+		int depth; /* of the folders in there */
+	} rows[] = {
+		{ { "XDG_CONFIG_HOME", ".config" }, "/containers", 2 },
+		{ { "XDG_CONFIG_HOME", ".config" }, "/docker", 2 },
+		{ { "XDG_CONFIG_HOME", ".config" }, "/cni", 2 },
+		{ { "XDG_DATA_HOME", ".local/share" }, "/containers", 0 },
+		{ { "XDG_DATA_HOME", ".local/share" }, "/docker", 0 },
+		{ { "DOCKER_CONFIG", ".docker" }, "", 2 },
+	};
+	const char *home = home_folder();
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct default_place *place = &rows[i].place;
+		kh_auto_free char *name = kh_strf("the default of %s", place->variable);
+		kh_auto_free char *base = kh_strf("%s/%s", home ? home : "", place->folder);
+		if (!name || !base)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+		if (!check_settings(place->variable, getenv(place->variable), rows[i].below,
+				    rows[i].depth, err) ||
+		    (home && (!check_default(place, err) ||
+			      !check_settings(name, base, rows[i].below, rows[i].depth, err))))
+			return false;
+	}
+	return true;
+}
+
+/* They have the environment of the run, and run what these name. */
 static bool check_containers(const struct kh_run_options *o, struct kh_err *err)
 {
 	static const char *const variables[] = {
@@ -103,8 +208,10 @@ static bool check_containers(const struct kh_run_options *o, struct kh_err *err)
 	for (size_t i = 0; used && i < sizeof(variables) / sizeof(variables[0]); i++)
 		if (!check(variables[i], getenv(variables[i]), err))
 			return false;
-	return true;
+	return !used || check_container_folders(err);
 }
+
+/* ---- options and variables of keyhole's own ---- */
 
 static bool check_options(const struct kh_run_options *o, struct kh_err *err)
 {

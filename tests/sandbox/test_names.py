@@ -156,15 +156,58 @@ def test_no_variable_names_what_the_agent_could_exchange(ground, variable, way):
 # What podman, docker and skopeo read, and run programs from.
 OF_CONTAINERS = ["CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "REGISTRY_AUTH_FILE",
                  "CONTAINERS_HELPER_BINARY_DIR", "DOCKER_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME"]  # fmt: skip
+WITH_CONTAINERS = [["--image", "podman:x"], ["--engine", "podman", "--image", "x"], ["--engine", "docker"]]
 
 
 @pytest.mark.parametrize("way", ["in", "through"])
 @pytest.mark.parametrize("variable", OF_CONTAINERS)
 def test_no_variable_of_containers_names_what_the_agent_could_exchange(ground, variable, way):
     path = ground.name(way, "d/file", "")
-    for options in (["--image", "podman:x"], ["--engine", "podman", "--image", "x"], ["--engine", "docker"]):
+    for options in WITH_CONTAINERS:
         refused(ground, ground(*options, **{variable: path}), f"{variable}: {path}")
     assert REFUSED not in ground(check=None, **{variable: path}).stderr
+
+
+# Where these programs look without a variable, and what in there may be a link of the user's.
+DEFAULTS = {
+    ".config": "XDG_CONFIG_HOME", ".config/containers": "XDG_CONFIG_HOME", ".config/docker": "XDG_CONFIG_HOME",
+    ".config/containers/containers.conf": "XDG_CONFIG_HOME", ".config/containers/containers.conf.d/x.conf": "XDG_CONFIG_HOME",
+    ".local/share": "XDG_DATA_HOME", ".local/share/containers": "XDG_DATA_HOME", ".local/share/containers/storage": "XDG_DATA_HOME",
+    ".docker": "DOCKER_CONFIG", ".docker/config.json": "DOCKER_CONFIG", ".docker/cli-plugins/docker-x": "DOCKER_CONFIG",
+}  # fmt: skip
+
+
+def linked(ground, name, home):
+    """The user's name is a link into the agent's folder, as dotfiles in a repository have them."""
+    path = os.path.join(home, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.symlink(os.path.join(ground.top, "d"), path)
+    ground.name("in", "d/containers/containers.conf", "")
+    return path
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_nor_does_a_default_place_of_containers(ground, name):
+    linked(ground, name, ground.sandbox.place)
+    for options in WITH_CONTAINERS:
+        refused(ground, ground(*options), f"the default of {DEFAULTS[name]}: ", name)
+    assert REFUSED not in ground(check=None).stderr
+
+
+def test_nor_does_a_link_in_the_folder_that_a_variable_of_containers_names(ground):
+    folder = ground.sandbox.folder("settings")
+    path = linked(ground, "containers/containers.conf", folder)
+    for options in WITH_CONTAINERS:
+        refused(ground, ground(*options, XDG_CONFIG_HOME=folder), f"XDG_CONFIG_HOME: {path}")
+
+
+def test_links_of_containers_to_elsewhere_are_fine(ground):
+    ground.name("through", "d/containers/containers.conf", "")
+    path = os.path.join(ground.sandbox.place, ".config")
+    os.symlink(os.path.join(ground.safe, "d"), path)
+    os.symlink("containers", os.path.join(ground.safe, "d", "docker"))
+    for options in WITH_CONTAINERS:
+        assert REFUSED not in ground(*options, check=None).stderr
 
 
 PRESET = "description: mine\nsource: https://a.test/\nrules:\n  - allow: GET https://a.test/\n"
