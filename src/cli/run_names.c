@@ -303,19 +303,41 @@ static bool note_programs(const struct kh_exec *exec, struct kh_err *err)
 	return true;
 }
 
-static bool check_command(const struct kh_exec *exec, struct kh_err *err)
+/* The names of a user, of a language; and PATH, of which a command gets no entry that leads to
+ * where an agent writes. */
+static bool has_no_path(const char *variable)
 {
-	/* What each command gets from the environment of the run (exec.c). Its PATH has no entries
-	 * that lead to where an agent writes. */
-	static const char *const variables[] = {
-		"XDG_CONFIG_HOME", "XDG_DATA_HOME", "GNUPGHOME", "SSL_CERT_FILE",
-		"SSL_CERT_DIR",	   "SSH_AUTH_SOCK", "TMPDIR",
+	static const char *const names[] = { "PATH", "USER", "LOGNAME", "LANG", "LC_ALL" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(names[i], variable) == 0)
+			return true;
+	return false;
+}
+
+/* Where a command looks if the variable is not set. */
+static bool check_defaults(struct kh_err *err)
+{
+	static const struct default_place places[] = {
+		{ "XDG_CONFIG_HOME", ".config" },
+		{ "XDG_DATA_HOME", ".local/share" },
+		{ "GNUPGHOME", ".gnupg" },
 	};
 
-	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
-		if (!check_variable(variables[i], err))
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		const char *value = getenv(places[i].variable);
+		if ((!value || !*value) && !check_default(&places[i], err))
 			return false;
-	return check_passed(exec, err) && note_programs(exec, err);
+	}
+	return true;
+}
+
+static bool check_command(const struct kh_exec *exec, struct kh_err *err)
+{
+	for (const char *const *name = kh_exec_variables; *name; name++)
+		if (!has_no_path(*name) && !check_variable(*name, err))
+			return false;
+	return check_defaults(err) && check_passed(exec, err) && note_programs(exec, err);
 }
 
 static bool check_all(const struct kh_config *config, struct kh_err *err)

@@ -2,7 +2,7 @@
  * exec.c - runs a command that prints a value: without a shell, without descriptors of the keeper
  *
  * It runs as the keeper's user, since what such commands read (a login, an agent's socket) belongs
- * to that user. It gets the variables of `common`, if the keeper has them, and those that the
+ * to that user. It gets `kh_exec_variables`, if the keeper has them, and those that the
  * configuration names. Variables that were sources of credentials have been overwritten.
  *
  * Those that the configuration names are probably secrets (a token for a secret store), so they are
@@ -25,7 +25,7 @@
 #include <keyhole/base/program.h>
 #include <keyhole/worker/worker.h>
 
-static const char *const common[] = {
+const char *const kh_exec_variables[] = {
 	"PATH",
 	"HOME",
 	"USER",
@@ -42,8 +42,9 @@ static const char *const common[] = {
 	"GNUPGHOME",
 	"SSL_CERT_FILE",
 	"SSL_CERT_DIR",
+	NULL,
 };
-enum { COMMON = sizeof(common) / sizeof(common[0]) };
+enum { COMMON = sizeof(kh_exec_variables) / sizeof(kh_exec_variables[0]) - 1 };
 
 /* What keyhole itself looks at, now and then. */
 static const char *const own[] = {
@@ -61,7 +62,7 @@ static bool is_among(const char *const *list, size_t n, const char *name)
 
 bool kh_exec_is_secret_variable(const char *text)
 {
-	return !strchr(text, '=') && !is_among(common, COMMON, text) &&
+	return !strchr(text, '=') && !is_among(kh_exec_variables, COMMON, text) &&
 	       !is_among(own, sizeof(own) / sizeof(*own), text);
 }
 
@@ -145,7 +146,8 @@ static char **environment_of(struct kh_job *job, const struct kh_vault *vault)
 		return NULL;
 	}
 	for (size_t i = 0; i < COMMON; i++) {
-		char *entry = is_named(exec, common[i]) ? NULL : find(common[i]);
+		const char *name = kh_exec_variables[i];
+		char *entry = is_named(exec, name) ? NULL : find(name);
 		if (entry)
 			list[n++] = entry;
 	}

@@ -303,13 +303,36 @@ def test_nor_does_one_that_the_command_asks_for(ground):
     refused(ground, ground("-c", config, PYTHONPATH="/usr/lib:" + os.path.dirname(path)), "PYTHONPATH: ")
 
 
-@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "SSL_CERT_FILE", "GNUPGHOME"])
+def of_commands():
+    """Each variable that exec.c gives to a command, apart from those whose value is no path."""
+    with open(os.path.join(SOURCE, "keeper", "exec.c"), encoding="utf-8") as file:
+        (names,) = re.findall(r"kh_exec_variables\[\] = \{(.*?)\};", file.read(), re.DOTALL)
+    return sorted(set(re.findall(r'"(\w+)"', names)) - {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL"})
+
+
+@pytest.mark.parametrize("variable", [name for name in of_commands() if name not in VARIABLES])
 def test_no_variable_leads_a_command_to_where_the_agent_writes(ground, variable):
     config = settings(ground, {"exec": ["/bin/sh", "-c", f"touch {ground.marker}; echo secretsecretsecret"]})
     path = ground.name("in", "d/file", "")
     refused(ground, ground("-c", config, **{variable: path}), variable)
     # Without a command nobody reads it: git says for itself what it thinks of its own.
     assert REFUSED not in ground("-c", settings(ground), check=None, **{variable: path}).stderr
+
+
+def test_nor_does_the_address_of_a_bus(ground):
+    config = settings(ground, {"exec": ["/bin/sh", "-c", f"touch {ground.marker}; echo secretsecretsecret"]})
+    path = ground.name("in", "d/bus", "")
+    refused(ground, ground("-c", config, DBUS_SESSION_BUS_ADDRESS=f"unix:path={path},guid=0"), f"DBUS_SESSION_BUS_ADDRESS: {path} ")
+
+
+@pytest.mark.parametrize(("variable", "name"), [("XDG_CONFIG_HOME", ".config"), ("XDG_DATA_HOME", ".local/share"), ("GNUPGHOME", ".gnupg")])
+def test_nor_does_a_default_place_of_commands(ground, variable, name):
+    config = settings(ground, {"exec": ["/bin/sh", "-c", f"touch {ground.marker}; echo secretsecretsecret"]})
+    path = linked(ground, name, ground.sandbox.place)
+    refused(ground, ground("-c", config), f"the default of {variable}: {path} ")
+    # It is read by nobody where the variable is set, or where there is no command.
+    ground("-c", config, check=0, **{variable: ground.sandbox.folder("elsewhere")})
+    assert REFUSED not in ground("-c", settings(ground), check=None).stderr
 
 
 def test_a_place_of_an_earlier_run_counts_too(run):

@@ -60,6 +60,9 @@ int kh_keeper_run(struct kh_keeper_options *options);
  */
 void kh_keeper_forget_sources(const struct kh_config *config);
 
+/* The variables that each command of a source gets, if the keeper has them. Ended by NULL. */
+extern const char *const kh_exec_variables[];
+
 /* Whether a daemon of this user would accept a file as its journal. */
 enum kh_journal_verdict {
 	KH_JOURNAL_BAD = 0, /* the daemon would not start; `err` says why */
