@@ -93,10 +93,11 @@ static void show(void *arg, const char *bytes, size_t len)
 static void write_line(const char *line, size_t len)
 {
 	size_t columns = folds || screen_changed ? kh_screen_columns(STDERR_FILENO) : 0;
-	struct kh_slice reset = kh_screen_reset_text();
 	struct shown shown = { .len = 0 };
-	if (screen_changed && columns > 0)
+	if (screen_changed && columns > 0) {
+		struct kh_slice reset = kh_screen_reset_text(STDERR_FILENO);
 		show(&shown, reset.ptr, reset.len);
+	}
 	screen_changed = false;
 	if (folds && columns > 0) {
 		kh_screen_fold(kh_slice_of(line, len - 1), columns, show, &shown);

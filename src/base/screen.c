@@ -14,7 +14,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
@@ -47,6 +49,9 @@ size_t kh_screen_columns(int fd)
  * of ?1047l: all that were kept go, then those that are in force. XTMODKEYS is set back as a whole,
  * and by its number for who knows only that. A terminal that ignores the > reads the two as SGR,
  * which is set back after them.
+ *
+ * Older consoles of Linux show what a DCS holds. So that of DECUDK comes before ESC 8: ESC[J then
+ * erases it. Some terminals save an open link with the cursor, so the link is closed after ESC 8.
  */
 static const char reset[] =
 	"\x18\x1b\\"	    /* CAN, ST: what was not finished */
@@ -58,32 +63,47 @@ static const char reset[] =
 	"\x1b[?1047l"	    /* the main screen */
 	"\x1b[<99u\x1b[=0u"
 	"\x1b"
-	"7\x1b[?69l\x1b[r\x1b"
-	"8"			 /* no margins */
-	"\x1b[2l\x1b[4l\x1b[20l" /* KAM, IRM, LNM */
-	"\x1b[?7h\x1b[?25h"	 /* wrap; show the cursor */
-	"\x1b[?1l\x1b>"		 /* DECCKM, DECKPNM: what the arrows and the keypad type */
+	"7\x1bP0;1|\x1b\\" /* DECUDK: no key has a text of its own */
+	"\x1b[?69l\x1b[r\x1b"
+	"8"			    /* no margins */
+	"\x1b[2l\x1b[4l\x1b[20l"    /* KAM, IRM, LNM */
+	"\x1b[?5l\x1b[?7h\x1b[?25h" /* DECSCNM: not inverted; wrap; show the cursor */
+	"\x1b[?1l\x1b>"		    /* DECCKM, DECKPNM: what the arrows and the keypad type */
 	/* mouse, focus, pasting */
 	"\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2004l"
 	/* a theme that changes, a window that does; keys as Windows has them */
 	"\x1b[?2031l\x1b[?2048l\x1b[?9001l"
-	"\x1b[>m\x1b[>4m"	 /* XTMODKEYS: modifyOtherKeys and its like */
-	"\x1b[?5W"		 /* a tabulator stop every 8 columns */
-	"\x1b[m\x1b(B\x0f\x1b%G" /* attributes; ASCII, in G0; UTF-8 */
-	"\x1b#5\x1b[J";		 /* single width; nothing after the cursor */
+	"\x1b[>m\x1b[>4m"	       /* XTMODKEYS: modifyOtherKeys and its like */
+	"\x1b[?5W"		       /* a tabulator stop every 8 columns */
+	"\x1b[m\x1b(B\x0f\x1b%G"       /* attributes; ASCII, in G0; UTF-8 */
+	"\x1b]8;;\x1b\\\x1b]22;\x1b\\" /* no link; the usual pointer */
+	"\x1b[?67l"		       /* DECBKM: the key of Backspace types DEL */
+	"\x1b#5\x1b[J"		       /* single width; nothing after the cursor */
+	"\x1b[?67h";		       /* it types BS: only where that is what erases */
 
-struct kh_slice kh_screen_reset_text(void)
+enum { ONLY_WITH_BS = 6 };
+
+static bool bs_erases(int fd)
+{
+	struct termios modes;
+
+	return tcgetattr(fd, &modes) == 0 && modes.c_cc[VERASE] == '\b';
+}
+
+struct kh_slice kh_screen_reset_text(int fd)
 {
 	const char *term = getenv("TERM");
 	bool dumb = term && strcmp(term, "dumb") == 0;
-	return dumb ? (struct kh_slice){ 0 } : kh_slice_of(reset, sizeof(reset) - 1);
+	size_t len = sizeof(reset) - 1 - (bs_erases(fd) ? 0 : ONLY_WITH_BS);
+
+	return dumb ? (struct kh_slice){ 0 } : kh_slice_of(reset, len);
 }
 
 /* By an open file of our own, since others who have the caller's would have its flags as well;
  * another user's terminal can't be opened. */
 void kh_screen_reset(int fd)
 {
-	struct kh_slice text = kh_screen_reset_text();
+	struct kh_slice text = kh_screen_reset_text(fd);
 	char path[32];
 	if (text.len == 0 || !isatty(fd))
 		return;

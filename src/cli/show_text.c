@@ -64,9 +64,10 @@ static bool is_plain(struct kh_slice text)
 static void reset_screen(FILE *out)
 {
 	static bool done;
-	struct kh_slice text = kh_screen_reset_text();
-	if (!done)
+	if (!done) {
+		struct kh_slice text = kh_screen_reset_text(fileno(out));
 		fwrite(text.ptr, 1, text.len, out);
+	}
 	done = true;
 }
 

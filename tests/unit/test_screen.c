@@ -1,8 +1,10 @@
 /* test_screen.c - rows are broken by us and not by the terminal */
 #include "unit.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <keyhole/base/buf.h>
@@ -61,9 +63,9 @@ static void a_terminal_without_sequences_is_sent_none(void **state)
 {
 	(void)state;
 	setenv("TERM", "xterm", 1);
-	assert_true(kh_screen_reset_text().len > 0);
+	assert_true(kh_screen_reset_text(-1).len > 0);
 	setenv("TERM", "dumb", 1);
-	assert_int_equal(kh_screen_reset_text().len, 0);
+	assert_int_equal(kh_screen_reset_text(-1).len, 0);
 }
 
 static size_t place_of(const char *text, const char *what)
@@ -77,7 +79,7 @@ static void a_reset_leaves_vt52_mode_before_anything_that_is_unknown_there(void 
 {
 	(void)state;
 	setenv("TERM", "xterm", 1);
-	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text());
+	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text(-1));
 	assert_non_null(text);
 	assert_int_equal(place_of(text, "\x18\x1b\\\x1b<\x1b["), 0);
 	assert_int_equal(place_of(text, "\x1b<"), 3);
@@ -87,7 +89,7 @@ static void a_reset_erases_what_was_guarded_too(void **state)
 {
 	(void)state;
 	setenv("TERM", "xterm", 1);
-	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text());
+	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text(-1));
 	assert_non_null(text);
 	size_t guard = place_of(text, "\x1b[0\"q");
 	/* ESC 7 would keep it. */
@@ -102,7 +104,7 @@ static void a_reset_ends_reports_of_the_mouse_and_of_the_window(void **state)
 {
 	(void)state;
 	setenv("TERM", "xterm", 1);
-	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text());
+	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text(-1));
 	assert_non_null(text);
 	(void)place_of(text, "\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2004l");
 	(void)place_of(text, "\x1b[?2031l");
@@ -114,7 +116,7 @@ static void a_reset_has_the_keys_type_what_they_did(void **state)
 	static const char flags[] = "\x1b[<99u\x1b[=0u";
 	(void)state;
 	setenv("TERM", "xterm", 1);
-	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text());
+	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text(-1));
 	assert_non_null(text);
 	/* Those of the other screen, and those of this one. */
 	size_t main_screen = place_of(text, "\x1b[?1047l");
@@ -123,6 +125,52 @@ static void a_reset_has_the_keys_type_what_they_did(void **state)
 	(void)place_of(text, "\x1b[?1l\x1b>");
 	/* Who reads it as attributes has them set back afterwards. */
 	assert_true(place_of(text, "\x1b[>m\x1b[>4m") < place_of(text, "\x1b[m"));
+}
+
+static void a_reset_clears_the_texts_of_keys_and_closes_a_link(void **state)
+{
+	(void)state;
+	setenv("TERM", "xterm", 1);
+	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text(-1));
+	assert_non_null(text);
+	/* Where it is shown, the cursor goes back, and it is erased. */
+	size_t keys = place_of(text, "\x1bP0;1|\x1b\\"), back = place_of(text, "\x1b"
+									       "8");
+	assert_true(place_of(text, "\x1b"
+				   "7") < keys &&
+		    keys < back);
+	/* ESC 8 may open it again. */
+	assert_true(back < place_of(text, "\x1b]8;;\x1b\\"));
+	assert_true(back < place_of(text, "\x1b[J"));
+	(void)place_of(text, "\x1b]22;\x1b\\");
+	(void)place_of(text, "\x1b[?5l");
+}
+
+static void backspace_types_what_the_terminal_takes_for_it(void **state)
+{
+	static const struct {
+		cc_t erases;
+		const char *end;
+	} rows[] = { { 0x7f, "\x1b[J" }, { '\b', "\x1b[J\x1b[?67h" } };
+	(void)state;
+	setenv("TERM", "xterm", 1);
+	int ours = posix_openpt(O_RDWR | O_NOCTTY), theirs;
+	assert_true(ours >= 0 && grantpt(ours) == 0 && unlockpt(ours) == 0);
+	theirs = open(ptsname(ours), O_RDWR | O_NOCTTY);
+	assert_true(theirs >= 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct termios modes;
+		assert_int_equal(tcgetattr(theirs, &modes), 0);
+		modes.c_cc[VERASE] = rows[i].erases;
+		assert_int_equal(tcsetattr(theirs, TCSANOW, &modes), 0);
+		kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text(theirs));
+		assert_non_null(text);
+		size_t len = strlen(rows[i].end);
+		assert_true(place_of(text, "\x1b[?67l") < strlen(text) - len);
+		assert_string_equal(text + strlen(text) - len, rows[i].end);
+	}
+	close(theirs);
+	close(ours);
 }
 
 int main(void)
@@ -136,6 +184,8 @@ int main(void)
 		cmocka_unit_test(a_reset_erases_what_was_guarded_too),
 		cmocka_unit_test(a_reset_ends_reports_of_the_mouse_and_of_the_window),
 		cmocka_unit_test(a_reset_has_the_keys_type_what_they_did),
+		cmocka_unit_test(a_reset_clears_the_texts_of_keys_and_closes_a_link),
+		cmocka_unit_test(backspace_types_what_the_terminal_takes_for_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,10 +10,11 @@ size_t kh_screen_columns(int fd);
 /*
  * The escape sequences that undo every state in which an agent's output can leave a terminal, if
  * that state changes how later text looks: an unfinished sequence, the alternate screen, margins,
- * insert mode, no automatic wrap, colours, character sets, and text after the cursor. The cursor
- * stays. Empty if TERM=dumb, which knows no sequences. Static.
+ * insert mode, no automatic wrap, colours, character sets, links, and text after the cursor. Keys
+ * type what they did: Backspace what `fd`, the terminal, takes for it. The cursor stays. Empty if
+ * TERM=dumb, which knows no sequences. Static.
  */
-struct kh_slice kh_screen_reset_text(void);
+struct kh_slice kh_screen_reset_text(int fd);
 /* Writes that text to `fd` if it is a terminal. Never blocks. */
 void kh_screen_reset(int fd);
 /*
