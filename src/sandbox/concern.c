@@ -58,6 +58,7 @@ enum {
 	IS_BUNDLE = 1 << 24,
 	IS_YARN = 1 << 25,
 	IS_RENV = 1 << 26,
+	IS_SETTINGS = 1 << 27, /* of Eclipse */
 	INHERITED = IN_GIT | IN_PACKAGES | IN_DOT_GIT,
 };
 
@@ -75,7 +76,7 @@ static const struct holder {
 	{ ".gitlab", IS_GITLAB, false },   { ".pi", IS_PI, false },
 	{ ".bzr", IS_BZR, false },	   { ".vim", IS_VIM, false },
 	{ ".bundle", IS_BUNDLE, false },   { ".yarn", IS_YARN, false },
-	{ "renv", IS_RENV, false },
+	{ "renv", IS_RENV, false },	   { ".settings", IS_SETTINGS, false },
 };
 
 /* And the names; shell patterns. */
@@ -110,6 +111,7 @@ static const struct held {
 	{ IS_YARN, "releases" },
 	{ IS_YARN, "plugins" },
 	{ IS_RENV, "activate.R" },
+	{ IS_SETTINGS, "language.settings.xml" },
 };
 
 struct looking {

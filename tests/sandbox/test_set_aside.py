@@ -433,11 +433,14 @@ MADE = [".yarnrc.yml", ".cargo/config.toml", "x.code-workspace", ".aider.conf.ym
         ".github/copilot/settings.json", ".mux/init", "app/.config/mise/config.toml", "app/mise/config.toml",
         "_opam/.opam-switch/environment", "app/.ruby-version", ".perl-version", "gtags.conf", ".globalrc", ".phpdbginit", "app/.ctags.d/x.ctags", ".ctags",
         ".lite_project.lua", ".valgrindrc", ".mc.menu", ".jdbrc", ".neoconf.json", ".nano-staged.json", "nano-staged.js", ".cz-config.js",
-        ".quickhook/pre-commit/x.sh", ".solargraph.yml", ".bloop/app.json", ".factorypath", ".kateproject"]  # fmt: skip
+        ".quickhook/pre-commit/x.sh", ".solargraph.yml", ".bloop/app.json", ".factorypath", ".kateproject",
+        "ols.json", "app/omnisharp.json", "app/.settings/language.settings.xml", ".tm_properties", "app/_vimrc_local.vim", ".vimrc.local",
+        ".rbenv-vars"]  # fmt: skip
 # The project's own code, although a tool may load it: what the page says that is left out on purpose.
 PROJECT = ["Makefile", "package.json", "pnpm-workspace.yaml", "eslint.config.js", ".eslintrc.js", ".prettierrc.cjs", ".rubocop.yml",
            "conftest.py", "tsconfig.json", "build.rs", "gradle/wrapper/gradle-wrapper.properties", "mix.exs", ".bazelrc", "uv.toml",
            "global.json", "config.nims", ".python-version", ".config/nextest.toml", "app/.config/x.toml", ".venv/bin/activate", ".pnp.cjs", "flake.nix", "shell.nix", "AGENTS.md", "renv/settings.json",
+           ".settings/org.eclipse.core.resources.prefs",
            ".github/workflows/ci.yml"]  # fmt: skip
 
 
