@@ -256,6 +256,8 @@ void kh_run_names_end(void)
 
 /* ---- the configuration ---- */
 
+#define BETWEEN ":,; \t\n='\""
+
 /* A list, options with paths, an address with one: -I/x, --require /x, unix:path=/x. A command runs
  * in the folder "/". */
 static bool check_variable(const char *name, struct kh_err *err)
@@ -263,7 +265,7 @@ static bool check_variable(const char *name, struct kh_err *err)
 	const char *value = getenv(name);
 
 	while (value && *value) {
-		size_t len = strcspn(value, ":,; \t\n='\"");
+		size_t len = strcspn(value, BETWEEN);
 		kh_auto_free char *one = kh_strf("/%.*s", (int)len, value);
 		const char *path = one ? strchr(one + 1, '/') : NULL;
 		if (!one)
@@ -285,6 +287,69 @@ static bool check_passed(const struct kh_exec *exec, struct kh_err *err)
 	return true;
 }
 
+/* As far as the kernel looks for an interpreter, and through how many that are scripts. */
+enum { FIRST_LINE_BYTES = 256, INTERPRETERS_MOST = 5 };
+
+/* What follows "#!" in the first line of a program, without blanks before it. Return: "": it is no
+ * script. */
+static const char *first_line(const char *path, char line[static FIRST_LINE_BYTES + 1])
+{
+	static const char blanks[] = " \t";
+	struct stat st;
+
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || !(st.st_mode & 0111))
+		return "";
+	kh_auto_close int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : pread(fd, line, FIRST_LINE_BYTES, 0);
+	line[n > 0 ? n : 0] = '\0';
+	if (strncmp(line, "#!", 2) != 0)
+		return "";
+	line[strcspn(line, "\n")] = '\0';
+	return line + 2 + strspn(line + 2, blanks);
+}
+
+/* The argument of an interpreter, "-S A=/x/y node": where a path may be in it. */
+static bool check_argument(const char *name, const char *argument, struct kh_err *err)
+{
+	while (*argument) {
+		size_t len = strcspn(argument, BETWEEN);
+		kh_auto_free char *one = kh_strf("/%.*s", (int)len, argument);
+		const char *path = one ? strchr(one + 1, '/') : NULL;
+		if (!one)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+		if (path && (!check(name, path, err) || !check(name, one, err)))
+			return false;
+		argument += len + (argument[len] != '\0');
+	}
+	return true;
+}
+
+/* The interpreter of a script is a program like the script. /usr/bin/env finds on PATH what it
+ * runs, where no entry leads to where an agent writes. */
+static bool check_interpreter(const char *option, const char *path, struct kh_err *err)
+{
+	char line[FIRST_LINE_BYTES + 1];
+	kh_auto_free char *script = strdup(path);
+
+	for (int i = 0; script && i < INTERPRETERS_MOST; i++) {
+		const char *rest = first_line(script, line);
+		size_t len = strcspn(rest, " \t");
+		kh_auto_free char *name = kh_strf("%s: the interpreter of %s", kh_esc_str(option),
+						  kh_esc_str(script));
+		kh_auto_free char *interpreter =
+			kh_strf("%s%.*s", rest[0] == '/' ? "" : "/", (int)len, rest);
+		if (len == 0)
+			return true;
+		if (!name || !interpreter)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+		if (!check(name, interpreter, err) || !check_argument(name, rest + len, err))
+			return false;
+		free(script);
+		script = kh_steal_ptr(&interpreter);
+	}
+	return script || kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+}
+
 /* What has no slash is looked for again each time. */
 static bool note_programs(const struct kh_exec *exec, struct kh_err *err)
 {
@@ -295,7 +360,8 @@ static bool note_programs(const struct kh_exec *exec, struct kh_err *err)
 
 	if (!all)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
-	if (program && !kh_run_uses_name(&uses, "PATH", program, err))
+	if (program && (!kh_run_uses_name(&uses, "PATH", program, err) ||
+			!check_interpreter("PATH", program, err)))
 		return false;
 	for (const char *one = strtok_r(all, ":", &rest); one; one = strtok_r(NULL, ":", &rest))
 		if (!kh_run_uses_name(&uses, "PATH", one, err))
@@ -340,6 +406,12 @@ static bool check_command(const struct kh_exec *exec, struct kh_err *err)
 	return check_defaults(err) && check_passed(exec, err) && note_programs(exec, err);
 }
 
+static bool note_named(const struct kh_named_path *one, struct kh_err *err)
+{
+	return kh_run_uses_name(&uses, one->option, one->path, err) &&
+	       check_interpreter(one->option, one->path, err);
+}
+
 static bool check_all(const struct kh_config *config, struct kh_err *err)
 {
 	const struct kh_source *source;
@@ -347,8 +419,7 @@ static bool check_all(const struct kh_config *config, struct kh_err *err)
 	if (!kh_config_check_named(config, err))
 		return false;
 	for (size_t i = 0; i < config->n_named; i++)
-		if (!config->named[i].unread &&
-		    !kh_run_uses_name(&uses, config->named[i].option, config->named[i].path, err))
+		if (!config->named[i].unread && !note_named(&config->named[i], err))
 			return false;
 	for (size_t i = 0; i < config->n_credentials; i++)
 		for (size_t j = 0; (source = kh_source_of_credential(&config->credentials[i], j));

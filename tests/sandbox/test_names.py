@@ -239,6 +239,40 @@ def test_no_command_is_run_that_the_agent_could_rewrite(ground, words, way):
     refused(ground, done, "credentials.key.value.exec: ")
 
 
+SCRIPTS = {
+    "of the program": ["{}"], "of a word": ["/usr/bin/env", "{}"], "of a program in a script": ["/bin/sh", "-c", "exec {} now"],
+    "of a program on PATH": ["get"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("first", ["#!{}", "#! {} -x", "#!{relative}", "#!/bin/sh {}", "#!/usr/bin/env -S {} -x", "#!/usr/bin/env -S A={} sh"])
+@pytest.mark.parametrize("how", SCRIPTS)
+def test_nor_is_a_script_whose_interpreter_the_agent_could_rewrite(ground, how, first):
+    path = ground.name("in", "sh", ground.program(), 0o755)
+    first = first.replace("{relative}", path[1:]).replace("{}", path)
+    script = ground.sandbox.file(os.path.join(ground.sandbox.folder("bin"), "get"), f"{first}\n{ground.program()}", 0o755)
+    ground.sandbox.give(os.path.dirname(script))
+    config = settings(ground, {"exec": [word.replace("{}", script) for word in SCRIPTS[how]]})
+    refused(ground, ground("-c", config, PATH=os.path.dirname(script) + ":/usr/bin:/bin"), f"the interpreter of {script}: ", path)
+
+
+def test_nor_one_whose_interpreter_is_such_a_script(ground):
+    path = ground.name("in", "sh", ground.program(), 0o755)
+    folder = ground.sandbox.folder("bin")
+    inner = ground.sandbox.file(os.path.join(folder, "inner"), f"#!{path}\n", 0o755)
+    script = ground.sandbox.file(os.path.join(folder, "get"), f"#!{inner}\n", 0o755)
+    ground.sandbox.give(folder)
+    refused(ground, ground("-c", settings(ground, {"exec": [script]})), f"the interpreter of {inner}: ", path)
+
+
+@pytest.mark.parametrize("first", ["#!/bin/sh", "#!/bin/sh -e", "#!/usr/bin/env sh", "#!/usr/bin/env -S sh -e"])
+def test_a_script_with_an_interpreter_of_the_host_is_run(ground, first):
+    script = ground.sandbox.file(os.path.join(ground.sandbox.folder("bin"), "get"), f"{first}\n{ground.program()}", 0o755)
+    ground.sandbox.give(ground.sandbox.place)
+    ground("-c", settings(ground, {"exec": [script]}), check=0)
+    assert os.path.exists(ground.marker)
+
+
 @pytest.mark.parametrize("word", ["{}", "-I{}", "--file={}", "a:{}", "cat {}"])
 def test_a_relative_word_of_a_command_counts_from_the_root(ground, word):
     """In which a command runs."""
