@@ -256,25 +256,42 @@ void kh_run_names_end(void)
 
 /* ---- the configuration ---- */
 
-#define BETWEEN ":,; \t\n='\""
+/* Each part that may be a path. `bare`: so may one without a slash. A command runs in the folder
+ * "/". */
+static bool check_parts(const char *name, const char *text, const char *between, bool bare,
+			struct kh_err *err)
+{
+	while (*text) {
+		size_t len = strcspn(text, between);
+		kh_auto_free char *one = kh_strf("/%.*s", (int)len, text);
+		const char *path = one ? strchr(one + 1, '/') : NULL;
+		if (!one)
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
+		if ((path && !check(name, path, err)) ||
+		    (len > 0 && (path || bare) && !check(name, one, err)))
+			return false;
+		text += len + (text[len] != '\0');
+	}
+	return true;
+}
 
-/* A list, options with paths, an address with one: -I/x, --require /x, unix:path=/x. A command runs
- * in the folder "/". */
+/* One path, a list, options with paths, an address with one: -I/x, --require /x, unix:path=/x. What
+ * is between two paths may also be in one. */
+static bool check_text(const char *name, const char *text, bool bare, struct kh_err *err)
+{
+	static const char *const between[] = { ":,; \t\n='\"", ":,;=", ":", "" };
+
+	for (size_t i = 0; i < sizeof(between) / sizeof(between[0]); i++)
+		if (!check_parts(name, text, between[i], bare, err))
+			return false;
+	return true;
+}
+
 static bool check_variable(const char *name, struct kh_err *err)
 {
 	const char *value = getenv(name);
 
-	while (value && *value) {
-		size_t len = strcspn(value, BETWEEN);
-		kh_auto_free char *one = kh_strf("/%.*s", (int)len, value);
-		const char *path = one ? strchr(one + 1, '/') : NULL;
-		if (!one)
-			return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
-		if ((path && !check(name, path, err)) || (len > 0 && !check(name, one, err)))
-			return false;
-		value += len + (value[len] != '\0');
-	}
-	return true;
+	return !value || check_text(name, value, true, err);
 }
 
 /* Those that the command asks for by name; the configuration has the others. */
@@ -308,23 +325,8 @@ static const char *first_line(const char *path, char line[static FIRST_LINE_BYTE
 	return line + 2 + strspn(line + 2, blanks);
 }
 
-/* The argument of an interpreter, "-S A=/x/y node": where a path may be in it. */
-static bool check_argument(const char *name, const char *argument, struct kh_err *err)
-{
-	while (*argument) {
-		size_t len = strcspn(argument, BETWEEN);
-		kh_auto_free char *one = kh_strf("/%.*s", (int)len, argument);
-		const char *path = one ? strchr(one + 1, '/') : NULL;
-		if (!one)
-			return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
-		if (path && (!check(name, path, err) || !check(name, one, err)))
-			return false;
-		argument += len + (argument[len] != '\0');
-	}
-	return true;
-}
-
-/* The interpreter of a script is a program like the script. /usr/bin/env finds on PATH what it
+/* The interpreter of a script is a program like the script. Its argument may have a path:
+ * "-S A=/x/y node". /usr/bin/env finds on PATH what it
  * runs, where no entry leads to where an agent writes. */
 static bool check_interpreter(const char *option, const char *path, struct kh_err *err)
 {
@@ -342,7 +344,7 @@ static bool check_interpreter(const char *option, const char *path, struct kh_er
 			return true;
 		if (!name || !interpreter)
 			return kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
-		if (!check(name, interpreter, err) || !check_argument(name, rest + len, err))
+		if (!check(name, interpreter, err) || !check_text(name, rest + len, false, err))
 			return false;
 		free(script);
 		script = kh_steal_ptr(&interpreter);

@@ -353,6 +353,15 @@ def test_no_variable_leads_a_command_to_where_the_agent_writes(ground, variable)
     assert REFUSED not in ground("-c", settings(ground), check=None, **{variable: path}).stderr
 
 
+@pytest.mark.parametrize("value", ["{}/my d", "{}/a:b", "{}/a,b=c", "{}/it's", "/usr/lib:{}/a,b", "unix:path={}/my d,guid=0"])
+def test_nor_does_one_with_a_path_that_has_a_separator_in_it(ground, value):
+    config = settings(ground, {"exec": ["/bin/sh", "-c", f"touch {ground.marker}; echo secretsecretsecret"]})
+    for name in ("my d", "a:b", "a,b=c", "it's", "a,b"):
+        os.symlink(ground.top, os.path.join(ground.safe, name))
+    for variable in ("XDG_CONFIG_HOME", "DBUS_SESSION_BUS_ADDRESS"):
+        refused(ground, ground("-c", config, **{variable: value.replace("{}", ground.safe)}), variable)
+
+
 def test_nor_does_the_address_of_a_bus(ground):
     config = settings(ground, {"exec": ["/bin/sh", "-c", f"touch {ground.marker}; echo secretsecretsecret"]})
     path = ground.name("in", "d/bus", "")
