@@ -3,10 +3,10 @@
  *
  * The keeper is forked before anything slow, so that it opens its CA and starts its worker while
  * the launcher asks git for the committer. When it is ready it sends what the sandbox needs (CA,
- * placeholders); the launcher then wipes the keys from its own environment and goes on. At the end
- * the keeper is told to stop, which closes the journal, and everything that the run made is
- * removed. A signal does not prevent this: signals are passed to the command, and the launcher ends
- * only after the command.
+ * placeholders); the launcher then wipes the keys from its own environment and goes on. The command
+ * starts only after the worker serves. At the end the keeper is told to stop, which closes the
+ * journal, and everything that the run made is removed. A signal does not prevent this: signals are
+ * passed to the command, and the launcher ends only after the command.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,6 +47,8 @@ struct run {
 	struct kh_run_summary summary;
 	pid_t keeper;
 	int ready_fd;
+	bool serves;	  /* the worker does: the command may start */
+	const char *lost; /* what had ended before the command did; NULL: nothing */
 	sigset_t mask;
 	char *state, *user_state; /* folders with keyhole's state; NULL: none */
 };
@@ -61,16 +63,20 @@ static _Noreturn void become_keeper(struct run *run, int ready_fd)
 		_exit(KH_EXIT_KEYHOLE);
 	int names = kh_run_names_held();
 	if (names >= 0)
-		names = fcntl(names, F_DUPFD_CLOEXEC, STDERR_FILENO + 3);
+		names = fcntl(names, F_DUPFD_CLOEXEC, STDERR_FILENO + 4);
 	if (ready_fd != STDERR_FILENO + 1) {
 		(void)dup2(ready_fd, STDERR_FILENO + 1);
 		ready_fd = STDERR_FILENO + 1;
 	}
 	(void)kh_file_set_cloexec(ready_fd, true);
+	/* The same pipe says first that the keeper is ready, then that the worker serves. */
+	int serving_fd = dup3(ready_fd, ready_fd + 1, O_CLOEXEC);
+	if (serving_fd < 0)
+		_exit(KH_EXIT_KEYHOLE);
 	/* What the keeper uses no other agent may exchange, also if the launcher is killed. */
-	int last = ready_fd;
+	int last = serving_fd;
 	if (names >= 0)
-		last = dup3(names, ready_fd + 1, O_CLOEXEC);
+		last = dup3(names, serving_fd + 1, O_CLOEXEC);
 	if (last < 0 || (names < 0 && kh_run_names_held() >= 0))
 		_exit(KH_EXIT_KEYHOLE);
 	(void)syscall(SYS_close_range, (unsigned)last + 1, ~0u, 0u);
@@ -78,7 +84,7 @@ static _Noreturn void become_keeper(struct run *run, int ready_fd)
 	struct kh_keeper_options options = {
 		.config = run->config,
 		.ready_fd = ready_fd,
-		.serving_fd = -1,
+		.serving_fd = serving_fd,
 		.one_run = true,
 		.socket_uid = geteuid() == 0 ? KH_SANDBOX_HOST_UID : (uid_t)-1,
 		.socket_gid = geteuid() == 0 ? KH_SANDBOX_HOST_GID : (gid_t)-1,
@@ -106,14 +112,23 @@ static bool await_ready(struct run *run, struct kh_err *err)
 	return run->ready.ok || kh_err_set(err, KH_ERR_CONFIG, "%s", run->ready.error);
 }
 
+/* A worker that can't start has said why. */
+static bool await_serving(struct run *run, struct kh_err *err)
+{
+	run->serves = kh_ready_await_serving(run->ready_fd, READY_MS, err);
+	return run->serves || kh_err_wrap(err, "the command was not started");
+}
+
 /* Drained and gone, or killed. */
 static void stop_keeper(struct run *run)
 {
 	if (run->keeper <= 0)
 		return;
 	kh_auto_close int ended = (int)syscall(SYS_pidfd_open, run->keeper, 0);
-	(void)kill(run->keeper, SIGTERM);
 	struct pollfd p = { .fd = ended, .events = POLLIN };
+	if (run->serves && poll(&p, 1, 0) > 0)
+		run->lost = "the proxy ended";
+	(void)kill(run->keeper, SIGTERM);
 	if (ended < 0 || poll(&p, 1, STOP_MS) <= 0)
 		(void)kill(run->keeper, SIGKILL);
 	while (waitpid(run->keeper, NULL, 0) < 0 && errno == EINTR)
@@ -335,6 +350,10 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 		*status = 128 + signo;
 		return true;
 	}
+	if (!run->attach.socket && !await_serving(run, err)) {
+		*status = 128 + held_signal();
+		return *status != 128;
+	}
 	if (!kh_run_review_open(&run->review, &run->options, err))
 		return false;
 	/* One that is still held back has interrupted what goes before a sandbox. */
@@ -348,7 +367,8 @@ static void detach(struct run *run)
 {
 	if (!run->attach.socket)
 		return;
-	kh_run_detach(&run->attach);
+	if (!kh_run_detach(&run->attach))
+		run->lost = "the daemon ended, or removed this sandbox,";
 	run->summary.counted = run->attach.counted;
 	run->summary.calls = run->attach.calls;
 	run->summary.denials = run->attach.denials;
@@ -375,6 +395,14 @@ static void clean_up(struct run *run)
 	free(run->user_state);
 }
 
+/* A command that could reach nothing any more may have ended as if all were well. */
+static void say_lost(const struct run *run, int *status)
+{
+	kh_cli_complain("%s before the command did; since then it could reach nothing", run->lost);
+	if (*status == 0)
+		*status = KH_EXIT_KEYHOLE;
+}
+
 int kh_cli_run(int argc, char **argv)
 {
 	struct run run = {
@@ -399,6 +427,8 @@ int kh_cli_run(int argc, char **argv)
 			kh_run_hint(&run.options, &run.image, status, &err);
 		if (err.code != KH_ERR_NONE)
 			kh_cli_complain_err(&err);
+		if (reached && run.lost)
+			say_lost(&run, &status);
 		if (reached && !run.options.quiet)
 			kh_run_summary_print(&run.summary);
 	}

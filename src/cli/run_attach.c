@@ -162,19 +162,20 @@ bool kh_run_attach(struct kh_run_attach *attach, const struct kh_config *config,
 	return ok;
 }
 
-/* A daemon that is no more has ended it already. */
-void kh_run_detach(struct kh_run_attach *attach)
+bool kh_run_detach(struct kh_run_attach *attach)
 {
 	struct kh_ctl_answer got;
 	struct kh_err err = KH_ERR_INIT;
 	kh_auto_free char *target =
 		attach->added ? kh_strf("/v1/sandboxes/%s/%s", attach->tenant, attach->id) : NULL;
+	bool was_there = !attach->added;
 	attach->added = false;
 	if (!target)
-		return;
+		return was_there;
 	kh_ctl_answer_init(&got);
 	if (kh_ctl_ask(attach->socket, "DELETE", target, kh_slice_str(NULL), &got, &err) &&
 	    got.status == 200) {
+		was_there = true;
 		json_t *answer = kh_json_load(kh_buf_view(&got.content), 0, NULL);
 		const json_t *requests = json_object_get(answer, "requests");
 		json_int_t allowed = json_integer_value(json_object_get(requests, "allow")) +
@@ -185,6 +186,7 @@ void kh_run_detach(struct kh_run_attach *attach)
 		json_decref(answer);
 	}
 	kh_ctl_answer_fini(&got);
+	return was_there;
 }
 
 void kh_run_attach_fini(struct kh_run_attach *attach)

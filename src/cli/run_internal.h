@@ -255,7 +255,8 @@ struct kh_run_attach {
  * used as far as it agrees with the configuration: the folder, the journal, and each variable. */
 bool kh_run_attach(struct kh_run_attach *attach, const struct kh_config *config, const char *id,
 		   struct kh_ready *ready, struct kh_err *err);
-void kh_run_detach(struct kh_run_attach *attach);
+/* Return: false: the daemon no longer had the sandbox, or is gone. */
+bool kh_run_detach(struct kh_run_attach *attach);
 void kh_run_attach_fini(struct kh_run_attach *attach);
 
 /* ---- run_config.c ---- */

@@ -105,6 +105,12 @@ static bool decode(struct kh_slice bytes, struct kh_ready *out)
 	       (out->ok ? out->ca_pem && out->audit_path : out->error != NULL);
 }
 
+bool kh_ready_await_serving(int fd, uint32_t timeout_ms, struct kh_err *err)
+{
+	char serves;
+	return read_exactly(fd, &serves, 1, kh_clock_mono_ms() + timeout_ms, err);
+}
+
 bool kh_ready_read(int fd, struct kh_ready *out, uint32_t timeout_ms, struct kh_err *err)
 {
 	uint64_t deadline = kh_clock_mono_ms() + timeout_ms;

@@ -100,6 +100,16 @@ def test_a_run_that_is_killed_leaves_no_sandbox(running):
     assert one.left() == []
 
 
+def test_a_run_whose_daemon_ends_before_the_command_says_so(running):
+    one = running()
+    script = "echo in; while curl -sS -o /dev/null http://keyhole.internal/; do sleep 0.1; done"
+    with one.run.start("-c", one.path, "--tenant", "acme", "--", "sh", "-c", script, use=None) as run:
+        assert run.stdout.readline() == b"in\n"
+        one.end()
+        err = run.communicate(timeout=PATIENCE)[1]
+    assert b"the daemon ended, or removed this sandbox, before the command did" in err and run.returncode == 125, err
+
+
 def test_what_only_a_private_daemon_has_makes_one(running, sandbox):
     one = running()
     journal = os.path.join(sandbox.folder("own", 0o700), "audit.jsonl")

@@ -117,7 +117,8 @@ def test_a_killed_launcher_leaves_no_process_mount_group_or_socket(run, workspac
 
 
 def test_a_killed_daemon_leaves_nothing_and_no_way_out(run, workspace):
-    """The command goes on, and reaches nobody any more. Nobody takes the journal's lock file away."""
+    """The command goes on, and reaches nobody any more, which the run says; its status is not 0. Nobody takes the journal's
+    lock file away."""
     with counted(run, workspace, but=[".jsonl.lock"]):
         process = start(run, workspace, f"echo up; read -r go; {ASK}; echo $?")
         up(process)
@@ -131,6 +132,7 @@ def test_a_killed_daemon_leaves_nothing_and_no_way_out(run, workspace):
         os.close(gone)
         out, err = process.communicate(b"go\n", timeout=PATIENCE)
         assert out.splitlines()[-1] != b"0" and b"200" not in out, (out, err)
+        assert process.returncode == 125 and b"keyhole: the proxy ended before the command did" in err, err
 
 
 # --- a full disk ----------------------------------------------------------------------------------

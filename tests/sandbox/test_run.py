@@ -230,6 +230,16 @@ def test_the_journal_can_be_chosen_and_is_continued(run):
     assert os.path.exists(os.path.join(run.state, "relative.jsonl"))
 
 
+def test_where_the_proxy_can_not_start_the_command_is_not_started(run, sandbox):
+    journal = os.path.join(run.state, "none.jsonl")
+    sandbox.file(journal, "garbage\n", 0o600)
+    done = run("--audit", journal, "--", "sh", "-c", "echo ran", check=125)
+    assert done.stdout == "" and "does not carry a valid hash" in done.stderr
+    assert done.stderr.endswith("keyhole: the command was not started: the proxy ended before it was ready\n")
+    with open(journal, encoding="utf-8") as file:
+        assert file.read() == "garbage\n"
+
+
 @pytest.mark.parametrize("status", [0, 1, 42, 125])
 def test_the_exit_status_is_the_commands(run, status):
     run("--", "sh", "-c", f"exit {status}", check=status)

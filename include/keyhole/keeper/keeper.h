@@ -23,13 +23,16 @@ bool kh_ready_write(int fd, const struct kh_ready *ready, struct kh_err *err);
 /* Blocks until the message has come, the other side has closed, or the timeout. `out` then owns its
  * strings, until kh_ready_fini. */
 bool kh_ready_read(int fd, struct kh_ready *out, uint32_t timeout_ms, struct kh_err *err);
+/* Blocks likewise until the keeper writes that its worker serves (serving_fd). */
+bool kh_ready_await_serving(int fd, uint32_t timeout_ms, struct kh_err *err);
 void kh_ready_fini(struct kh_ready *ready);
 
 struct kh_keeper_options {
 	struct kh_config *config; /* taken over */
 	int ready_fd; /* -1: none. A struct kh_ready is written when the sockets listen, or with the
 			 error when the start fails; the worker may still be starting */
-	int serving_fd; /* -1: none. A "\n" is written when the worker serves (--ready-fd) */
+	int serving_fd; /* -1: none. A "\n" is written when the worker serves (--ready-fd); it may
+			   be the same pipe as ready_fd */
 	bool one_run; /* of `keyhole run`: ends with its parent; a missing secret is an error at the
 			 start; the log is quiet */
 	uid_t socket_uid; /* one_run as root: the owner of the sandbox's socket; (uid_t)-1:
