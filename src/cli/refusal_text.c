@@ -2,6 +2,9 @@
 #include "refusal_text.h"
 
 #include <stddef.h>
+#include <string.h>
+
+#include <keyhole/net/guard.h>
 
 const char *kh_refusal_text(enum kh_err_code code)
 {
@@ -27,8 +30,7 @@ const char *kh_refusal_text(enum kh_err_code code)
 	case KH_ERR_MODEL_UNREADABLE:
 		return "its model can't be told";
 	case KH_ERR_ADDRESS_PROHIBITED:
-		return "the address guard keeps sandboxes from such addresses (see "
-		       "upstream.allow_addresses)";
+		return kh_refusal_address_text(NULL);
 	case KH_ERR_GEO_PROHIBITED:
 		return "geo keeps sandboxes from that address";
 	case KH_ERR_CREDENTIAL_BINDING:
@@ -91,4 +93,49 @@ const char *kh_refusal_text(enum kh_err_code code)
 		break;
 	}
 	return NULL;
+}
+
+bool kh_refusal_address(const char *host, uint16_t port, struct kh_slice detail,
+			struct kh_host *out)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_sockaddr known;
+	struct kh_host parsed;
+	if (kh_host_parse(&parsed, kh_slice_str(host), &err) &&
+	    kh_guard_known(&parsed, port, &known))
+		return kh_host_of_sockaddr(out, &known);
+	/* "NAME: ADDRESS:PORT is a private address, …" */
+	for (size_t at = 0; at < detail.len;) {
+		size_t end = kh_slice_find(detail, ' ', at);
+		if (kh_sockaddr_parse(&known, kh_slice_sub(detail, at, end), port, &err))
+			return kh_host_of_sockaddr(out, &known);
+		at = end + 1;
+	}
+	return false;
+}
+
+const char *kh_refusal_address_class(const char *host, uint16_t port, struct kh_slice detail,
+				     const struct kh_cidr *allow, size_t n_allow)
+{
+	static const char *const metadata[] = { "metadata.google.internal", "metadata.goog",
+						"metadata.tencentyun.com",
+						"instance-data.ec2.internal" };
+	struct kh_sockaddr known;
+	struct kh_host address;
+	for (size_t i = 0; i < sizeof(metadata) / sizeof(metadata[0]); i++)
+		if (strcmp(host, metadata[i]) == 0)
+			return "metadata";
+	if (!kh_refusal_address(host, port, detail, &address))
+		return NULL;
+	kh_host_sockaddr(&address, port, &known);
+	return kh_guard_refuses(&known, allow, n_allow);
+}
+
+const char *kh_refusal_address_text(const char *class_name)
+{
+	if (class_name && strcmp(class_name, "metadata") == 0)
+		return "it is the metadata service of a cloud, which gives out keys of this "
+		       "machine. No option opens it, and no sandbox should reach it";
+	return "the address guard keeps sandboxes from such addresses (see "
+	       "upstream.allow_addresses)";
 }

@@ -13,7 +13,6 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/exchange/remedy.h>
-#include <keyhole/net/guard.h>
 #include <keyhole/policy/telemetry.h>
 
 #include "record_text.h"
@@ -245,45 +244,16 @@ static void say_denial(struct words *words, const struct kh_refused_place *place
 
 /* ---- addresses that no rule opens ---- */
 
-/* The class of an address that the guard refuses whatever the rules are; NULL: none is known before
- * the name is resolved, or it may be connected to. */
-static const char *guarded(const struct words *words, const struct kh_refused_place *place)
+/* Keyhole's words about the address, which other refusals have not. */
+static struct kh_slice address_detail(const struct kh_refused_place *place)
 {
-	static const char *const metadata[] = { "metadata.google.internal", "metadata.goog",
-						"metadata.tencentyun.com",
-						"instance-data.ec2.internal" };
-	struct kh_err err = KH_ERR_INIT;
-	struct kh_sockaddr known;
-	struct kh_host host;
-	for (size_t i = 0; i < sizeof(metadata) / sizeof(metadata[0]); i++)
-		if (strcmp(place->host, metadata[i]) == 0)
-			return "metadata";
-	return kh_host_parse(&host, kh_slice_str(place->host), &err) &&
-			       kh_guard_known(&host, place->port, &known)
-		       ? kh_guard_refuses(&known, words->summary->allowed,
-					  words->summary->n_allowed)
-		       : NULL;
+	return kh_slice_str(place->reason == KH_ERR_ADDRESS_PROHIBITED ? place->detail : "");
 }
 
-/* The address that was refused: the host itself, what its name stands for, or the one in the
- * journal's words. Return: false: none is known. */
-static bool find_address(const struct kh_refused_place *place, struct kh_host *out)
+static const char *guarded(const struct words *words, const struct kh_refused_place *place)
 {
-	struct kh_err err = KH_ERR_INIT;
-	struct kh_sockaddr known;
-	struct kh_host host;
-	if (kh_host_parse(&host, kh_slice_str(place->host), &err) &&
-	    kh_guard_known(&host, place->port, &known))
-		return kh_host_of_sockaddr(out, &known);
-	/* "NAME: ADDRESS:PORT is a private address, …" */
-	struct kh_slice all = kh_slice_str(place->detail);
-	for (size_t at = 0; at < all.len;) {
-		size_t end = kh_slice_find(all, ' ', at);
-		if (kh_sockaddr_parse(&known, kh_slice_sub(all, at, end), place->port, &err))
-			return kh_host_of_sockaddr(out, &known);
-		at = end + 1;
-	}
-	return false;
+	return kh_refusal_address_class(place->host, place->port, address_detail(place),
+					words->summary->allowed, words->summary->n_allowed);
 }
 
 static void say_guarded(struct words *words, const struct kh_refused_place *place,
@@ -292,19 +262,10 @@ static void say_guarded(struct words *words, const struct kh_refused_place *plac
 	static const char opens[] = "A configuration file can open it (-c FILE, or a keyhole.yaml "
 				    "that you trust), with a rule for the place and with";
 	struct kh_host address;
-	struct kh_sockaddr known;
-	bool found = find_address(place, &address);
+	bool found = kh_refusal_address(place->host, place->port, address_detail(place), &address);
 	bool literal = found && strcmp(address.text, place->host) == 0;
-	if (found && !class_name) {
-		kh_host_sockaddr(&address, place->port, &known);
-		class_name = kh_guard_refuses(&known, words->summary->allowed,
-					      words->summary->n_allowed);
-	}
 	if (class_name && strcmp(class_name, "metadata") == 0) {
-		(void)kh_buf_append_str(&words->why,
-					"it is the metadata service of a cloud, which gives out "
-					"keys of this machine. No option opens it, and no sandbox "
-					"should reach it");
+		(void)kh_buf_append_str(&words->why, kh_refusal_address_text(class_name));
 		return;
 	}
 	if (found && literal)

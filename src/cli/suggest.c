@@ -17,7 +17,6 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/credential/credential.h>
-#include <keyhole/net/guard.h>
 #include <keyhole/policy/telemetry.h>
 
 #include "cli_internal.h"
@@ -40,12 +39,25 @@ static const char usage[] =
 	"left. Exit status: 0, or 2 if a journal can't be read, or wrong usage.\n"
 	"The manual: keyhole-suggest(1).\n";
 
+/* The class of an address that no rule opens; NULL: it is none. `detail`: what the record says of
+ * it. */
+static const char *guarded(const struct kh_journal_exchange *exchange, struct kh_slice detail)
+{
+	kh_auto_free char *host = kh_slice_dup(kh_record_text(exchange->open, "server.address"));
+	uint64_t port = kh_record_number(exchange->open, "server.port");
+
+	return host ? kh_refusal_address_class(host, (uint16_t)port, detail, NULL, 0) : NULL;
+}
+
 /* Why no rule is suggested for what was refused for the reason in this field. */
-static const char *why_closed_by(const json_t *record, const char *key)
+static const char *why_closed_by(const struct kh_journal_exchange *exchange, const json_t *record,
+				 const char *key)
 {
 	struct kh_slice reason = kh_record_text(record, key);
 	enum kh_err_code code = kh_err_of_reason(reason.ptr, reason.len);
 
+	if (code == KH_ERR_ADDRESS_PROHIBITED)
+		return kh_refusal_address_text(guarded(exchange, kh_record_text(record, "detail")));
 	return reason.len > 0 && code == KH_ERR_NONE ? "its reason is none that this keyhole knows"
 						     : kh_refusal_text(code);
 }
@@ -58,10 +70,10 @@ static bool has(const json_t *record, const char *key, const char *wanted)
 /* Nothing but the decision kept it from being allowed, observed tenants included. */
 static const char *why_closed_exchange(const struct kh_journal_exchange *exchange)
 {
-	const char *why = why_closed_by(exchange->close, "reason");
+	const char *why = why_closed_by(exchange, exchange->close, "reason");
 
-	why = why ? why : why_closed_by(exchange->open, "would_deny");
-	why = why ? why : why_closed_by(exchange->close, "would_deny");
+	why = why ? why : why_closed_by(exchange, exchange->open, "would_deny");
+	why = why ? why : why_closed_by(exchange, exchange->close, "would_deny");
 	if (!why && json_object_get(exchange->open, "denied_by") &&
 	    !has(exchange->open, "denied_by", "tenant"))
 		why = "the rules of the site, or of its sandbox alone, do not allow it";
@@ -118,13 +130,11 @@ static const char *why_unwritten(const struct kh_recorded_question *question,
 {
 	bool has_credential = kh_record_text(exchange->open, "credential").len > 0;
 	const struct kh_target *target = &question->ask.target;
-	const struct kh_authority *there = &question->ask.authority;
-	struct kh_sockaddr known;
+	const char *class_name = guarded(exchange, KH_SLICE(""));
 
 	/* Of what was forwarded the guard has allowed the address. */
-	if (kh_journal_exchange_is_refused(exchange) &&
-	    kh_guard_known(&there->host, there->port, &known) && kh_guard_refuses(&known, NULL, 0))
-		return kh_refusal_text(KH_ERR_ADDRESS_PROHIBITED);
+	if (kh_journal_exchange_is_refused(exchange) && class_name)
+		return kh_refusal_address_text(class_name);
 	if (question->unclear & KH_NEEDS_PATH)
 		return "its path was too long for the journal";
 	if (question->unclear)

@@ -123,15 +123,29 @@ def test_what_failed_for_another_cause_than_the_rules_is_allowed(tmp_path):
 
 def test_an_address_that_the_guard_refuses_is_not_opened(tmp_path):
     journal = Journal()
-    for host in ["169.254.169.254", "127.0.0.1:8080", "10.1.2.3", "[::1]", "[2001:db8::7]", "localhost"]:
+    for host in ["127.0.0.1:8080", "10.1.2.3", "[::1]", "[2001:db8::7]", "localhost"]:
         journal.request(url=f"http://{host}/x", reason="no_rule")
     journal.request(url="http://10.9.9.9/x").request(url="http://8.8.8.8/8", reason="no_rule").request(url="http://[2606:4700::1]/8", reason="no_rule")
     text, _ = of(tmp_path, journal)
     check(tmp_path, text)
     # To the one that was forwarded the operator had opened the way.
     assert rules(text) == ["GET http://[10.9.9.9]/x", "GET http://[2606:4700::1]/8", "GET http://[8.8.8.8]/8"]
-    assert text.count("the address guard keeps sandboxes from such addresses") == 6
+    assert text.count("the address guard keeps sandboxes from such addresses (see upstream.allow_addresses)") == 5
     assert "such as GET http://[2606:4700::1]/8\n" in text
+
+
+@pytest.mark.parametrize("reason, host", [
+    *[(reason, host) for reason in ("no_rule", "address_prohibited") for host in ("169.254.169.254", "[fd00:ec2::254]", "metadata.goog")],
+    ("address_prohibited", "rebound.example"),
+])  # fmt: skip
+def test_a_metadata_service_is_named_as_run_names_it(tmp_path, reason, host):
+    journal = Journal()
+    detail = f"{host}: 169.254.169.254:80 is a metadata address"
+    journal.request(url=f"http://{host}/x", reason=reason, late=reason != "no_rule", close={"detail": detail})
+    text, _ = of(tmp_path, journal)
+    assert rules(text) == []
+    assert "# it is the metadata service of a cloud, which gives out keys of this machine. No option opens it" in " ".join(text.split())
+    assert "allow_addresses" not in text
 
 
 def test_what_the_site_or_a_narrowing_does_not_allow_is_not_opened_at_the_tenant(tmp_path):
