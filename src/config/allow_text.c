@@ -134,7 +134,7 @@ bool kh_allow_text_parse(struct kh_rule *out, struct kh_slice text, size_t *at, 
 	*at = 0;
 	if (text.len == 0)
 		return wrong(at, 0, err,
-			     "expected METHODS SCHEME://HOST/PATH, as in 'GET "
+			     "expected [METHODS] SCHEME://HOST/PATH, as in 'GET "
 			     "https://api.example.com/v1/*'");
 	if (kh_method_is_known(first) && blank + 1 >= text.len)
 		return wrong(at, text.len, err, "what the method is for is missing: '%s %s'",

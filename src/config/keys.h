@@ -11,10 +11,10 @@
 #define KH_ANYWHERE (KH_IN_FILE | KH_IN_PRESET)
 #define KH_RULE_KEYS(X) \
 	X(allow, KH_ANYWHERE, \
-	  KH_SHAPE(JSON_REF("rule_text"), "METHODS SCHEME://HOST[:PORT][/PATH]"), KH_STAYS, \
+	  KH_SHAPE(JSON_REF("rule_text"), "[METHODS] SCHEME://HOST[:PORT][/PATH]"), KH_STAYS, \
 	  "requests to allow") \
 	X(deny, KH_ANYWHERE, \
-	  KH_SHAPE(JSON_REF("rule_text"), "METHODS SCHEME://HOST[:PORT][/PATH]"), KH_STAYS, \
+	  KH_SHAPE(JSON_REF("rule_text"), "[METHODS] SCHEME://HOST[:PORT][/PATH]"), KH_STAYS, \
 	  "requests to deny") \
 	X(use, KH_ANYWHERE, KH_SHAPE(JSON_RULE_USE, "a name, or { NAME: { PARAMETER: VALUE } }"), \
 	  KH_STAYS, \

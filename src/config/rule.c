@@ -1,4 +1,4 @@
-/* rule.c - the grammar of a rule: METHODS SCHEME://HOST[:PORT][/PATH] */
+/* rule.c - the grammar of a rule: [METHODS] SCHEME://HOST[:PORT][/PATH] */
 #include <stdlib.h>
 
 #include <keyhole/base/escape.h>
@@ -203,8 +203,8 @@ static bool parse_scheme(struct kh_rule *rule, struct kh_slice *rest, struct kh_
 		}
 	}
 	return kh_err_set(err, KH_ERR_CONFIG,
-			  "expected METHODS SCHEME://HOST[:PORT][/PATH] with http or https, as in "
-			  "\"GET,HEAD https://api.example.com/v1/**\", or tcp://HOST:PORT");
+			  "expected [METHODS] SCHEME://HOST[:PORT][/PATH] with http or https, as "
+			  "in \"GET,HEAD https://api.example.com/v1/**\", or tcp://HOST:PORT");
 }
 
 /* HOST[:PORT][/PATH] */

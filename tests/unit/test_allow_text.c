@@ -9,7 +9,7 @@ static const struct {
 	const char *text, *says;
 	size_t at;
 } wrong[] = {
-	{ "", "expected METHODS SCHEME://HOST/PATH", 0 },
+	{ "", "expected [METHODS] SCHEME://HOST/PATH", 0 },
 	{ "GET", "what the method is for is missing", 3 },
 	{ "GET ", "what the method is for is missing", 4 },
 	{ "api.example.com", "a scheme is missing in front of \"api.example.com\" (write https://",

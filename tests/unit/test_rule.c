@@ -147,11 +147,11 @@ static void what_is_no_rule_is_refused_with_the_reason(void **state)
 		const char *text;
 		const char *why;
 	} cases[] = {
-		{ "", "expected METHODS" },
-		{ "example.com", "expected METHODS" },
-		{ "GET example.com/x", "expected METHODS" },
-		{ "https:/example.com", "expected METHODS" },
-		{ "HTTPS://example.com", "expected METHODS" },
+		{ "", "expected [METHODS] SCHEME:" },
+		{ "example.com", "expected [METHODS] SCHEME:" },
+		{ "GET example.com/x", "expected [METHODS] SCHEME:" },
+		{ "https:/example.com", "expected [METHODS] SCHEME:" },
+		{ "HTTPS://example.com", "expected [METHODS] SCHEME:" },
 		{ "tcp://example.com", "names its port" },
 		{ "tcp://example.com/x", "neither methods nor a path" },
 		{ "tcp://example.com:22/", "neither methods nor a path" },
@@ -159,8 +159,8 @@ static void what_is_no_rule_is_refused_with_the_reason(void **state)
 		{ "* tcp://example.com:22", "neither methods nor a path" },
 		{ "tcp://example.com:0", "port" },
 		{ "tcp://*.com:22", "one label" },
-		{ "ftp://example.com", "expected METHODS" },
-		{ "GET  https://example.com", "expected METHODS" },
+		{ "ftp://example.com", "expected [METHODS] SCHEME:" },
+		{ "GET  https://example.com", "expected [METHODS] SCHEME:" },
 		{ " https://example.com", "a method must" },
 		{ "GET, POST https://example.com", "a method must" },
 		{ "GET,,POST https://example.com", "a method must" },
