@@ -11,6 +11,10 @@ static void check_case(const struct kh_config *config, const struct kh_policy *p
 	struct kh_dry_run q;
 	struct kh_outcome answer = { 0 };
 	struct kh_err err = KH_ERR_INIT;
+	if (one->fault) {
+		kh_diagnostics_add(diags, false, one->fault_where, "%s", one->fault);
+		return;
+	}
 	kh_dry_run_init(&q);
 	for (size_t i = 0; i < one->n_fields; i++)
 		(void)kh_dry_run_field(&q, kh_slice_str(one->fields[i].name),

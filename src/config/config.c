@@ -59,6 +59,7 @@ static void expectation_fini(struct kh_expectation *expectation)
 	free(expectation->fields);
 	free(expectation->text);
 	free(expectation->model);
+	free(expectation->fault);
 }
 
 void kh_config_free(struct kh_config *config)
@@ -153,6 +154,12 @@ static void read_file(struct kh_reader *reader, struct kh_slice yaml)
 /* The common end of everything that makes a configuration. */
 static struct kh_config *finish(struct kh_config *config, struct kh_diagnostics *diags)
 {
+	/* Where there are others, no case is tried, and nobody else says these. */
+	for (size_t i = 0; diags->errors > 0 && i < config->n_expectations; i++) {
+		const struct kh_expectation *one = &config->expectations[i];
+		if (one->fault)
+			kh_diagnostics_add(diags, false, one->fault_where, "%s", one->fault);
+	}
 	kh_diagnostics_take_files(diags, config);
 	kh_diagnostics_sort(diags);
 	if (diags->errors == 0)

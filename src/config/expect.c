@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
 
 #include "config_internal.h"
@@ -23,11 +24,38 @@ void *kh_expectation_add(struct kh_reader *reader, void *parent, const struct kh
 	return one;
 }
 
+/* It is said with the cases that do not hold, since it is no reason not to try the others. */
+static void add_fault(struct kh_reader *reader, struct kh_expectation *one,
+		      const struct kh_yaml_node *node, char *text)
+{
+	if (!text)
+		(void)kh_reader_no_memory(reader);
+	if (one->fault) { /* said once is enough */
+		free(text);
+		return;
+	}
+	one->fault = text;
+	one->fault_where = kh_reader_where(reader, node);
+}
+
 void kh_config_read_expected_tenant(struct kh_reader *reader, const struct kh_option *option,
 				    const struct kh_yaml_node *node, void *base)
 {
 	struct kh_expectation *one = base;
-	kh_config_tenant_by_name(reader, option, node, &one->tenant);
+	const struct kh_config *config = reader->config;
+	if (node->kind != KH_NODE_SCALAR ||
+	    kh_config_tenant(config, node->text.ptr) != KH_NAME_NONE) {
+		kh_config_tenant_by_name(reader, option, node, &one->tenant);
+		return;
+	}
+	struct kh_nearest nearest;
+	kh_nearest_init(&nearest, node->text);
+	for (size_t i = 0; i < config->n_tenants; i++)
+		kh_nearest_offer(&nearest, config->tenants[i].name);
+	char hint[KH_NEAREST_BYTES];
+	add_fault(reader, one, node,
+		  kh_strf("%s: no tenant is called \"%s\"%s", option->path, kh_esc(node->text),
+			  kh_nearest_hint(&nearest, hint)));
 }
 
 void kh_config_read_expected_sandbox(struct kh_reader *reader, const struct kh_option *option,
@@ -47,12 +75,12 @@ void kh_config_read_expected_sandbox(struct kh_reader *reader, const struct kh_o
 			kh_nearest_offer(&nearest, config->listeners[i].sandbox);
 	char hint[KH_NEAREST_BYTES];
 	bool several = one->listener == KH_SANDBOX_SEVERAL;
-	kh_reader_error(reader, node, "%s: %s called \"%s\"%s", option->path,
-			several ? "more than one listener's sandbox is"
-				: "no listener's sandbox is",
-			kh_esc(node->text), several ? "" : kh_nearest_hint(&nearest, hint));
+	add_fault(reader, one, node,
+		  kh_strf("%s: %s called \"%s\"%s", option->path,
+			  several ? "more than one listener's sandbox is"
+				  : "no listener's sandbox is",
+			  kh_esc(node->text), several ? "" : kh_nearest_hint(&nearest, hint)));
 	one->listener = -1;
-	one->tenant = one->tenant == KH_NO_TENANT ? 0 : one->tenant; /* said once is enough */
 }
 
 void kh_config_read_expected_model(struct kh_reader *reader, const struct kh_option *option,
@@ -119,17 +147,22 @@ void kh_expectation_done(struct kh_reader *reader, void *parent, void *item,
 	struct kh_expectation *one = item;
 	if (!one->text)
 		kh_reader_error(reader, node, "expect[]: expected one of allow and deny");
+	if (one->fault) {
+		one->tenant = 0;
+		one->listener = -1;
+		return;
+	}
 	if (one->listener >= 0) {
 		uint16_t tenant = reader->config->listeners[one->listener].tenant;
 		if (one->tenant != KH_NO_TENANT && one->tenant != tenant)
-			kh_reader_error(reader, node,
-					"expect[].sandbox: belongs to another tenant than this");
+			add_fault(reader, one, node,
+				  kh_strf("expect[].sandbox: belongs to another tenant than this"));
 		one->tenant = tenant;
 	}
 	if (one->tenant != KH_NO_TENANT)
 		return;
 	one->tenant = 0;
 	if (reader->config->n_tenants > 1)
-		kh_reader_error(reader, node,
-				"expect[].tenant: which one? there are several tenants");
+		add_fault(reader, one, node,
+			  kh_strf("expect[].tenant: which one? there are several tenants"));
 }

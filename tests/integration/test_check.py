@@ -570,6 +570,25 @@ def test_what_yaml_says_is_explained(tmp_path, text, says):
     assert status == 1 and ": error: YAML: " in errors and errors.rstrip().endswith(says) or says in errors, errors
 
 
+@pytest.mark.parametrize("case, says", [
+    ("tenant: acne", '5:49: error: expect[].tenant: no tenant is called "acne" (did you mean "acme"?)'),
+    ("sandbox: box", "5:50: error: expect[].sandbox: no listener's sandbox is called \"box\""),
+    ("model: m", "5:5: error: expect[].tenant: which one? there are several tenants"),
+])  # fmt: skip
+def test_a_case_that_is_nobodys_hides_no_other_one(tmp_path, case, says):
+    text = (
+        'version: 1\ntenants: { acme: { rules: [ { allow: "GET https://a.example/**" } ] }, beta: { rules: [] } }\nexpect:\n'
+        '  - { deny: "GET https://a.example/x", tenant: acme }\n'
+        f'  - {{ allow: "GET https://a.example/x", {case} }}\n'
+    )
+    status, _, errors = check(tmp_path, text)
+    assert status == 1 and says in errors, errors
+    assert '4:13: error: expect: "GET https://a.example/x" is allowed: by "GET https://a.example/**"' in errors, errors
+    # Where the file has other errors no case is tried, and this one is said.
+    status, _, errors = check(tmp_path, text + "nonsense: 1\n")
+    assert status == 1 and says in errors and "is allowed" not in errors, errors
+
+
 def test_a_credential_without_a_variable_for_its_placeholder_is_noted(tmp_path):
     (tmp_path / "v").write_text(KEY)
     (tmp_path / "v").chmod(0o600)

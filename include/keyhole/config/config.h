@@ -419,6 +419,10 @@ struct kh_expectation {
 	char *model;		     /* the model that the request is for, or NULL */
 	struct kh_condition *fields; /* the request's fields: each a name and one value */
 	size_t n_fields;
+	/* The file does not have the tenant or the sandbox that it names, or it names none of
+	 * several: this is the error, and there is no decision to compare. NULL: none of these. */
+	char *fault;
+	struct kh_where fault_where;
 };
 
 enum kh_durability { KH_DURABILITY_WRITTEN = 0, KH_DURABILITY_SYNCED };
