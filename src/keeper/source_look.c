@@ -2,14 +2,17 @@
 
 #include "keeper_internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/keeper/keeper.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/program.h>
 
 /* On a copy: the variable is to be there for the next who looks. */
 static bool look_at_variable(const char *credential, const struct kh_source *source,
@@ -33,6 +36,29 @@ static bool look_at_variable(const char *credential, const struct kh_source *sou
 			      kh_buf_len(&copy), form, secret, err) == KH_SOURCE_GOT;
 }
 
+/* It is found as at its start, and not run. What this user may not look at may be the daemon's. */
+static bool look_at_program(const char *credential, const char *program, struct kh_err *err)
+{
+	struct stat st;
+	kh_auto_free char *found = strchr(program, '/') ? NULL : kh_program_find(program);
+
+	if (!found && !strchr(program, '/'))
+		return kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "credential %s: the program %s is not there (PATH has none of "
+				  "this name: install it, or write its whole path)",
+				  credential, kh_esc_str(program));
+	if (stat(found ? found : program, &st) != 0)
+		return errno == EACCES ||
+		       kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+				  "credential %s: the program %s is not there (%s)", credential,
+				  kh_esc_str(program), strerror(errno));
+	return (S_ISREG(st.st_mode) && (st.st_mode & 0111)) ||
+	       kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			  "credential %s: the program %s may not be executed (chmod +x it? or is "
+			  "it no program?)",
+			  credential, kh_esc_str(program));
+}
+
 bool kh_source_can_be_used(const struct kh_credential_config *credential,
 			   const struct kh_source *source, struct kh_err *err)
 {
@@ -46,6 +72,8 @@ bool kh_source_can_be_used(const struct kh_credential_config *credential,
 	else if (source->kind == KH_SOURCE_FILE && !kh_source_is_pipe(source))
 		good = kh_source_read(credential->name, source, form, 0, &secret, err) ==
 		       KH_SOURCE_GOT;
+	else if (source->kind == KH_SOURCE_EXEC)
+		good = look_at_program(credential->name, source->exec->argv[0], err);
 	kh_secret_unref(secret);
 	return good;
 }

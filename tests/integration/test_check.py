@@ -1104,6 +1104,24 @@ def test_check_warns_of_a_value_that_cannot_be_used(tmp_path):
     assert check(tmp_path, with_source("env: C"))[2] == ""
 
 
+def test_check_warns_of_a_command_whose_program_can_not_be_started(tmp_path):
+    (tmp_path / "no-program").write_text("#!/bin/sh\n")
+    (tmp_path / "no-program").chmod(0o644)
+    for program, says in (
+        ("no-such-program-here", "credential c: the program no-such-program-here is not there (PATH has none of this name"),
+        (str(tmp_path / "absent"), "absent is not there (No such file or directory)"),
+        ("./no-program/x", "x is not there (Not a directory)"),
+        ("./no-program", "no-program may not be executed"),
+        (str(tmp_path), "may not be executed"),
+    ):
+        status, out, errors = check(tmp_path, with_source(f"exec: [ \"{program}\", x ]"))
+        assert status == 0 and ", 1 warning\n" in out, (program, out, errors)
+        assert errors.startswith("k.yaml:2:16: warning: credential c: ") and says in errors and "answered with 503" in errors, errors
+    (tmp_path / "no-program").chmod(0o755)
+    for program in ("true", "/bin/sh", "./no-program"):
+        assert check(tmp_path, with_source(f"exec: [ \"{program}\", x ]"))[2] == ""
+
+
 def test_check_does_not_miss_a_value_where_another_will_do(tmp_path):
     text = ("version: 1\ncredentials:\n"
             "  a: { value: { env: A }, header: { x: \"{}\" }, hosts: [ a.example ] }\n"

@@ -81,8 +81,8 @@ bool kh_roots_look(const char *path, struct kh_err *err);
 
 /*
  * Could a daemon of this user use the value that this source of the credential has now? Does not
- * check pipes, commands and systemd credentials: true. Changes nothing. `err` names the credential
- * and the source, and never contains a byte of the value.
+ * check pipes and systemd credentials: true. Of a command only its program is looked for. Changes
+ * nothing. `err` names the credential and the source, and never contains a byte of the value.
  */
 bool kh_source_can_be_used(const struct kh_credential_config *credential,
 			   const struct kh_source *source, struct kh_err *err);
