@@ -21,6 +21,7 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 
@@ -83,6 +84,29 @@ static bool open_next(struct opened *o, struct kh_keeper *k, struct kh_config *n
 	       kh_sockets_next(&o->sockets, &k->sockets, next, err);
 }
 
+/* Sandboxes that were added while the daemon runs are in no file: they end with their tenants. */
+static void say_pruned(const struct kh_registry *reg, const struct kh_config *next,
+		       struct kh_buf *said)
+{
+	const struct kh_registry_entry *first = NULL;
+	size_t n = 0;
+
+	for (struct kh_node *node = reg->list.next; node != &reg->list; node = node->next) {
+		const struct kh_registry_entry *entry =
+			kh_container_of(node, struct kh_registry_entry, link);
+		if (kh_config_tenant(next, entry->wish.tenant) >= 0)
+			continue;
+		first = first ? first : entry;
+		n++;
+	}
+	if (n)
+		(void)kh_buf_printf(said,
+				    "%zu sandbox%s ended, because the file no longer has %s "
+				    "(the first: %s of tenant %s)\n",
+				    n, n == 1 ? "" : "es", n == 1 ? "its tenant" : "their tenants",
+				    kh_esc_str(first->wish.id), kh_esc_str(first->wish.tenant));
+}
+
 /* On success `next` is the configuration and the old one is freed; else nothing has changed. */
 static bool change(struct kh_keeper *k, struct kh_config *next, struct kh_buf *said,
 		   struct kh_err *err)
@@ -109,6 +133,7 @@ static bool change(struct kh_keeper *k, struct kh_config *next, struct kh_buf *s
 	k->sockets = o.sockets;
 	kh_vault_adopt(&k->vault, &o.values);
 	/* Before the worker gets a configuration that does not have them. */
+	say_pruned(&k->dynamic_sandboxes, next, said);
 	kh_registry_prune(&k->dynamic_sandboxes, &k->worker_process, next);
 	kh_worker_process_forget_policy(&k->worker_process);
 	k->config = k->worker_process.config = next;

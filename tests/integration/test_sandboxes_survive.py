@@ -85,6 +85,24 @@ def test_a_reload_changes_their_rules_and_takes_those_whose_tenant_is_gone(daemo
     clear(one)
 
 
+@pytest.mark.parametrize("ids, says", [
+    (["s1"], "1 sandbox ended, because the file no longer has its tenant (the first: s1 of tenant dev)\n"),
+    (["s1", "s2"], "2 sandboxes ended, because the file no longer has their tenants (the first: s1 of tenant dev)\n"),
+])  # fmt: skip
+def test_ctl_says_which_sandboxes_a_reload_has_ended(daemon, ids, says):
+    one = daemon({**admin(), "tenants": DEV})
+    add(one, "stays")
+    for name in ids:
+        add(one, name, "dev")
+    del one.config["tenants"]["dev"]
+    one.config["tenants"]["acme"] = {"rules": [{"allow": "https://open.test"}]}
+    one.write(one.config)
+    assert says + "the new configuration is in force\n" in ctl(one, "reload").stdout
+    assert "ended" not in ctl(one, "reload").stdout
+    assert added(one) == ["stays"]
+    clear(one)
+
+
 def test_a_reload_that_fails_leaves_them(daemon):
     one = daemon({**admin(), "tenants": DEV})
     made = add(one, "sb-1", "dev")
