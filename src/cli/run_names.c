@@ -432,11 +432,12 @@ static bool check_all(const struct kh_config *config, struct kh_err *err)
 	return true;
 }
 
-/* In the keeper, before each command: other runs may have begun. */
+/* In the keeper, before each command: other runs may have begun, and made the first review. */
 static bool note_those_since(struct kh_err *err)
 {
 	kh_auto_free char *state = kh_workspace_state();
-	bool ok = kh_run_uses_lock(&uses, state, err) && note_others(state, err);
+	bool ok =
+		kh_run_uses_lock(&uses, state, err) && note_others(state, err) && note_reviews(err);
 
 	kh_run_uses_unlock(&uses);
 	return ok;

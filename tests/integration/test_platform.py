@@ -5,6 +5,7 @@ import os
 import re
 import select
 import shutil
+import socket
 import subprocess
 import tempfile
 
@@ -92,6 +93,11 @@ def a_host():
     shutil.rmtree(folder)
 
 
+def is_open(port):
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_the_page_holds_command_by_command(host):
     assert len(BLOCKS) == 8
     install, configure, start, add, agents, look, delegate, change = (host.here(block) for block in BLOCKS)
@@ -109,6 +115,7 @@ def test_the_page_holds_command_by_command(host):
     assert said[:2] == [f"{sandboxes}/acme/sb-1/s", f"{sandboxes}/globex/sb-1/s"]
     assert sorted(line.split()[1] for line in said[3:]) == ["acme", "globex"]
 
+    until("the reader's own service listens", lambda: is_open(host.hello))
     said = host.run(agents)
     assert "tenant: acme" in said and "requests 600/min" in said
     assert re.findall(r"^(200|403)$", said, re.M) == ["200", "403"], "the reader's own service, for acme alone"

@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import time
 
 import pytest
+from conftest import PATIENCE
 from test_names import PLACES, Ground, Other, Tools, settings
 from test_run import Run
 
@@ -65,18 +67,53 @@ def test_the_way_that_is_hidden_would_lead_there(run):
         os.unlink(os.path.join(ground.top, "away"))
 
 
+# Requests with the credential, for each of which an old value is fetched anew.
+ASKS = "(for n in $(seq 60); do curl -s -m 2 https://a.test/; sleep 0.2; done) >/dev/null 2>&1 & "
+
+
+class Counted:
+    """A command that writes a line each time that it is run: of its script, what {} prints."""
+
+    def __init__(self, run, script):
+        self.path = os.path.join(run.sandbox.place, "count")
+        self.value = {"exec": ["/bin/sh", "-c", f"{script} >> {self.path}; echo secretsecretsecret"], "refresh": "1s"}
+
+    def lines(self):
+        if not os.path.exists(self.path):
+            return []
+        with open(self.path, encoding="ascii") as file:
+            return file.read().split()
+
+    def later(self):
+        """What it says when it is begun after this call."""
+        before, end = len(self.lines()), time.monotonic() + PATIENCE
+        while len(self.lines()) < before + 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert len(self.lines()) >= before + 2, self.lines()
+        return set(self.lines()[before + 1 :])
+
+
 def test_nor_what_the_agent_of_a_later_run_writes(run):
     tools = Tools(run)
-    above, name = os.path.split(tools.top)
-    run.sandbox.file(tools.program, "#!/bin/sh\necho secretsecretsecret\n", 0o755)
-    value = {"exec": ["/bin/sh", "-ce", f"cd ~ && {name}/get-token"], "environment": ["HOME=" + above], "refresh": "1s"}
-    with Other(run, "-c", settings(tools, value)) as other:
-        done = tools.give("--workspace", 0, command=("sh", "-c", f"printf '#!/bin/sh\\ntouch {tools.marker}; echo x' > get-token; sleep 4"))
-        assert not os.path.exists(tools.marker), done.stderr
-        # What the agent left is there when its run has ended, so it is known that it was written.
-        with open(tools.program, encoding="ascii") as file:
-            assert "touch" in file.read()
-        other.process.kill()
+    # No name of the record leads there.
+    counted = Counted(run, f"find {os.path.dirname(tools.top)} -maxdepth 2 -name get-token | wc -l")
+    with Other(run, "-c", settings(tools, counted.value), meanwhile=ASKS):
+        assert counted.later() == {"1"}, "nobody writes there yet"
+        with Other(run, "--workspace", tools.top) as later:
+            assert counted.later() == {"0"}
+            later.end()
+        assert counted.later() == {"1"}, "nobody writes there any more"
+
+
+def test_nor_the_first_review_that_is_made_later(run):
+    """The folder of reviews is not there when the run begins."""
+    ground, state = Ground(run, "workspace"), os.path.join(run.state, "keyhole")
+    counted = Counted(run, f"find {os.path.dirname(state)} -name secretsecretsecret 2>/dev/null | wc -l")
+    with Other(run, "-c", settings(ground, counted.value), "--workspace", ground.top, meanwhile=ASKS):
+        work = run.sandbox.folder("reviewed")
+        run("--workspace", work + ":review", "--", "sh", "-c", "echo x > secretsecretsecret", use=None, check=0)
+        assert any("secretsecretsecret" in names for _, _, names in os.walk(state)), "it would be found"
+        assert counted.later() == {"0"}
 
 
 @pytest.mark.parametrize("mode, found", [(0o755, False), (0o2755, True)], ids=["plain", "set-ID"])

@@ -392,9 +392,9 @@ def test_a_place_of_an_earlier_run_counts_too(run):
 class Other:
     """A live run, which goes on until it is told to end."""
 
-    def __init__(self, run, *options, **more):
+    def __init__(self, run, *options, meanwhile="", **more):
         self.process = subprocess.Popen(
-            run.command(*options, "--", "sh", "-c", "echo up; read -r line", use=None), env=run.environment(**more), cwd="/",
+            run.command(*options, "--", "sh", "-c", f"echo up; {meanwhile} read -r line", use=None), env=run.environment(**more), cwd="/",
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         if self.process.stdout.readline() != b"up\n":
