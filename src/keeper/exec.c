@@ -177,8 +177,10 @@ static void become(const struct kh_exec *exec, char **environment)
 			*at = entry;
 	const char *program = found ? found : exec->argv[0];
 	struct kh_exec_cover cover;
-	if (!entry || access(program, X_OK) != 0 || !kh_exec_cover(program, exec->argv, &cover))
+	if (!entry || access(program, X_OK) != 0)
 		return;
+	if (!kh_exec_cover(program, exec->argv, &cover))
+		_exit(KH_EXEC_NO_COVER);
 	kh_spawn_restore_descriptors();
 	if (cover.program)
 		(void)execve(cover.program, (char **)(uintptr_t)cover.argv, environment);

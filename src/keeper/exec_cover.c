@@ -10,7 +10,6 @@
 #include "job_internal.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,15 +60,11 @@ static bool has_privileges(const char *program)
 
 bool kh_exec_cover(const char *program, char *const *argv, struct kh_exec_cover *out)
 {
-	struct kh_err err = KH_ERR_INIT;
 	struct cover cover = { .ok = true };
 
 	*out = (struct kh_exec_cover){ NULL, NULL };
-	if (!kh_writable_refresh(&err)) {
-		(void)dprintf(STDERR_FILENO, "keyhole: %s\n", err.text);
-		errno = EIO;
+	if (!kh_writable_refresh(NULL))
 		return false;
-	}
 	if (!kh_writable_any() || has_privileges(program))
 		return true;
 	out->program = kh_program_find("bwrap");
@@ -92,7 +87,5 @@ bool kh_exec_cover(const char *program, char *const *argv, struct kh_exec_cover 
 	for (size_t i = 1; argv[0] && argv[i]; i++)
 		add(&cover, argv[i]);
 	out->argv = cover.argv;
-	if (!cover.ok)
-		errno = ENOMEM;
 	return cover.ok;
 }

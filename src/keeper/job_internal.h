@@ -59,7 +59,7 @@ struct kh_job {
 };
 
 /* Exit statuses of a child that could not execute the command. */
-enum { KH_EXEC_NOT_THERE = 127, KH_EXEC_NO_EXEC = 126 };
+enum { KH_EXEC_NOT_THERE = 127, KH_EXEC_NO_EXEC = 126, KH_EXEC_NO_COVER = 125 };
 
 struct kh_jobs {
 	struct kh_node list; /* struct kh_job.link */
@@ -93,8 +93,8 @@ bool kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_e
 /*
  * exec_cover.c: how a program is started without a sight of what agents may write. out->program:
  * NULL, as it is; otherwise this one, with these words. Heap, but the process is about to become
- * another one. Return: false with errno: it must not be started; the reason was written to standard
- * error, except without memory.
+ * another one. Return: false: it must not be started, since nobody can tell where agents write, or
+ * without memory.
  */
 struct kh_exec_cover {
 	char *program;

@@ -225,6 +225,11 @@ static const char *failure_of(const struct kh_job *job, char *text, size_t size)
 		(void)snprintf(text, size,
 			       "can't be started: it may not be executed (chmod +x it? or is it no "
 			       "program?)");
+	else if (WEXITSTATUS(job->status) == KH_EXEC_NO_COVER && job->complained == 0)
+		(void)snprintf(text, size,
+			       "was not started: keyhole can't tell where the agents of other live "
+			       "runs write (end these runs; what they left is in the folder names/ "
+			       "of keyhole's state)");
 	else if (WEXITSTATUS(job->status) != 0 && job->complained == 0)
 		(void)snprintf(text, size,
 			       "ended with status %d, and said nothing about it (run it by hand%s)",

@@ -105,6 +105,25 @@ def test_nor_what_the_agent_of_a_later_run_writes(run):
         assert counted.later() == {"1"}, "nobody writes there any more"
 
 
+def test_no_command_is_started_where_nobody_can_tell_what_agents_write(run):
+    ground, names = Ground(run, "workspace"), os.path.join(run.state, "keyhole", "names")
+    counted = Counted(run, "echo x")
+    with Other(run, "-c", settings(ground, counted.value), meanwhile=ASKS) as other:
+        own = set(os.listdir(names))
+        counted.later()
+        with Other(run, "--workspace", run.sandbox.folder("another")):
+            (record,) = set(os.listdir(names)) - own
+            with open(os.path.join(names, record), "r+b") as file:
+                file.truncate(3)
+            time.sleep(2)
+            before = len(counted.lines())
+            time.sleep(2)
+            assert len(counted.lines()) == before
+        other.process.kill()
+        said = other.process.communicate()[1].decode()
+    assert "can't tell where the agents of other live runs write" in said, said
+
+
 def test_nor_the_first_review_that_is_made_later(run):
     """The folder of reviews is not there when the run begins."""
     ground, state = Ground(run, "workspace"), os.path.join(run.state, "keyhole")
