@@ -10,20 +10,12 @@
 #include <keyhole/base/err.h>
 #include <keyhole/base/host.h>
 #include <keyhole/base/log.h>
+#include <keyhole/config/diagnostics.h>
 #include <keyhole/config/home_template.h>
 #include <keyhole/config/placement.h>
 #include <keyhole/base/slice.h>
 #include <keyhole/config/source.h>
 #include <keyhole/config/shape.h>
-
-/* A place in a file; line and column count from 1. `file` is an index into kh_config.files, or
- * KH_NO_FILE: in none of them. */
-#define KH_NO_FILE UINT32_MAX
-struct kh_where {
-	uint32_t file;
-	uint32_t line;
-	uint32_t column;
-};
 
 /* TCP: a tcp:// rule, whose bytes keyhole does not read. */
 enum kh_scheme { KH_SCHEME_NONE = 0, KH_SCHEME_HTTP, KH_SCHEME_HTTPS, KH_SCHEME_TCP };
@@ -526,29 +518,6 @@ struct kh_config {
 	struct kh_names *names; /* only while the configuration is read (names.c), else NULL */
 };
 
-/* An error or a warning: "file:line:column: error: text". */
-struct kh_diagnostic {
-	bool warning;
-	struct kh_where where;
-	char *text;
-};
-
-struct kh_diagnostics {
-	struct kh_diagnostic *list;
-	size_t count;
-	size_t errors;
-	char **files; /* names for kh_where.file, also if there is no configuration */
-	size_t n_files;
-};
-
-void kh_diagnostics_fini(struct kh_diagnostics *d);
-/* kh_diagnostics_sort puts them into the order of the files. A message that is there already is not
- * added again. Only a bounded number is kept; `errors` counts all. */
-void kh_diagnostics_add(struct kh_diagnostics *d, bool warning, struct kh_where where,
-			const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-void kh_diagnostics_sort(struct kh_diagnostics *d);
-const char *kh_diagnostics_file(const struct kh_diagnostics *d, uint32_t index);
-
 /* A configuration with every default and nothing else; kh_config_free frees it. Return: NULL
  * without memory. */
 struct kh_config *kh_config_new(void);
@@ -646,10 +615,6 @@ const char *kh_preset_dir(void);
  * this host (a listener's folder that holds other files). For `keyhole check`.
  */
 void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *diags);
-/* Writes each message as a line "file:line:column: error: text". _put: as many as `out` has room
- * for. _print: to `fd`, one write per line; `config` may be NULL. */
-void kh_diagnostics_put(const struct kh_diagnostics *d, struct kh_buf *out);
-void kh_diagnostics_print(const struct kh_diagnostics *d, const struct kh_config *config, int fd);
 /* The i-th source of a credential: those of its values, then that of its client secret; NULL after
  * the last. */
 const struct kh_source *kh_source_of_credential(const struct kh_credential_config *credential,
