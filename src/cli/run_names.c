@@ -326,8 +326,8 @@ static const char *first_line(const char *path, char line[static FIRST_LINE_BYTE
 }
 
 /* The interpreter of a script is a program like the script. Its argument may have a path:
- * "-S A=/x/y node". /usr/bin/env finds on PATH what it
- * runs, where no entry leads to where an agent writes. */
+ * "-S A=/x/y node". What /usr/bin/env runs it finds on PATH, of which no entry leads to where an
+ * agent writes. */
 static bool check_interpreter(const char *option, const char *path, struct kh_err *err)
 {
 	char line[FIRST_LINE_BYTES + 1];

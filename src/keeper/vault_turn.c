@@ -191,10 +191,11 @@ void kh_vault_raw_failed(struct kh_vault *vault, uint16_t index, struct kh_holdi
 	note_change(vault, index, &holding->raw, false);
 }
 
+/* How a command of a run differs from the same one by hand (exec_cover.c). */
 static const char *covered(void)
 {
-	return kh_writable_any() ? "; in a run it finds the folders empty that agents write, and "
-				   "set-ID programs that it starts have no effect"
+	return kh_writable_any() ? "; in a run bubblewrap starts it, which `keyhole doctor` tries, "
+				   "and folders that agents write are empty"
 				 : "";
 }
 
