@@ -196,11 +196,11 @@ static bool is_name_from(struct kh_slice text, size_t at, struct kh_slice name, 
 
 bool kh_spelling_is_front(char c)
 {
-	return c == '[' || c == ']' || c == '!' || kh_spelling_is_blank(c);
+	return c == '[' || c == ']' || c == '!' || c == '?' || kh_spelling_is_blank(c);
 }
 
-/* Some servers take brackets or a '!' in front off, and others take a '[' for an underscore: each
- * number of them that is left out is a reading. */
+/* Some servers take brackets, a '!' or a '?' in front off, and others take a '[' for an underscore:
+ * each number of them that is left out is a reading. */
 static bool is_name(struct kh_slice text, struct kh_slice name, enum where where)
 {
 	size_t at = skip_blanks(text, 0, where);

@@ -81,11 +81,12 @@ static bool value_begins(struct kh_json_scan *scan, void *arg, enum kh_json_kind
 	return true;
 }
 
-/* Members by which other services name it. */
+/* Members by which other services name it, or the models to which they fall back (OpenRouter,
+ * LiteLLM, the gateways of Vercel and Cloudflare). */
 static bool names_it_otherwise(struct kh_slice name)
 {
 	static const char *const others[] = { "modelId", "model_id", "modelArn", "model_arn",
-					      "engine" };
+					      "engine",	 "models",   "fallbacks" };
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (kh_spelling_is_member(name, kh_slice_str(others[i])))
 			return true;

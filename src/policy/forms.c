@@ -7,10 +7,10 @@
  * them take a '+' for what its escape stands for.
  * Several '/' count as one, and one at the end is optional. Optional at the end of a segment are
  * also parameters (after a ';'), dots and blanks, and the name of an NTFS stream ("::$DATA",
- * "::$INDEX_ALLOCATION"). A path that begins with two slashes is also read as authority and path,
- * since some servers read the target as a reference (RFC 3986 §4.2). So no spelling bypasses a deny
- * rule, while an allow rule matches only the exact normal form. An escaped slash does not separate
- * segments here: another reading of the request has it as '/'.
+ * "::$INDEX_ALLOCATION"). A path that begins with two or more slashes is also read as authority and
+ * path, since some servers read the target as a reference (RFC 3986 §4.2). So no spelling bypasses
+ * a deny rule, while an allow rule matches only the exact normal form. An escaped slash does not
+ * separate segments here: another reading of the request has it as '/'.
  *
  * The forms of a path are computed once, those of a pattern when the policy is compiled, so that
  * they are compared byte by byte.
@@ -164,10 +164,11 @@ static bool put(struct kh_path_forms *forms, char **to, size_t len)
 	return true;
 }
 
-/* Of a path that begins with two slashes: what is behind the authority. ptr NULL: it does not. */
+/* Of a path that begins with two slashes or more (the URL standard skips all of them before a
+ * host): what is behind the authority. ptr NULL: it does not. */
 static struct kh_slice behind_authority(struct kh_slice path, struct kh_slice decoded)
 {
-	if (!kh_slice_has_prefix(path, KH_SLICE("//")) || path.len < 3 || path.ptr[2] == '/')
+	if (!kh_slice_has_prefix(path, KH_SLICE("//")) || path.len < 3)
 		return (struct kh_slice){ NULL, 0 };
 	size_t end = kh_slice_find(decoded, '/', 1);
 	struct kh_slice behind = kh_slice_sub(decoded, end, decoded.len);

@@ -33,7 +33,7 @@ static void the_outermost_key_is_the_name(void **state)
 	names("{\"x\":{\"model\":\"b\"},\"y\":[{\"model\":\"c\"}],\"model\":\"a\"}", "a");
 	names("{\"model\":\"anthropic\\/claude\\u002d3\"}", "anthropic/claude-3");
 	names("{\"model\":\"a\",\"x\":[[],{},[{}],\"\\\"model\\\":\\\"b\\\"\"]}", "a");
-	names("{\"models\":\"b\",\"mode\":\"c\",\"model\":\"a\",\"modell\":\"d\"}", "a");
+	names("{\"modes\":\"b\",\"mode\":\"c\",\"model\":\"a\",\"modell\":\"d\"}", "a");
 }
 
 static void without_the_key_there_is_none(void **state)
@@ -410,6 +410,9 @@ static void a_member_by_which_another_service_names_it_is_refused(void **state)
 {
 	(void)state;
 	is_refused(KH_SLICE("{\"modelId\":\"b\",\"model\":\"a\"}"));
+	is_refused(KH_SLICE("{\"model\":\"a\",\"models\":[\"b\"]}"));
+	is_refused(KH_SLICE("{\"Models\":[],\"model\":\"a\"}"));
+	is_refused(KH_SLICE("{\"model\":\"a\",\"fallbacks\":[{\"model\":\"b\"}]}"));
 	is_refused(KH_SLICE("{\"model\":\"a\",\"model_id\":\"b\"}"));
 	is_refused(KH_SLICE("{\"model\":\"a\",\"MODELARN\":\"b\"}"));
 	is_refused(KH_SLICE("{\"engine\":\"b\"}"));

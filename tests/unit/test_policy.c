@@ -175,13 +175,14 @@ static void no_spelling_of_a_path_slips_past_a_denial(void **state)
 				     "      - deny: \"* https://h.example/a%20b\"\n"
 				     "      - allow: \"https://h.example/**\"\n");
 	static const char *const denied[] = {
-		"/admin/",	"/admin/x",	  "//admin/x",	   "/admin//x",	    "///admin///x",
-		"/%61dmin/x",	"/%61%64min/x",	  "/admin%2Fx",	   "/%2Fadmin/x",   "/admin%5Cx",
-		"/m/x:run",	"/m/x%3Arun",	  "/m/x%3arun",	   "//m//x:run",    "/m/%3A:run",
-		"/admin;v=1/x", "/;/admin/x",	  "/admin%3Bv/x",  "/m/x:run;v",    "/a%20b;x",
-		"/a+b",		"/a%2Bb",	  "//a+b",	   "/a+b;x",	    "/A+B/",
-		"/e:q",		"/e%3Aq",	  "/e%3aq",	   "/a%20b",	    "/%5Cadmin/x",
-		"//x/admin/x",	"//x:1//admin/x", "//x@y/admin/x", "/%2Fx/admin/x", "///admin/x",
+		"/admin/",	"/admin/x",	  "//admin/x",	    "/admin//x",     "///admin///x",
+		"/%61dmin/x",	"/%61%64min/x",	  "/admin%2Fx",	    "/%2Fadmin/x",   "/admin%5Cx",
+		"/m/x:run",	"/m/x%3Arun",	  "/m/x%3arun",	    "//m//x:run",    "/m/%3A:run",
+		"/admin;v=1/x", "/;/admin/x",	  "/admin%3Bv/x",   "/m/x:run;v",    "/a%20b;x",
+		"/a+b",		"/a%2Bb",	  "//a+b",	    "/a+b;x",	     "/A+B/",
+		"/e:q",		"/e%3Aq",	  "/e%3aq",	    "/a%20b",	     "/%5Cadmin/x",
+		"//x/admin/x",	"//x:1//admin/x", "//x@y/admin/x",  "/%2Fx/admin/x", "///admin/x",
+		"///x/admin/x", "////x//admin/x", "//%2Fx/admin/x",
 	};
 	for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]); i++) {
 		char url[128];

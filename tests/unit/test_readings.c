@@ -35,6 +35,9 @@ static const char *const parameters[] = {
 	"]action",
 	"[[action]]",
 	"!action",
+	"?action",
+	"%3Faction",
+	"??[action]",
 	"+[%20action",
 };
 static const char *const other_parameters[] = { "actions", "xaction",	"act-ion",   "actio",

@@ -32,10 +32,11 @@ static const struct {
 	const char *text;
 	size_t n;
 } fronts[] = {
-	{ "[", 1 },	  { "[", 2 },	     { "[", 60 },	 { "[", 400 },
-	{ "]", 400 },	  { "!", 400 },	     { "!+", 200 },	 { "[%20]", 150 },
-	{ "%5B", 1 },	  { "%5B", 200 },    { "%255b", 150 },	 { "%25255B", 100 },
-	{ "]%09!", 100 }, { "%C1%9B", 120 }, { "[%C2%A0", 120 }, { "%EF%BC%BB", 90 },
+	{ "[", 1 },	   { "[", 2 },	       { "[", 60 },	    { "[", 400 },
+	{ "]", 400 },	   { "!", 400 },       { "!+", 200 },	    { "[%20]", 150 },
+	{ "?", 1 },	   { "?", 400 },       { "%3F%5B", 90 },    { "%5B", 1 },
+	{ "%5B", 200 },	   { "%255b", 150 },   { "%25255B", 100 },  { "]%09!", 100 },
+	{ "%C1%9B", 120 }, { "[%C2%A0", 120 }, { "%EF%BC%BB", 90 },
 };
 enum { PLAIN = 23, FRONTS = 3 * sizeof(fronts) / sizeof(fronts[0]) };
 
@@ -409,7 +410,7 @@ static void a_member_in_another_spelling_is_refused(void **state)
 	static const char *const spellings[] = { "model\\u0000",     "model\\u0000x", "MODEL",
 						 "mod\\u0065l",	     " model",	      "model\\t",
 						 "\357\275\215odel", "\\uff4dodel",   "model[0]" };
-	static const char *const others[] = { "models", "xmodel", "mode", "", "mo del" };
+	static const char *const others[] = { "modest", "xmodel", "mode", "", "mo del" };
 	struct kh_model model;
 	const char *why;
 	char text[BYTES];

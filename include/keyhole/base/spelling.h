@@ -43,14 +43,15 @@ bool kh_spelling_is_field(struct kh_slice field, struct kh_slice name);
 
 /* Is it a blank that some server trims around a name? */
 bool kh_spelling_is_blank(char c);
-/* Is it a character that some server drops before a parameter's name: a blank, a bracket (qs, Rack)
- * or a '!' (Spring)? */
+/* Is it a character that some server drops before a parameter's name: a blank, a bracket (qs,
+ * Rack), a '!' (Spring) or a '?' (URLSearchParams drops the one that begins a query, so that "??v"
+ * is v)? */
 bool kh_spelling_is_front(char c);
 
 /* The same for a parameter's name from a query or a form, still escaped. Blanks around it and
  * everything after a NUL do not count. A '[' is read in two ways: it ends the name ("v[]", "v[0]"),
- * and it is a '_' ("access[token", as PHP reads it if no ']' follows). Any number of brackets, '!'
- * and blanks before the name may be dropped. */
+ * and it is a '_' ("access[token", as PHP reads it if no ']' follows). Any number of brackets, '!',
+ * '?' and blanks before the name may be dropped. */
 bool kh_spelling_is_parameter(struct kh_slice parameter, struct kh_slice name);
 /* The same for a name of a form that is decoded already (kh_form_name). */
 bool kh_spelling_is_form_name(struct kh_slice decoded, struct kh_slice name);
@@ -74,9 +75,9 @@ bool kh_spelling_is_value(struct kh_slice value, struct kh_slice word);
 bool kh_spelling_has_word(struct kh_slice value, struct kh_slice word);
 
 /* Decodes a parameter's name, for comparison with many names: without what is around it and after a
- * NUL. Of the brackets and '!' before the name only the last is kept, which a server may read as
- * its first character; so they can't fill the buffer. What does not fit into `room` is dropped: no
- * name that is searched is so long. Return: bytes written. */
+ * NUL. Of the brackets, '!' and '?' before the name only the last is kept, which a server may read
+ * as its first character; so they can't fill the buffer. What does not fit into `room` is dropped:
+ * no name that is searched is so long. Return: bytes written. */
 size_t kh_spelling_of_parameter(struct kh_slice parameter, char *out, size_t room);
 /* The two rules for decoding a name into a buffer byte by byte. fills_no_name: `c` is skipped (a
  * blank in front, or more than two in a row, which no name has). replaces_front: `c` replaces all
@@ -85,7 +86,8 @@ bool kh_spelling_fills_no_name(struct kh_slice decoded, char c);
 bool kh_spelling_replaces_front(struct kh_slice decoded, char c);
 /* As kh_spelling_is_parameter, for a name that was decoded in this way. */
 bool kh_spelling_is_decoded(struct kh_slice decoded, struct kh_slice name);
-/* How many bytes at the beginning of a decoded name some servers drop: brackets, '!', blanks. */
+/* How many bytes at the beginning of a decoded name some servers drop: brackets, '!', '?', blanks.
+ */
 size_t kh_spelling_front(struct kh_slice decoded);
 /* Decodes and folds a whole text, for a search of a word anywhere in it: nothing around it or after
  * a NUL is left out, and a '+' is itself. What does not fit into `room` is dropped. Return: bytes
