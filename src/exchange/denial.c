@@ -24,12 +24,14 @@ static bool is_denial(enum kh_err_code code)
 	return kh_err_is_policy(code) && !is_limit(code);
 }
 
-/* Trying again without any change may help. */
+/* Trying again without any change may help. A name that its server denies, or a certificate that is
+ * not trusted, is the same a minute later. */
 static bool is_passing(enum kh_err_code code)
 {
 	int status = kh_err_status(code);
 
-	return status == 429 || status == 502 || status == 503 || status == 504;
+	return code != KH_ERR_NAME_NOT_FOUND && code != KH_ERR_TLS_CERTIFICATE &&
+	       (status == 429 || status == 502 || status == 503 || status == 504);
 }
 
 /* A rule allows the request, and its server's address is refused: that rule is no advice. */
@@ -221,7 +223,7 @@ bool kh_denial_put(struct kh_down_stream *down, const struct kh_down_side *side,
 	put_proxy_status(&status, err);
 
 	char seconds[16], phrase[REASON_BYTES];
-	struct kh_field fields[6] = {
+	struct kh_field fields[7] = {
 		{ KH_SLICE("Content-Type"),
 		  text ? KH_SLICE("text/plain; charset=utf-8") : KH_SLICE("application/json") },
 		{ KH_SLICE("Cache-Control"), KH_SLICE("no-store") },
@@ -234,6 +236,11 @@ bool kh_denial_put(struct kh_down_stream *down, const struct kh_down_side *side,
 	if (err->code == KH_ERR_PROXY_AUTH)
 		fields[n_fields++] = (struct kh_field){ KH_SLICE("Proxy-Authenticate"),
 							KH_SLICE("Basic realm=\"keyhole\"") };
+	/* The libraries of Anthropic and OpenAI retry each 5xx, for minutes in some agents, but for
+	 * this field. */
+	if (!is_passing(err->code) && kh_err_status(err->code) >= 500)
+		fields[n_fields++] =
+			(struct kh_field){ KH_SLICE("X-Should-Retry"), KH_SLICE("false") };
 	if (err->retry_after_s > 0) {
 		snprintf(seconds, sizeof(seconds), "%u", err->retry_after_s);
 		fields[n_fields++] =

@@ -287,6 +287,7 @@ def test_a_name_that_does_not_resolve_is_said_to_be_one(daemon, fake_dns, what, 
         answer = tunnel.ask("GET", "/")
     assert (answer.status, "error=" + token in answer.get("proxy-status").replace(" ", "")) == (status, True), answer
     assert "lost.test" in answer.text()
+    assert answer.get("x-should-retry") == ("false" if token == "destination_not_found" else None)
     assert serves(one)
 
 

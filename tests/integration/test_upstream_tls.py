@@ -140,6 +140,8 @@ def test_an_upstream_that_cannot_prove_itself_gets_nothing(strict, upstreams, na
     answer = ask(strict, name)
     assert answer.status == 502, answer
     assert f"error={token}" in answer.get("proxy-status").replace(" ", ""), answer
+    # Clients that retry each 502 for minutes are told where that is in vain.
+    assert answer.get("x-should-retry") == ("false" if token == "tls_certificate_error" else None)
     assert name in answer.text() and word in answer.text().lower(), answer.text()
     if name in upstreams:
         assert upstreams[name].requests() == [], "a request was sent all the same"
