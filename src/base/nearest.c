@@ -58,6 +58,14 @@ void kh_nearest_offer(struct kh_nearest *nearest, const char *known)
 	}
 }
 
+void kh_nearest_offer_for(struct kh_nearest *nearest, const char *other, const char *known)
+{
+	if (!kh_slice_eq_nocase(nearest->typed, kh_slice_str(other)))
+		return;
+	nearest->distance = 0;
+	nearest->best = known;
+}
+
 const char *kh_nearest_hint(const struct kh_nearest *nearest, char out[KH_NEAREST_BYTES])
 {
 	out[0] = '\0';

@@ -29,7 +29,8 @@ static bool find_hole(struct kh_slice text, size_t *out)
 static const char *template_fault(struct kh_slice text, size_t *hole)
 {
 	if (!find_hole(text, hole))
-		return "its template must hold {} exactly once, where the value goes";
+		return "its template must hold {} exactly once, where the value goes (such as "
+		       "x-api-key: \"{}\")";
 	for (size_t i = 0; i < text.len; i++)
 		if (text.ptr[i] < 0x20 || text.ptr[i] > 0x7e)
 			return "its template must be printable ASCII";

@@ -25,6 +25,21 @@ static const char *child_name(const struct kh_option *option, const char *prefix
 	return strpbrk(rest, ".[*") ? NULL : rest;
 }
 
+/* What other programs call these keys. */
+static void offer_other_words(struct kh_nearest *nearest, const char *name)
+{
+	static const struct {
+		const char *other, *name;
+	} words[] = {
+		{ "command", "exec" },	 { "cmd", "exec" },	{ "path", "file" },
+		{ "variable", "env" },	 { "host", "hosts" },	{ "domains", "hosts" },
+		{ "headers", "header" }, { "token", "bearer" },
+	};
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(words[i].name, name) == 0)
+			kh_nearest_offer_for(nearest, words[i].other, name);
+}
+
 static void unknown_key(struct kh_reader *reader, const char *prefix, unsigned in,
 			const struct kh_yaml_node *key)
 {
@@ -36,6 +51,7 @@ static void unknown_key(struct kh_reader *reader, const char *prefix, unsigned i
 		const char *name = child_name(&reader->options->rows[i], prefix, len);
 		if (name && (reader->options->rows[i].flags & in)) {
 			kh_nearest_offer(&nearest, name);
+			offer_other_words(&nearest, name);
 			quiet = quiet || (reader->options->rows[i].flags & KH_IS_QUIET);
 		}
 	}

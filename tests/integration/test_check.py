@@ -620,7 +620,7 @@ def test_field_mistakes_each_have_their_place(tmp_path):
     found = [re.match(r"k\.yaml:(\d+:\d+): error: credentials\.c\.header: (.*)", line).groups()
              for line in errors.splitlines()]  # fmt: skip
     frames = "this field frames or routes the message: no credential goes there"
-    once = "its template must hold {} exactly once, where the value goes"
+    once = 'its template must hold {} exactly once, where the value goes (such as x-api-key: "{}")'
     assert found == [
         ("2:50", frames),
         ("2:62", frames),
@@ -632,6 +632,12 @@ def test_field_mistakes_each_have_their_place(tmp_path):
         ("3:54", "its template must be printable ASCII"),
         ("3:78", "this field is set already"),
     ]
+
+
+def test_what_other_programs_call_a_source_is_answered_with_its_name(tmp_path):
+    text = "credentials: { c: { value: { COMMAND: [ a ] }, hosts: [ a.example ], bearer: true } }\n"
+    status, _, errors = check(tmp_path, "version: 1\ntenants: {}\n" + text)
+    assert status == 1 and 'unknown key "COMMAND" in credentials.c.value (did you mean "exec"?)' in errors, errors
 
 
 def test_a_good_file_is_summed_up(tmp_path):

@@ -74,10 +74,24 @@ static void test_the_hint_is_a_part_of_a_sentence(void **state)
 	assert_string_equal(kh_nearest_hint(&found, hint), "");
 }
 
+static void test_another_word_counts_as_it_stands(void **state)
+{
+	struct kh_nearest found;
+	(void)state;
+	kh_nearest_init(&found, KH_SLICE("Command"));
+	kh_nearest_offer_for(&found, "command", "exec");
+	kh_nearest_offer(&found, "comment");
+	assert_string_equal(found.best, "exec");
+	kh_nearest_init(&found, KH_SLICE("commands"));
+	kh_nearest_offer_for(&found, "command", "exec");
+	assert_null(found.best);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_slip_of_the_fingers_is_one_edit),
+		cmocka_unit_test(test_another_word_counts_as_it_stands),
 		cmocka_unit_test(test_a_word_that_was_not_written_to_its_end_is_near),
 		cmocka_unit_test(test_what_is_far_is_no_guess),
 		cmocka_unit_test(test_a_word_of_one_letter_is_not_guessed),
