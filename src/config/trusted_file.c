@@ -63,7 +63,7 @@ static bool digest_of(int fd, const char *path, char digest[KH_TRUSTED_HEX + 1],
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 
-	kh_buf_init(&text, KH_LIMIT_CONFIG_BYTES);
+	kh_buf_init(&text, KH_LIMIT_TRUSTED_FILE_BYTES);
 	if (!kh_file_read_fd(fd, &text, err))
 		return kh_err_wrap(err, "%s", kh_esc_str(path));
 	return kh_trusted_file_digest(kh_buf_view(&text), digest) || no_memory(err);

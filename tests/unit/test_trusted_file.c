@@ -10,6 +10,7 @@
 #include "unit.h"
 
 #include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 #include <keyhole/config/trusted_file.h>
 
 static char place[] = "/tmp/kh-trusted.XXXXXX";
@@ -86,6 +87,22 @@ static void test_a_folders_own_file_comes_before_the_one_below(void **state)
 	assert_null(path);
 }
 
+static void test_a_file_is_read_up_to_its_bound(void **state)
+{
+	char digest[KH_TRUSTED_HEX + 1], name[128];
+	char *path;
+	(void)state;
+	make_folder("large");
+	write_file("large/keyhole.yaml", "");
+	(void)snprintf(name, sizeof(name), "%s/large/keyhole.yaml", place);
+	assert_int_equal(truncate(name, KH_LIMIT_TRUSTED_FILE_BYTES), 0);
+	assert_true(find("large", &path, digest));
+	free(path);
+	assert_int_equal(truncate(name, KH_LIMIT_TRUSTED_FILE_BYTES + 1), 0);
+	assert_false(find("large", &path, digest));
+	assert_null(path);
+}
+
 static bool count(void *arg, const char *path, const char *digest)
 {
 	assert_string_equal(path, "/p/keyhole.yaml");
@@ -137,6 +154,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_folders_own_file_comes_before_the_one_below),
+		cmocka_unit_test(test_a_file_is_read_up_to_its_bound),
 		cmocka_unit_test(test_what_was_trusted_is_a_path_with_its_content),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -90,6 +90,9 @@ enum {
 	KH_LIMIT_FETCH_BYTES = 48 * 1024,
 	/* The configuration and each preset: a YAML file of gigabytes. */
 	KH_LIMIT_CONFIG_BYTES = 256 * 1024 * 1024,
+	/* The keyhole.yaml of a workspace, which each run there reads whole: one of gigabytes that
+	   an agent leaves. */
+	KH_LIMIT_TRUSTED_FILE_BYTES = 1024 * 1024,
 	KH_LIMIT_CONFIG_DEPTH = 32,
 	/* Conditions of a rule, and their patterns: each request is compared with all of them, in
 	   each field and parameter. */
