@@ -209,18 +209,29 @@ static void decide_anew(struct kh_exchange *x)
 		kh_exchange_decide(x);
 }
 
-/* What has gone up goes on if the rules in force allow it. */
+static bool is_outlived(const struct kh_exchange *x)
+{
+	return kh_acceptor_standing(x->side->acceptor).gen->number - x->gen->number >
+	       KH_LIMIT_RELOADS_OUTLIVED;
+}
+
+/* What has gone up goes on if the rules in force allow it, but not for ever. */
 static void keep_or_end(struct kh_exchange *x)
 {
-	static const char why[] = "the rules changed while it ran, and no longer allow it";
+	const char *why = "the rules changed while it ran, and no longer allow it";
+	enum kh_err_code code = KH_ERR_NO_RULE;
 	struct kh_err err = KH_ERR_INIT;
 
 	if (kh_request_is_allowed(x)) {
-		return;
-	} else if (kh_exchange_is_websocket(x)) {
-		(void)kh_websocket_leave(x, KH_ERR_NO_RULE, why);
+		if (!is_outlived(x))
+			return;
+		code = KH_ERR_TUNNEL_LIFETIME;
+		why = "too many reloads since it began (begin it again)";
+	}
+	if (kh_exchange_is_websocket(x)) {
+		(void)kh_websocket_leave(x, code, why);
 	} else {
-		kh_err_set(&err, KH_ERR_NO_RULE, "%s", why);
+		kh_err_set(&err, code, "%s", why);
 		kh_exchange_fail(x, &err);
 	}
 }

@@ -367,8 +367,10 @@ bool kh_request_is_allowed(struct kh_exchange *x)
 	if (kh_up_is_connected(&x->up, &addr) && addr &&
 	    is_denied_at(x, &now, &decision, addr, &steps, &there))
 		return false;
-	/* What is only observed goes on, but with a credential it can't. */
-	if ((decision.bare || there.bare) && x->injection.count > 0)
+	/* What is only observed goes on, but with a credential it can't; nor where the rules put
+	 * that credential in no more. */
+	if ((there.bare && x->injection.count > 0) ||
+	    !kh_injection_is_kept(&x->injection, now.gen->config, &decision, &view))
 		return false;
 	kh_request_settle_geo(x, &now, &decision);
 	kh_exchange_change_limits(x, &now, &decision);

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import json
 import os
 import shutil
@@ -501,6 +502,66 @@ def test_a_reload_ends_what_is_no_longer_allowed(start, origin):
         other.put(TEXT, "still")
         assert other.message() == (TEXT, b"still")
     assert closed(daemon, "/gone")["reason"] == "no_rule"
+
+
+def without_a_credential(config):
+    config["tenants"]["acme"]["rules"][0] = {"allow": "https://api.test"}
+
+
+def with_another_credential(config):
+    config["credentials"]["other"] = copy.deepcopy(config["credentials"]["main"])
+    config["tenants"]["acme"]["rules"][0]["credential"] = "other"
+
+
+def for_other_paths(config):
+    rules = config["tenants"]["acme"]["rules"]
+    rules[:1] = [{**rules[0], "allow": "https://api.test/elsewhere"}, {"allow": "https://api.test"}]
+    config["credentials"]["main"]["paths"] = ["/elsewhere"]
+
+
+def with_a_placeholder(config):
+    config["credentials"]["main"]["require_placeholder"] = True
+
+
+def with_another_limit(config):
+    config["tenants"]["acme"]["rules"][0]["limits"] = {"requests": "100/min"}
+
+
+@pytest.mark.parametrize("change", [without_a_credential, with_another_credential, for_other_paths, with_a_placeholder,
+                                    with_another_limit])  # fmt: skip
+def test_a_websocket_ends_with_the_credential_that_it_was_opened_with(start, origin, change):
+    daemon = start()
+    with WsClient(daemon) as client:
+        client.open("/keeps")
+        config = daemon.config
+        change(config)
+        daemon.write(config)
+        daemon.process.send_signal(1)
+        if change is with_another_limit:
+            until("the reload", lambda: "the new configuration is in force" in daemon.stderr())
+            client.put(TEXT, "still")
+            assert client.message() == (TEXT, b"still")
+            return
+        client.expect_close(1001)
+        client.put(CLOSE, close_payload(1001))
+        client.gone()
+    assert closed(daemon, "/keeps")["reason"] == "no_rule"
+
+
+def test_a_websocket_does_not_keep_a_configuration_for_each_of_many_reloads(start, origin):
+    daemon = start()
+    with WsClient(daemon) as client:
+        client.open("/old")
+        for n in range(1, 34):
+            daemon.process.send_signal(1)
+            until("a reload", lambda n=n: daemon.stderr().count("the new configuration is in force") == n)
+            if n == 32:
+                client.put(TEXT, "still")
+                assert client.message() == (TEXT, b"still")
+        client.expect_close(1001)
+        client.put(CLOSE, close_payload(1001))
+        client.gone()
+    assert closed(daemon, "/old")["reason"] == "tunnel_lifetime"
 
 
 def test_a_drain_says_goodbye_to_both(start, origin):
