@@ -22,7 +22,8 @@ static bool fail(struct kh_exchange *x, enum kh_err_code code, const char *text)
 	return false;
 }
 
-/* To WebSocket; in HTTP/2 any 2xx is one (RFC 8441 §5). */
+/* To WebSocket; in HTTP/2 any 2xx is one (RFC 8441 §5), so no 200 of an HTTP/1 upstream is passed
+ * on there. */
 static bool is_switch(const struct kh_message *response)
 {
 	return response->h2 ? response->status / 100 == 2 : response->status == 101;
@@ -84,6 +85,10 @@ bool kh_response_head(struct kh_exchange *x, const struct kh_message *response)
 	if (response->status == 101)
 		return fail(x, KH_ERR_RESPONSE_MALFORMED,
 			    "the upstream switched protocols, which nobody asked for");
+	if (x->websocket && x->message->h2 && response->status / 100 == 2)
+		return fail(x, KH_ERR_RESPONSE_MALFORMED,
+			    "the upstream answered the WebSocket's request with a response that "
+			    "opens none");
 	if (response->status < 200) {
 		if (++x->interim > KH_LIMIT_INTERIM_RESPONSES)
 			return fail(x, KH_ERR_RESPONSE_MALFORMED,

@@ -235,8 +235,9 @@ SSL_CTX *kh_tls_down_ctx(struct kh_leaves *leaves, struct kh_err *err)
 static int on_new_session(SSL *ssl, SSL_SESSION *session)
 {
 	struct kh_stream *s = SSL_get_app_data(ssl);
-	return s && s->sessions && s->session_key &&
-	       kh_sessions_put(s->sessions, kh_slice_str(s->session_key), session);
+	if (s && s->sessions && s->session_key)
+		(void)kh_sessions_put(s->sessions, kh_slice_str(s->session_key), session);
+	return 0; /* the session stays OpenSSL's */
 }
 
 /* The names that a certificate is for: the first few, escaped; heap. */

@@ -6,7 +6,8 @@
 
 /* Ownership passes to the caller; NULL: no unexpired session. */
 SSL_SESSION *kh_sessions_take(struct kh_sessions *sessions, struct kh_slice key);
-/* Takes ownership of the session, unless it returns false (no memory). */
+/* Keeps a copy without the server's chain. Return: false: it is too large, or there is no memory.
+ */
 bool kh_sessions_put(struct kh_sessions *sessions, struct kh_slice key, SSL_SESSION *session);
 
 #endif

@@ -123,6 +123,13 @@ def test_another_answer_is_a_response(origin, client):
     assert client.wait_head(ws.stream).status == 403
 
 
+def test_a_200_that_opens_none_is_no_200(origin, client):
+    """RFC 8441 section 5 would take it for an open WebSocket."""
+    origin.on("/h2/plain-200", lambda peer: peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno"))
+    ws = WsStream(client, "/h2/plain-200")
+    assert client.wait_head(ws.stream).status == 502
+
+
 @pytest.mark.parametrize(("how", "status"), [
     ({"version": "8"}, 426), ({"version": None}, 426), ({"end": True}, 400),
     ({"protocol": "connect-udp"}, 501),

@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 #include <tls/sessions_internal.h>
 
@@ -322,11 +323,28 @@ static void test_an_old_session_is_not_offered(void **state)
 	long now = (long)time(NULL);
 	const long times[] = { now - 25 * 3600, now + 3600 }; /* a day; a clock that was set back */
 	for (size_t i = 0; i < 2; i++) {
-		SSL_SESSION_up_ref(session);
 		SSL_SESSION_set_time(session, times[i]);
 		assert_true(kh_sessions_put(w.sessions, key, session));
 		assert_null(kh_sessions_take(w.sessions, key));
 	}
+	SSL_SESSION_free(session);
+}
+
+static void test_what_is_kept_of_a_session_is_bounded(void **state)
+{
+	struct kh_slice key = KH_SLICE("1 api.example.com k");
+	static const unsigned char more[KH_LIMIT_TLS_SESSION_BYTES];
+	(void)state;
+	assert_false(connect_once("api.example.com", "k", false));
+	SSL_SESSION *session = kh_sessions_take(w.sessions, key);
+	SSL *ssl = SSL_new(w.up);
+	assert_int_equal(SSL_set_session(ssl, session), 1);
+	assert_non_null(SSL_SESSION_get0_peer(session));
+	assert_null(SSL_get_peer_cert_chain(ssl)); /* the issuer was in it */
+	SSL_free(ssl);
+	assert_true(kh_sessions_put(w.sessions, key, session));
+	assert_int_equal(SSL_SESSION_set1_ticket_appdata(session, more, sizeof more), 1);
+	assert_false(kh_sessions_put(w.sessions, key, session));
 	SSL_SESSION_free(session);
 }
 
@@ -393,6 +411,7 @@ int main(void)
 		T(test_tickets_are_kept_for_a_few_connections_at_a_time),
 		T(test_a_session_of_tls_1_2_serves_again_and_again),
 		T(test_an_old_session_is_not_offered),
+		T(test_what_is_kept_of_a_session_is_bounded),
 		T(test_sessions_do_not_outlive_the_roots_they_were_verified_with),
 		T(test_the_sandbox_resumes_only_for_the_same_host_also_on_another_thread),
 	};

@@ -94,6 +94,9 @@ enum {
 	   an agent leaves. */
 	KH_LIMIT_TRUSTED_FILE_BYTES = 1024 * 1024,
 	KH_LIMIT_CONFIG_DEPTH = 32,
+	/* A session with an upstream that is kept for its next connection: its ticket and
+	   certificate, which the upstream chooses. */
+	KH_LIMIT_TLS_SESSION_BYTES = 16 * 1024,
 	/* How many reloads an exchange outlives: it keeps the configuration that it began under,
 	   and one exchange for each reload kept as many of them in the worker's memory. */
 	KH_LIMIT_RELOADS_OUTLIVED = 32,
