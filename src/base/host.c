@@ -319,6 +319,17 @@ bool kh_host_of_sockaddr(struct kh_host *out, const struct kh_sockaddr *addr)
 	       kh_host_parse(out, kh_slice_str(text), NULL);
 }
 
+bool kh_sockaddr_eq(const struct kh_sockaddr *a, const struct kh_sockaddr *b)
+{
+	if (a->any.sa_family != b->any.sa_family)
+		return false;
+	if (a->any.sa_family == AF_INET)
+		return a->v4.sin_port == b->v4.sin_port &&
+		       a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
+	return a->any.sa_family == AF_INET6 && a->v6.sin6_port == b->v6.sin6_port &&
+	       IN6_ARE_ADDR_EQUAL(&a->v6.sin6_addr, &b->v6.sin6_addr);
+}
+
 bool kh_sockaddr_is_loopback(const struct kh_sockaddr *addr)
 {
 	return addr->any.sa_family == AF_INET ? (ntohl(addr->v4.sin_addr.s_addr) >> 24) == 127

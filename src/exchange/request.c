@@ -7,6 +7,7 @@
 
 #include <keyhole/exchange/dry_run.h>
 #include <keyhole/credential/re_sign.h>
+#include <keyhole/net/guard.h>
 
 #include "exchange_internal.h"
 #include "placeholder_check.h"
@@ -278,12 +279,12 @@ static bool may_stay(const struct kh_exchange *x, const struct kh_standing *at,
 		     const struct kh_decision *decision)
 {
 	struct kh_geo_levels geo = kh_policy_geo(at->gen->policy, at->tenant, decision);
-
 	const struct kh_sockaddr *addr;
 
-	if (!kh_geo_asks(&geo) || !kh_up_is_connected(&x->up, &addr))
+	if (!kh_up_is_connected(&x->up, &addr))
 		return true;
-	return addr && kh_geo_allows(at->gen->geo, &geo, addr, NULL);
+	return kh_guard_lets_stay(at->gen->config, at->tenant, &x->authority.host, addr) &&
+	       (!kh_geo_asks(&geo) || (addr && kh_geo_allows(at->gen->geo, &geo, addr, NULL)));
 }
 
 /* Does a rule that names addresses deny it there, by those rules and their decision? */

@@ -225,3 +225,15 @@ bool kh_guard_choose(const struct kh_addresses *addresses, kh_guard_judge *judge
 	return err->code ? false
 			 : kh_err_set(err, KH_ERR_UNREACHABLE, "there is no address to connect to");
 }
+
+bool kh_guard_lets_stay(const struct kh_config *config, uint16_t tenant, const struct kh_host *host,
+			const struct kh_sockaddr *addr)
+{
+	const struct kh_pin *pin = kh_config_pin(config, tenant, host);
+	size_t n;
+
+	if (pin)
+		return addr && kh_sockaddr_eq(&pin->addr, addr);
+	const struct kh_cidr *allow = kh_config_allowed_addresses(config, tenant, &n);
+	return !addr || !kh_guard_refuses(addr, allow, n);
+}

@@ -10,7 +10,7 @@ import threading
 import pytest
 from fakedns import SILENCE
 from harness import FINGERPRINT, SECRET, Tunnel, Wire, until
-from tcp_origins import TcpOrigin
+from tcp_origins import TcpOrigin, echo
 from test_reload import reload
 
 FIRST = {"rules": [{"allow": "https://nothing.test"}]}
@@ -330,3 +330,27 @@ def test_content_that_is_held_keeps_to_the_limit_of_the_rules_in_force(daemon):
         assert wire.read_head().status == 413
     assert one.worker_pid() == worker
     until("its record", lambda: one.journal(event="deny", reason="content_too_large"))
+
+
+@pytest.mark.parametrize("change", ["nothing", "not allowed", "pinned elsewhere", "pinned there"])
+def test_a_connection_stays_only_where_one_would_be_made(daemon, fake_dns, change):
+    with origin(echo) as far:
+        one = daemon(config=slowly_named(fake_dns, "tcp", far.port))
+        fake_dns.names["slow.evil.test"] = ["127.0.0.1"]
+
+        def to(config):
+            if change == "not allowed":
+                del config["upstream"]["allow_addresses"]
+            elif change != "nothing":
+                port = far.port + (change == "pinned elsewhere")
+                config["upstream"]["resolve"] = {"slow.evil.test": f"127.0.0.1:{port}"}
+
+        with waiting(one, fake_dns, "tcp", far.port) as wire:
+            assert wire.read_head().status == 200
+            reload(one, to)
+            if change in ("nothing", "pinned there"):
+                wire.send(b"still")
+                assert wire.take(5) == b"still"
+            else:
+                assert wire.is_closed()
+                until("its record", lambda: one.journal(event="close", reason="no_rule"))

@@ -76,6 +76,8 @@ bool kh_sockaddr_parse(struct kh_sockaddr *out, struct kh_slice text, uint16_t d
 /* "127.0.0.1:9443" or "[::1]:9443". */
 enum { KH_SOCKADDR_TEXT_BYTES = 64 };
 void kh_sockaddr_format(const struct kh_sockaddr *addr, char out[KH_SOCKADDR_TEXT_BYTES]);
+/* The same address and port? */
+bool kh_sockaddr_eq(const struct kh_sockaddr *a, const struct kh_sockaddr *b);
 /* 127.0.0.0/8, ::1. */
 bool kh_sockaddr_is_loopback(const struct kh_sockaddr *addr);
 
