@@ -13,25 +13,43 @@
 
 #include <keyhole/audit/audit.h>
 #include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
 
+#include "audit_select.h"
+#include "audit_summary.h"
 #include "cli_internal.h"
 
 enum { EXIT_BROKEN = KH_EXIT_FAILED, EXIT_UNREADABLE = 2 };
 
+enum {
+	OPT_JSON = 256,
+	OPT_DENIED,
+	OPT_TENANT,
+	OPT_SANDBOX,
+	OPT_HOST,
+	OPT_SINCE,
+	OPT_SUMMARY,
+};
+
 static int help(FILE *out)
 {
 	fputs("usage: keyhole audit verify [--json] FILE…\n"
-	      "       keyhole audit show [--denied] [--tenant NAME] [--sandbox ID] [--json] "
-	      "[FILE…]\n\n"
+	      "       keyhole audit show [--denied] [--host HOST] [--since TIME] [--tenant NAME]\n"
+	      "                          [--sandbox ID] [--summary] [--json] [FILE…]\n\n"
 	      "  verify    check every line of a journal and the chain of hashes\n"
 	      "            (also in the earlier segments, which handovers left as FILE.N)\n"
 	      "  show      one line per exchange, for people; without FILE, of the newest journal\n"
 	      "            that `keyhole run` has left\n\n"
 	      "      --json          print one JSON object per line\n"
 	      "      --denied        show: only refused requests\n"
+	      "      --host HOST     show: only requests for this host, such as api.example.com,\n"
+	      "                      *.example.com (the names below it) or example.com:8443\n"
+	      "      --since TIME    show: only what began at that time (2026-01-02T03:04:05Z) or\n"
+	      "                      later, or in the last 10m, 2h or 1d\n"
+	      "      --summary       show: count the requests by host, decision and reason\n"
 	      "      --tenant NAME   show: only this tenant's requests\n"
 	      "      --sandbox ID    show: only this sandbox's requests\n"
 	      "  -h, --help          show this\n\n"
@@ -286,71 +304,63 @@ static int verify_chain(const char *name, bool json)
 	return worst;
 }
 
+/* What only `show` takes. Return: false: it was said why. */
+static bool take_show_option(int opt, struct kh_audit_select *select, bool *summary)
+{
+	switch (opt) {
+	case OPT_DENIED:
+		select->denied = true;
+		return true;
+	case OPT_TENANT:
+		select->tenant = optarg;
+		return true;
+	case OPT_SANDBOX:
+		select->sandbox = optarg;
+		return true;
+	case OPT_HOST:
+		return kh_audit_select_host(select, optarg);
+	case OPT_SINCE:
+		return kh_audit_select_since(select, optarg, kh_clock_wall_ms());
+	case OPT_SUMMARY:
+		*summary = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* `argv` begins at the verb. Return: -1 to go on, else an exit status. */
-static int take_options(int argc, char **argv, bool verify, struct kh_audit_show_options *out)
+static int take_options(int argc, char **argv, bool is_verify, struct kh_audit_show_options *out,
+			bool *summary)
 {
 	static char names[2][16] = { "audit show", "audit verify" };
-	enum { OPT_JSON = 256, OPT_DENIED, OPT_TENANT, OPT_SANDBOX };
 	static const struct option table[] = { { "json", no_argument, NULL, OPT_JSON },
 					       { "help", no_argument, NULL, 'h' },
 					       { "denied", no_argument, NULL, OPT_DENIED },
 					       { "tenant", required_argument, NULL, OPT_TENANT },
 					       { "sandbox", required_argument, NULL, OPT_SANDBOX },
+					       { "host", required_argument, NULL, OPT_HOST },
+					       { "since", required_argument, NULL, OPT_SINCE },
+					       { "summary", no_argument, NULL, OPT_SUMMARY },
 					       { NULL, 0, NULL, 0 } };
 	static const struct option of_verify[] = { { "json", no_argument, NULL, OPT_JSON },
 						   { "help", no_argument, NULL, 'h' },
 						   { NULL, 0, NULL, 0 } };
 
-	argv[0] = names[verify]; /* for the messages */
-	for (int opt; (opt = kh_cli_option(argc, argv, "h", verify ? of_verify : table)) != -1;) {
+	argv[0] = names[is_verify]; /* for the messages */
+	for (int opt;
+	     (opt = kh_cli_option(argc, argv, "h", is_verify ? of_verify : table)) != -1;) {
 		if (opt == 'h')
 			return help(stdout);
 		if (opt == OPT_JSON)
 			out->json = true;
-		else if (opt == OPT_DENIED)
-			out->denied = true;
-		else if (opt == OPT_TENANT)
-			out->tenant = optarg;
-		else if (opt == OPT_SANDBOX)
-			out->sandbox = optarg;
-		else
+		else if (!take_show_option(opt, out->select, summary))
 			return KH_EXIT_USAGE; /* it was said why */
 	}
 	return -1;
 }
 
-/* Of --tenant or --sandbox that no record is of. */
-static void complain_of_none(const struct kh_audit_show_options *options)
-{
-	const char *names[64], *name;
-	json_t *value;
-	size_t n = 0;
-	char known[256] = "";
-
-	json_object_foreach(options->tenants, name, value)
-	{
-		size_t used = strlen(known);
-		if (n < sizeof(names) / sizeof(names[0]))
-			names[n++] = name;
-		(void)snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "",
-			       kh_esc_str(name));
-	}
-	if (options->tenant && !json_object_get(options->tenants, options->tenant)) {
-		const char *near = kh_cli_nearest(options->tenant, names, n);
-		kh_cli_complain("audit show: no record has the tenant %s%s%s%s (tenants of the "
-				"records: %s)",
-				kh_esc_str(options->tenant), near ? "; did you mean " : "",
-				near ? kh_esc_str(near) : "", near ? "?" : "",
-				known[0] ? known : "none");
-	} else if (options->sandbox) {
-		kh_cli_complain("audit show: no record has the sandbox %s%s%s",
-				kh_esc_str(options->sandbox),
-				options->tenant ? " and the tenant " : "",
-				options->tenant ? kh_esc_str(options->tenant) : "");
-	}
-}
-
-static int show_all(char **files, struct kh_audit_show_options *options)
+static int show_all(char **files, const struct kh_audit_show_options *options)
 {
 	kh_auto_free char *newest = *files ? NULL : kh_cli_newest_journal("audit show");
 	int worst = *files || newest ? 0 : KH_EXIT_USAGE, status;
@@ -361,21 +371,53 @@ static int show_all(char **files, struct kh_audit_show_options *options)
 		status = kh_cli_audit_show(*files, options);
 		worst = status > worst ? status : worst;
 	}
-	if (worst == 0 && options->found == 0 && (options->tenant || options->sandbox))
-		complain_of_none(options);
+	if (options->summary)
+		kh_audit_summary_print(options->summary, options->json);
+	if (worst == 0)
+		kh_audit_select_complain(options->select);
+	return worst;
+}
+
+static int show(char **files, struct kh_audit_show_options *options, bool summary)
+{
+	int status = KH_EXIT_USAGE;
+
+	options->select->tenants = json_object();
+	options->summary = summary ? kh_audit_summary_new() : NULL;
+	if (summary && !options->summary)
+		kh_cli_complain("audit show: no memory");
+	else
+		status = show_all(files, options);
+	json_decref(options->select->tenants);
+	kh_audit_summary_free(options->summary);
+	return status;
+}
+
+static int verify(char **files, bool json)
+{
+	int worst = 0;
+
+	if (!*files) {
+		kh_cli_complain("audit verify: which journal? (the configuration's audit.file)");
+		return KH_EXIT_USAGE;
+	}
+	for (; *files; files++) {
+		int status = verify_chain(*files, json);
+		worst = status > worst ? status : worst;
+	}
 	return worst;
 }
 
 int kh_cli_audit(int argc, char **argv)
 {
-	struct kh_audit_show_options options = { .json = false };
+	struct kh_audit_select select = { .denied = false };
+	struct kh_audit_show_options options = { .select = &select };
 	const char *verb = argc > 1 ? argv[1] : "";
-	bool verify = strcmp(verb, "verify") == 0;
-	int worst = 0;
+	bool is_verify = strcmp(verb, "verify") == 0, summary = false;
 
 	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)
 		return help(stdout);
-	if (!verify && strcmp(verb, "show") != 0) {
+	if (!is_verify && strcmp(verb, "show") != 0) {
 		static const char *const verbs[] = { "verify", "show" };
 		const char *near = kh_cli_nearest(verb, verbs, 2);
 		kh_cli_complain("audit: %s%s%s%s (`keyhole audit --help` lists them)",
@@ -383,23 +425,11 @@ int kh_cli_audit(int argc, char **argv)
 				near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 		return KH_EXIT_USAGE;
 	}
-	int status = take_options(argc - 1, argv + 1, verify, &options);
+	int status = take_options(argc - 1, argv + 1, is_verify, &options, &summary);
 
 	if (status >= 0)
 		return status;
 	char **files = argv + 1 + optind;
-
-	if (!verify) {
-		options.tenants = json_object();
-		worst = show_all(files, &options);
-		json_decref(options.tenants);
-	} else if (!*files) {
-		kh_cli_complain("audit verify: which journal? (the configuration's audit.file)");
-		return KH_EXIT_USAGE;
-	}
-	for (; verify && *files; files++) {
-		status = verify_chain(*files, options.json);
-		worst = status > worst ? status : worst;
-	}
-	return fflush(stdout) == 0 ? worst : EXIT_UNREADABLE;
+	status = is_verify ? verify(files, options.json) : show(files, &options, summary);
+	return fflush(stdout) == 0 ? status : EXIT_UNREADABLE;
 }

@@ -17,14 +17,17 @@
 #include <keyhole/base/err.h>
 #include <keyhole/base/escape.h>
 
+#include "audit_select.h"
+#include "audit_summary.h"
 #include "cli_internal.h"
 #include "journal_exchanges.h"
 #include "record_text.h"
+#include "refusal_text.h"
 
-enum { ROW_BYTES = 16 * 1024, TENANTS_MOST = 64 };
+enum { ROW_BYTES = 16 * 1024 };
 
 struct show {
-	struct kh_audit_show_options *options;
+	const struct kh_audit_show_options *options;
 	bool colour;
 	struct kh_buf row;
 };
@@ -42,6 +45,11 @@ static void put(struct show *s, const char *text)
 static void put_escaped(struct show *s, const char *before, struct kh_slice text)
 {
 	kh_record_put(&s->row, before, text);
+}
+
+static void put_whole(struct show *s, const char *before, struct kh_slice text)
+{
+	kh_record_put_whole(&s->row, before, text);
 }
 
 static void paint(struct show *s, const char *colour)
@@ -90,29 +98,6 @@ static void put_status(struct show *s, uint64_t status, bool refused)
 	paint(s, PLAIN);
 }
 
-static bool has(const json_t *record, const char *key, const char *wanted)
-{
-	return !wanted || kh_slice_eq(kh_record_text(record, key), kh_slice_str(wanted));
-}
-
-/* For who asked for a tenant that there is not. */
-static void note_tenant(struct kh_audit_show_options *options, const json_t *record)
-{
-	kh_auto_free char *name = kh_slice_dup(kh_record_text(record, "tenant"));
-	if (name && *name && options->tenants && json_object_size(options->tenants) < TENANTS_MOST)
-		(void)json_object_set_new_nocheck(options->tenants, name, json_true());
-}
-
-/* What names no tenant and sandbox is of none. */
-static bool is_asked_for(struct show *s, const json_t *record)
-{
-	bool asked = has(record, "tenant", s->options->tenant) &&
-		     has(record, "sandbox", s->options->sandbox);
-	note_tenant(s->options, record);
-	s->options->found += asked;
-	return asked;
-}
-
 static void put_sandbox(struct show *s, const json_t *record)
 {
 	put_escaped(s, "  sandbox ", kh_record_text(record, "sandbox"));
@@ -141,6 +126,30 @@ static const char *end_text(enum kh_journal_end end)
 		return "  (no id in its place: no end is known)";
 	}
 	return "";
+}
+
+/* Of what no rule allows, and no rule alone would: the guard keeps sandboxes from the address.
+ * Return: it was said. */
+static bool put_guarded(struct show *s, const struct kh_journal_exchange *exchange)
+{
+	struct kh_slice reason = kh_record_text(exchange->close, "reason");
+	kh_auto_free char *host = kh_slice_dup(kh_record_text(exchange->open, "server.address"));
+	uint64_t port = kh_record_number(exchange->open, "server.port");
+	const char *class_name = NULL;
+
+	if (host && port <= UINT16_MAX &&
+	    kh_err_of_reason(reason.ptr, reason.len) == KH_ERR_NO_RULE)
+		class_name = kh_refusal_address_class(host, (uint16_t)port, KH_SLICE(""), NULL, 0);
+	if (!class_name)
+		return false;
+	if (strcmp(class_name, "metadata") == 0)
+		(void)kh_buf_printf(&s->row, ": %s", kh_refusal_address_text(class_name));
+	else
+		(void)kh_buf_printf(&s->row,
+				    ": no rule allows it, and it is a %s address, to which no "
+				    "sandbox is connected (upstream.allow_addresses opens ranges)",
+				    class_name);
+	return true;
 }
 
 static void show_row(struct show *s, const struct kh_journal_exchange *exchange)
@@ -173,7 +182,8 @@ static void show_row(struct show *s, const struct kh_journal_exchange *exchange)
 		put_escaped(s, "  DENIED ", reason.len ? reason : KH_SLICE("none"));
 	else
 		put_escaped(s, "  ", reason);
-	put_escaped(s, ": ", kh_record_text(close, "detail"));
+	if (!refused || !put_guarded(s, exchange))
+		put_whole(s, ": ", kh_record_text(close, "detail"));
 	/* It passed because the rules were not enforced. */
 	if (!refused)
 		put_escaped(s, "  OBSERVED ", kh_record_text(open, "would_deny"));
@@ -205,9 +215,13 @@ static void show_exchange(void *context, const struct kh_journal_exchange *excha
 {
 	struct show *s = context;
 
-	if (!is_asked_for(s, exchange->open) ||
-	    (s->options->denied && !kh_journal_exchange_is_refused(exchange)))
+	if (!kh_audit_select_takes(s->options->select, exchange->open) ||
+	    (s->options->select->denied && !kh_journal_exchange_is_refused(exchange)))
 		return;
+	if (s->options->summary) {
+		kh_audit_summary_add(s->options->summary, exchange);
+		return;
+	}
 	kh_buf_clear(&s->row);
 	if (s->options->json)
 		show_json(exchange->open, exchange->close);
@@ -218,7 +232,8 @@ static void show_exchange(void *context, const struct kh_journal_exchange *excha
 /* What the writer says of itself. */
 static void show_writer(struct show *s, const json_t *record)
 {
-	if (!is_asked_for(s, record) || s->options->denied)
+	if (!kh_audit_select_takes(s->options->select, record) || s->options->select->denied ||
+	    s->options->summary)
 		return;
 	if (s->options->json) {
 		show_json(record, NULL);
@@ -247,8 +262,12 @@ static void show_writer(struct show *s, const json_t *record)
 /* Refusals that were only counted. */
 static void show_counted(struct show *s, const json_t *record)
 {
-	if (!is_asked_for(s, record))
+	if (!kh_audit_select_takes(s->options->select, record))
 		return;
+	if (s->options->summary) {
+		kh_audit_summary_add_counted(s->options->summary, record);
+		return;
+	}
 	if (s->options->json) {
 		show_json(record, NULL);
 		return;
@@ -261,7 +280,7 @@ static void show_counted(struct show *s, const json_t *record)
 	put_sandbox(s, record);
 	put_escaped(s, "  since ", kh_record_text(record, "since"));
 	put_escaped(s, " until ", kh_record_text(record, "until"));
-	put_escaped(s, ": ", kh_record_text(record, "reasons"));
+	put_whole(s, ": ", kh_record_text(record, "reasons"));
 	paint(s, PLAIN);
 	print_row(s);
 }
@@ -277,7 +296,7 @@ static void show_record(void *context, const json_t *record, bool astray)
 		show_writer(s, record);
 }
 
-static int show_stream(int fd, const char *name, struct kh_audit_show_options *options)
+static int show_stream(int fd, const char *name, const struct kh_audit_show_options *options)
 {
 	struct show s = { .options = options, .colour = kh_record_wants_colour() };
 	const struct kh_journal_reader reader = { show_exchange, show_record, &s };
@@ -293,7 +312,7 @@ static int show_stream(int fd, const char *name, struct kh_audit_show_options *o
 	return ok ? 0 : 2;
 }
 
-int kh_cli_audit_show(const char *name, struct kh_audit_show_options *options)
+int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *options)
 {
 	kh_auto_close int opened = -1;
 

@@ -35,15 +35,12 @@ int kh_cli_preset(int argc, char **argv);
 int kh_cli_workspace(int argc, char **argv);
 int kh_cli_trust(int argc, char **argv);
 int kh_cli_ask(int argc, char **argv);
+struct kh_audit_select;
+struct kh_audit_summary;
 struct kh_audit_show_options {
 	bool json;
-	bool denied; /* refusals only */
-	/* Only records of this tenant and sandbox; NULL: any. */
-	const char *tenant, *sandbox;
-	/* What was found in all journals: records of that tenant and sandbox; and the tenants of
-	 * records (a JSON object with their names as keys), of which some may be left out. */
-	uint64_t found;
-	json_t *tenants;
+	struct kh_audit_select *select;
+	struct kh_audit_summary *summary; /* counts here, and prints no exchange; NULL: prints */
 };
 struct kh_config;
 struct kh_policy;
@@ -61,7 +58,7 @@ int kh_cli_open_journal(const char *command, const char *name);
  * says so in the name of `command`. Heap. Return: NULL: an error was printed. */
 char *kh_cli_newest_journal(const char *command);
 /* audit_show.c. Return: exit status. */
-int kh_cli_audit_show(const char *name, struct kh_audit_show_options *options);
+int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *options);
 int kh_cli_version(int argc, char **argv);
 
 /* "keyhole: what: why (what to do)", one write to standard error. */

@@ -36,6 +36,15 @@ void kh_record_put(struct kh_buf *row, const char *before, struct kh_slice text)
 	(void)kh_buf_append_str(row, kh_esc(text));
 }
 
+void kh_record_put_whole(struct kh_buf *row, const char *before, struct kh_slice text)
+{
+	/* Each byte becomes four at most. */
+	enum { PIECE = KH_ESC_MAX_BYTES / 4 };
+
+	for (size_t at = 0; at < text.len; at += PIECE)
+		kh_record_put(row, at ? "" : before, kh_slice_sub(text, at, at + PIECE));
+}
+
 void kh_record_put_time(struct kh_buf *row, const json_t *record)
 {
 	struct kh_slice time = kh_record_text(record, "time");

@@ -17,6 +17,7 @@ import time
 
 import pytest
 from harness import KEYHOLE
+from journals import Journal
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WRITER = os.path.join(os.path.dirname(KEYHOLE), "bench", "journal")
@@ -341,6 +342,123 @@ def test_show_takes_the_records_of_one_tenant_or_sandbox(tmp_path, journal):
     assert keyhole("show", "--sandbox", "s2", journal).stdout == ""
     assert keyhole("verify", "--tenant", "acme", journal).returncode == 2
     assert keyhole("show", journal, "--tenant").stderr == "keyhole: audit show: --tenant needs a value (`keyhole audit show --help` says which)\n"
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """Requests for several hosts; 9,000 hours ago one more, and refusals that were only counted."""
+    journal = Journal()
+    for _ in range(3):
+        journal.request(url="https://api.example.com/v1/x")
+    journal.request(url="https://api.example.com:8443/v1/x", reason="connect_refused", status=502, late=True)
+    journal.request(url="https://a.example.com/", reason="no_rule")
+    journal.request(url="https://example.com/", reason="no_rule")
+    journal.request(url="https://[2001:db8::1]:444/", reason="address_prohibited", late=True)
+    journal.request(url="https://seen.test/", would_deny="no_rule")
+    journal.request(url="http://keyhole.internal/")
+    journal.request(url="https://seen.test/", reason="decided_anew", status=0, late=True)
+    journal.record("denials", {"tenant": "acme", "sandbox": "s1", "count": 993, "reasons": "no_rule 990, limit 2"})
+    return journal.write(tmp_path_factory.mktemp("several") / "audit.jsonl")
+
+
+def urls(*arguments):
+    done = keyhole("show", *arguments)
+    assert done.returncode == 0, done.stderr
+    return re.findall(r" (https?://\S+)", done.stdout)
+
+
+@pytest.mark.parametrize("host, wanted", [
+    ("api.example.com", 4), ("API.example.com:8443", 1), ("api.example.com:443", 3), ("*.example.com", 5), ("*.example.com:443", 4),
+    ("example.com", 1), ("[2001:db8::1]", 1), ("2001:db8::1", 1), ("[2001:db8::1]:444", 1), ("2001:db8::/32", 1), ("[2001:db8::1]:443", 0),
+    ("other.test", 0),
+])  # fmt: skip
+def test_show_takes_the_requests_for_a_host(several, host, wanted):
+    assert len(urls("--host", host, several)) == wanted
+    done = keyhole("show", "--json", "--host", host, several)
+    assert len(done.stdout.splitlines()) == wanted
+    says = f"keyhole: audit show: no record has the host {host} (`keyhole audit show --summary` lists the hosts)"
+    assert (says in done.stderr) == (wanted == 0)
+    # Nobody knows whether they were for it.
+    assert "993 more refusals were only counted: nobody knows of which hosts" in done.stderr
+
+
+@pytest.mark.parametrize("option, value, says", [
+    ("--host", "https://api.example.com/v1", "expected a host without a scheme and a path, such as api.example.com, *.example.com or api.example.com:8443"),
+    ("--host", "api.example.com:0", "expected a port from 1 to 65535 after the colon"),
+    ("--host", "api.*.com", 'host "api.*.com": a star stands for whole labels in front, as in "*.example.com", or for any host: "**"'),
+    ("--since", "yesterday", "expected a time such as 2026-01-02T03:04:05Z, or a duration before now such as 10m, 2h or 1d"),
+    ("--since", "10", "expected a time such as 2026-01-02T03:04:05Z, or a duration before now such as 10m, 2h or 1d"),
+    ("--since", "2026-02-30T00:00:00Z", "expected a time such as 2026-01-02T03:04:05Z, or a duration before now such as 10m, 2h or 1d"),
+])  # fmt: skip
+def test_show_says_what_a_host_and_a_time_look_like(several, option, value, says):
+    done = keyhole("show", option, value, several)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"keyhole: audit show: {option} {value}: {says}\n")
+
+
+def test_show_takes_what_began_since_a_time(tmp_path):
+    now = time.time()
+    ages = {"now": 0, "minutes": 20 * 60, "hours": 3 * 3600, "days": 30 * 3600}
+    path = tmp_path / "audit.jsonl"
+    records = [{"event": "deny", "server.address": f"{name}.test", "url.scheme": "https", "server.port": 443,
+                "time": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(now - age))} for name, age in ages.items()]  # fmt: skip
+    records.append({"event": "deny", "server.address": "unknown.test", "url.scheme": "https", "server.port": 443, "time": "some day"})
+    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now - ages["hours"]))
+    for since, wanted in (("10m", 1), ("600s", 1), ("1h30m", 2), ("4h", 3), ("1d", 3), ("2d", 4), ("99999d", 4), (at + "Z", 3),
+                          (at.replace("T", " "), 3), ("2001-01-01", 4)):  # fmt: skip
+        # No time that can't be read hides a record.
+        assert urls("--since", since, path) == [f"https://{name}.test" for name in [*list(ages)[:wanted], "unknown"]], since
+    assert urls("--since", "1d", "--host", "hours.test", path) == ["https://hours.test"]
+
+
+def test_summary_counts_by_host_decision_and_reason(several, tmp_path):
+    rows = [
+        (990, "deny", "no_rule", None), (3, "allow", None, "api.example.com:443"), (2, "deny", "limit", None), (1, "deny", None, None),
+        (1, "deny", "address_prohibited", "[2001:db8::1]:444"), (1, "deny", "no_rule", "a.example.com:443"),
+        (1, "allow", "connect_refused", "api.example.com:8443"), (1, "deny", "no_rule", "example.com:443"),
+        (1, "would_deny", "no_rule", "seen.test:443"),
+    ]  # fmt: skip
+    shown = keyhole("show", "--summary", several).stdout.splitlines()
+    assert shown[0].split() == ["COUNT", "DECISION", "REASON", "HOST"]
+    assert [tuple(line.split(maxsplit=3)) for line in shown[1:]] == [
+        (str(count), decision, reason or "-", host or "(not recorded)") for count, decision, reason, host in rows]  # fmt: skip
+    assert len({line.index(line.split(maxsplit=3)[3]) for line in shown}) == 1, "not aligned"
+    objects = [json.loads(line) for line in keyhole("show", "--summary", "--json", several).stdout.splitlines()]
+    assert [(one["count"], one["decision"], one.get("reason")) for one in objects] == [row[:3] for row in rows]
+    assert (objects[1]["server.address"], objects[1]["server.port"]) == ("api.example.com", 443)
+    # Of all files together, and only what was asked for.
+    shown = keyhole("show", "--summary", "--host", "*.example.com", "--denied", several, several).stdout.splitlines()
+    assert [line.split() for line in shown[1:]] == [["2", "deny", "no_rule", "a.example.com:443"]]
+    nothing = keyhole("show", "--summary", "--tenant", "nobody", several)
+    assert nothing.stdout == "" and "no record has the tenant nobody" in nothing.stderr
+    # A sandbox chooses the hosts.
+    path = tmp_path / "many.jsonl"
+    path.write_text("".join(f'{{"event":"deny","server.address":"{i}.test","reason":"no_rule"}}\n' for i in range(10_050)))
+    shown = keyhole("show", "--summary", path).stdout.splitlines()
+    assert len(shown) == 10_002 and shown[1].split() == ["50", "deny", "-", "(others)"]
+
+
+def test_summary_says_what_is_torn_or_no_record_as_show_does(tmp_path, journal):
+    lines = lines_of(journal)
+    path = tmp_path / "broken.jsonl"
+    path.write_bytes(b"\n".join(lines[:8] + lines[9:]) + b"\nno record\n")
+    said = keyhole("show", "--summary", path).stderr
+    assert said == keyhole("show", path).stderr and "do not continue the chain" in said and "are no records" in said
+
+
+def test_show_says_the_whole_reason_and_what_the_address_guard_refuses(tmp_path):
+    long = ", ".join(f"reason_{i} {i}" for i in range(60))
+    journal = Journal().request(reason="address_prohibited", late=True, close={"detail": "of \x1b " + "x" * 380})
+    journal.record("denials", {"tenant": "acme", "sandbox": "s1", "count": 2000, "reasons": long})
+    for host in ("10.1.2.4", "[fd00:ec2::254]", "localhost", "open.test"):
+        journal.request(url=f"http://{host}/", reason="no_rule")
+    shown = keyhole("show", journal.write(tmp_path / "audit.jsonl")).stdout.splitlines()[1:]
+    assert shown[0].endswith("DENIED address_prohibited: of \\x1b " + "x" * 380)
+    assert shown[1].endswith(": " + long)
+    guard = "DENIED no_rule: no rule allows it, and it is a {} address, to which no sandbox is connected (upstream.allow_addresses opens ranges)"
+    assert shown[2].endswith(guard.format("private")) and shown[4].endswith(guard.format("loopback"))
+    assert "DENIED no_rule: it is the metadata service of a cloud" in shown[3]
+    assert shown[5].endswith("DENIED no_rule: a sentence")
 
 
 def on_a_terminal(*arguments, **environment):
