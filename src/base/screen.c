@@ -22,17 +22,27 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 
-enum { NARROW = 16, USUAL = 80, TABULATOR = 8 };
+enum { NARROW = 16, USUAL = 80, WIDEST = 10000, TABULATOR = 8 };
 static const char onward[] = "\n > ";
+
+/* A serial line has no size of its own, nor have the terminals of some CI systems. */
+static size_t columns_of_variable(void)
+{
+	const char *text = getenv("COLUMNS");
+	uint64_t columns;
+	bool known = text && kh_slice_to_u64(kh_slice_str(text), &columns) && columns > 0 &&
+		     columns <= WIDEST;
+	return known ? (size_t)columns : USUAL;
+}
 
 size_t kh_screen_columns(int fd)
 {
-	struct winsize size;
+	struct winsize size = { 0 };
 	if (!isatty(fd))
 		return 0;
-	if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-		return USUAL;
-	return size.ws_col < NARROW ? NARROW : size.ws_col;
+	bool known = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+	size_t columns = known ? size.ws_col : columns_of_variable();
+	return columns < NARROW ? NARROW : columns;
 }
 
 /* ---- the state of the emulator ---- */

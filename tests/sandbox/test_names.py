@@ -101,7 +101,7 @@ NO_PATH = {
 VARIABLES = ["KEYHOLE_PRESETS", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "STATE_DIRECTORY", "RUNTIME_DIRECTORY",
              "CREDENTIALS_DIRECTORY", "HOME"]  # fmt: skip
 # No paths; PATH, whose entries are left out instead (test_program.c); and the notification socket of the daemon's own manager.
-OTHER = {"NO_COLOR", "TERM", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "PATH", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS"}
+OTHER = {"NO_COLOR", "TERM", "COLUMNS", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "PATH", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS"}
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src")
 
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -57,6 +58,44 @@ static void what_is_no_terminal_has_no_columns(void **state)
 	char byte;
 	assert_int_equal(read(ends[0], &byte, 1), 0);
 	close(ends[0]);
+}
+
+static size_t columns_with(int fd, const char *variable)
+{
+	assert_int_equal(variable ? setenv("COLUMNS", variable, 1) : unsetenv("COLUMNS"), 0);
+	size_t columns = kh_screen_columns(fd);
+	assert_int_equal(unsetenv("COLUMNS"), 0);
+	return columns;
+}
+
+static void a_terminal_without_a_size_is_as_wide_as_the_variable_says(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *variable;
+		size_t columns;
+	} cases[] = { { NULL, 80 },
+		      { "132", 132 },
+		      { "1", 16 },
+		      { "10000", 10000 },
+		      { "10001", 80 },
+		      { "0", 80 },
+		      { "", 80 },
+		      { "-132", 80 },
+		      { "132x", 80 },
+		      { " 132", 80 },
+		      { "99999999999999999999", 80 } };
+	struct winsize size = { 0 };
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+	assert_true(terminal >= 0);
+	assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(columns_with(terminal, cases[i].variable), cases[i].columns);
+	/* One that has a size is asked alone. */
+	size.ws_col = 100;
+	assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
+	assert_int_equal(columns_with(terminal, "132"), 100);
+	close(terminal);
 }
 
 static void a_terminal_without_sequences_is_sent_none(void **state)
@@ -179,6 +218,7 @@ int main(void)
 		cmocka_unit_test(no_row_is_longer_than_the_terminal_is_wide),
 		cmocka_unit_test(a_tabulator_is_spaces_wherever_the_stops_are),
 		cmocka_unit_test(what_is_no_terminal_has_no_columns),
+		cmocka_unit_test(a_terminal_without_a_size_is_as_wide_as_the_variable_says),
 		cmocka_unit_test(a_terminal_without_sequences_is_sent_none),
 		cmocka_unit_test(a_reset_leaves_vt52_mode_before_anything_that_is_unknown_there),
 		cmocka_unit_test(a_reset_erases_what_was_guarded_too),

@@ -4,8 +4,9 @@
 
 #include <keyhole/base/slice.h>
 
-/* The terminal's width in columns, at least 16; 80 if it is not known. Return: 0: `fd` is no
- * terminal. */
+/* The terminal's width in columns, at least 16. If the terminal does not know it, it is the
+ * variable COLUMNS; if that is no number of 1 to 10,000, it is 80. Return: 0: `fd` is no terminal.
+ */
 size_t kh_screen_columns(int fd);
 /*
  * The escape sequences that undo every state in which an agent's output can leave a terminal, if
