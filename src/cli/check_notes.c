@@ -50,6 +50,18 @@ static bool put(const struct notes *notes, const struct kh_rule *rule, const cha
 	       kh_buf_append_char(out, '}');
 }
 
+/* The key of a whole host can often make other keys, or delete what is there. Whoever means that
+ * writes so; and the rules of a preset were weighed by its author. */
+static const char whole_host[] =
+	"its credential goes to every path of the host, with DELETE as with GET: name the methods "
+	"and paths that are needed, as in \"GET,POST https://HOST/v1/**\" (/** alone as the path "
+	"says that all are meant, and ends this note)";
+
+static bool opens_whole_host(const struct kh_rule *rule)
+{
+	return rule->n_credentials > 0 && !rule->path && kh_rule_covers_all(rule);
+}
+
 /* The daemon may be given another limit than whoever checks: a note, for that reason. */
 static bool put_descriptors(const struct notes *notes, const struct kh_config *config)
 {
@@ -110,8 +122,12 @@ bool kh_check_notes_put(struct kh_buf *out, const struct kh_config *config,
 		const struct kh_rules *rules = &config->tenants[t].rules;
 		for (size_t i = 0; ok && i < rules->count; i++) {
 			const struct kh_rule *rule = &rules->list[i];
-			if (rule->websocket_unsaid && !rule->preset && takes_get(rule))
+			if (rule->preset)
+				continue;
+			if (rule->websocket_unsaid && takes_get(rule))
 				ok = put(&notes, rule, refused);
+			if (ok && opens_whole_host(rule))
+				ok = put(&notes, rule, whole_host);
 		}
 	}
 	return ok && put_unseen(&notes, config) && put_missing(&notes, config) &&

@@ -10,7 +10,8 @@ struct kh_diagnostics;
 
 /*
  * Appends one note for each rule that matches a WebSocket handshake, sets a credential, and has no
- * `websocket`, so that it refuses the WebSocket; rules of presets are skipped. Appends one note,
+ * `websocket`, so that it refuses the WebSocket, and one for each rule that gives a credential to a
+ * whole host, with neither methods nor a path; rules of presets are skipped. Appends one note,
  * without a rule, if the hard limit of descriptors is too low for `limits.connections`. The notes
  * are lines of text, or JSON objects of a list. Return: false: no memory.
  */

@@ -129,6 +129,8 @@ static void add_path(struct kh_reader *reader, const struct kh_option *option,
 		kh_reader_error(reader, node, "%s: %s", option->path, why);
 	else
 		keep(reader, kh_buf_view(&normal), &credential->paths, &credential->n_paths);
+	if (!why && !reader->preset && kh_pattern_has_brackets(node->text))
+		kh_reader_warn(reader, node, "%s: %s", option->path, kh_pattern_brackets_text);
 	kh_buf_fini(&normal);
 }
 

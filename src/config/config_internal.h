@@ -126,6 +126,11 @@ bool kh_shell_runs(const struct kh_exec *exec, size_t i);
 enum { KH_SHELL_UNREAD = 1 };
 bool kh_shell_word_read(const struct kh_exec *exec, const char *word, struct kh_buf *out);
 
+/* pattern.c. Has a pattern of paths brackets with something in them, which people take for a set of
+ * characters? And what is said of it. */
+bool kh_pattern_has_brackets(struct kh_slice path);
+extern const char kh_pattern_brackets_text[];
+
 /* named_path.c */
 void kh_named_paths_free(struct kh_config *config);
 

@@ -1,4 +1,4 @@
-/* pattern.c - patterns of hosts: parsing and matching */
+/* pattern.c - patterns of hosts: parsing and matching; and what a pattern of paths does not know */
 #include <keyhole/base/escape.h>
 
 #include "config_internal.h"
@@ -115,4 +115,15 @@ bool kh_host_pattern_covers(const struct kh_host_pattern *outer,
 		break;
 	}
 	return false;
+}
+
+const char kh_pattern_brackets_text[] =
+	"[ and ] in a path are these two characters themselves, and no set of characters as in a "
+	"shell (write * for the part that varies, or a rule for each path)";
+
+bool kh_pattern_has_brackets(struct kh_slice path)
+{
+	size_t open = kh_slice_find(path, '[', 0);
+	size_t close = kh_slice_find(path, ']', open);
+	return close < path.len && close > open + 1;
 }

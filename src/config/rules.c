@@ -344,6 +344,9 @@ static bool parse_text(struct kh_reader *reader, const struct kh_yaml_node *text
 				       "rule is only for servers that have one of this name",
 				       kh_esc(text->text), kh_esc_str(out->methods[i]),
 				       kh_method_hint(kh_slice_str(out->methods[i]), hint));
+	if (!reader->preset && out->path && kh_pattern_has_brackets(kh_slice_str(out->path)))
+		kh_reader_warn(reader, text, "rule \"%s\": %s", kh_esc(text->text),
+			       kh_pattern_brackets_text);
 	return true;
 }
 

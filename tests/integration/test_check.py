@@ -916,6 +916,39 @@ def test_a_rule_whose_credential_opens_no_websocket_is_named(tmp_path):
     assert rules == ["GET https://a.example/a", "https://a.example/b"]
 
 
+def test_a_rule_that_gives_a_credential_to_a_whole_host_is_noted(tmp_path):
+    rules = [
+        '{ allow: "https://a.example", credential: c, websocket: false }',
+        '{ allow: "* https://a.example:8443", credential: c, websocket: false }',
+        '{ allow: "https://a.example:8444/**", credential: c, websocket: false }',
+        '{ allow: "GET https://a.example:8445", credential: c, websocket: false }',
+        '{ allow: "https://a.example:8446", credential: c, websocket: false, query: { v: x } }',
+        '{ allow: "https://b.example" }',
+        "{ use: github }",
+    ]
+    text = with_rule(", ".join(rules))
+    status, said, errors = check(tmp_path, text)
+    assert status == 0 and not without_values(errors)
+    notes = [line for line in said.splitlines() if "its credential goes to every path of the host" in line]
+    assert len(notes) == 2 and said.count(": note: rule ") == 2
+    assert notes[0].startswith("k.yaml:3:") and 'rule "https://a.example":' in notes[0] and "a.example:8443" in notes[1]
+    _, said, _ = check(tmp_path, text, "--json")
+    assert len([note for note in json.loads(said)["notes"] if "rule" in note]) == 2
+
+
+@pytest.mark.parametrize("path, warned", [
+    ("/v[12]/**", True), ("/[a-z]", True), ("/a/[!b]/c", True), ("/v1/**", False), ("/a[]", False), ("/a]b[", False), ("/%5Bab%5D", False),
+])  # fmt: skip
+def test_brackets_in_a_path_are_warned_of_as_no_set_of_characters(tmp_path, path, warned):
+    says = "[ and ] in a path are these two characters themselves, and no set of characters as in a shell"
+    status, _, errors = check(tmp_path, with_rule(f'{{ allow: "GET https://a.example{path}" }}, {{ deny: "https://a.example{path}/x" }}'))
+    assert status == 0 and errors.count(says) == 2 * warned, errors
+    status, _, errors = check(tmp_path, with_credential(CREDENTIAL.replace("hosts:", f'paths: [ "{path}" ], hosts:')))
+    assert errors.count(f"credentials.c.paths: {says}") == warned, errors
+    # Neither a range of addresses nor one of version 6 is a path.
+    assert says not in check(tmp_path, with_rule('{ allow: "https://[10.0.0.0/8]/x" }, { allow: "https://[2001:db8::1]:444" }'))[2]
+
+
 @pytest.mark.parametrize("preset, url, opens", [
     ("openai", "https://api.openai.com/v1/responses", True), ("openai", "https://api.openai.com/v1/responses/r", False),
     ("openai", "https://api.openai.com/v1/models", False), ("codex", "https://chatgpt.com/backend-api/codex/responses", True),
