@@ -41,13 +41,22 @@ static bool is_guessable(const struct kh_credential_config *credential,
 	return found;
 }
 
+static bool is_overwritten(const struct kh_source *source)
+{
+	const char *value = source->kind == KH_SOURCE_ENV ? getenv(source->name) : NULL;
+
+	return value && !value[0];
+}
+
 /* Can the values of all its sources be used now? */
-static bool can_be_used(const struct kh_credential_config *credential, struct kh_err *why)
+static bool can_be_used(const struct kh_credential_config *credential, bool in_daemon,
+			struct kh_err *why)
 {
 	const struct kh_source *source;
 
 	for (size_t i = 0; (source = kh_source_of_credential(credential, i)); i++)
-		if (!kh_source_can_be_used(credential, source, why))
+		if (!(in_daemon && is_overwritten(source)) &&
+		    !kh_source_can_be_used(credential, source, why))
 			return false;
 	return true;
 }
@@ -112,19 +121,19 @@ static void warn_if_for_all(const struct kh_credential_config *one, struct kh_di
 					   kh_esc_str(source->name));
 }
 
-void kh_check_values(const struct kh_config *config, struct kh_diagnostics *diags)
+void kh_check_values(const struct kh_config *config, bool in_daemon, struct kh_diagnostics *diags)
 {
 	size_t n = config->n_credentials;
 	kh_auto_free bool *usable = calloc(n + 1, sizeof(*usable));
 
 	for (size_t i = 0; usable && i < n; i++)
-		usable[i] = can_be_used(&config->credentials[i], NULL);
+		usable[i] = can_be_used(&config->credentials[i], in_daemon, NULL);
 	for (size_t i = 0; usable && i < n; i++) {
 		struct kh_err err = KH_ERR_INIT;
 		warn_if_for_all(&config->credentials[i], diags);
 		if (usable[i])
 			warn_if_guessable(&config->credentials[i], diags);
-		else if (!can_be_used(&config->credentials[i], &err) &&
+		else if (!can_be_used(&config->credentials[i], in_daemon, &err) &&
 			 (err.code == KH_ERR_CONFIG || is_needed(config, i, usable)))
 			warn(&config->credentials[i], err.text, diags);
 	}

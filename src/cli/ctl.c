@@ -315,7 +315,7 @@ static int change_sandboxes(const char *socket, const struct verb *verb,
 	struct kh_ctl_sandbox given = options->added;
 	given.tenant = options->tenant;
 	kh_buf_init(&content, KH_LIMIT_ADMIN_CONTENT_BYTES);
-	if (!kh_ctl_sandbox_check(&given))
+	if (!kh_ctl_sandbox_check(&given, verb->words[1]))
 		return KH_EXIT_USAGE;
 	if (verb->target ? !kh_ctl_sandbox_wish(&given, &content)
 			 : !(target = kh_ctl_sandbox_target(&given)))

@@ -27,15 +27,19 @@ const char *kh_ctl_sandbox_term(const struct kh_ctl_sandbox *given)
 }
 
 /* The daemon looks at all of it anew; here it is said in the words of the command line. */
-bool kh_ctl_sandbox_check(const struct kh_ctl_sandbox *given)
+bool kh_ctl_sandbox_check(const struct kh_ctl_sandbox *given, const char *verb)
 {
+	bool both = !given->tenant && !given->id;
+
 	const char *const names[] = { given->tenant, given->id };
 	static const char *const options[] = { "--tenant", "--id" };
 	for (int i = 0; i < 2; i++) {
 		const char *why =
 			names[i] ? kh_dynamic_sandbox_check_id(kh_slice_str(names[i])) : NULL;
 		if (!names[i])
-			kh_cli_complain("ctl: which sandbox? (--tenant TENANT --id ID)");
+			kh_cli_complain("ctl: `sandbox %s`: %s%s missing (a sandbox is named by "
+					"--tenant TENANT --id ID)",
+					verb, options[i], both ? " and --id are" : " is");
 		else if (why)
 			kh_cli_complain("ctl: %s \"%s\": %s", options[i], kh_esc_str(names[i]),
 					why);

@@ -17,8 +17,8 @@ struct kh_ctl_sandbox {
 
 /* The first of --narrow, --ttl, --mode and --owner that was given; NULL: none was. */
 const char *kh_ctl_sandbox_term(const struct kh_ctl_sandbox *given);
-/* Checks tenant and id. Return: false: an error was printed. */
-bool kh_ctl_sandbox_check(const struct kh_ctl_sandbox *given);
+/* Checks tenant and id of `keyhole ctl sandbox VERB`. Return: false: an error was printed. */
+bool kh_ctl_sandbox_check(const struct kh_ctl_sandbox *given, const char *verb);
 /* Writes the content of the request to add it. Return: false: an error was printed. */
 bool kh_ctl_sandbox_wish(const struct kh_ctl_sandbox *given, struct kh_buf *content);
 /* The target of the request to remove it, on the heap; NULL: an error was printed. */

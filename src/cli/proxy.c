@@ -12,6 +12,7 @@
 #include <keyhole/base/slice.h>
 
 #include "check_cases.h"
+#include "check_values.h"
 #include "cli_internal.h"
 
 static int help(void)
@@ -59,7 +60,8 @@ static bool holds(const struct kh_config *config, struct kh_diagnostics *diags)
 	return diags->errors == 0;
 }
 
-/* The errors go to standard error, all of them. */
+/* The errors go to standard error, all of them. `said`: NULL at the start; of values the keeper's
+ * log says the same, so they are told only to whoever asked for a reload. */
 static struct kh_config *load(const char *path, struct kh_buf *said)
 {
 	struct kh_diagnostics diags = { .count = 0 };
@@ -69,6 +71,10 @@ static struct kh_config *load(const char *path, struct kh_buf *said)
 		config = NULL;
 	}
 	kh_diagnostics_print(&diags, config, STDERR_FILENO);
+	if (said && config) {
+		kh_check_values(config, true, &diags);
+		kh_diagnostics_sort(&diags);
+	}
 	if (said)
 		kh_diagnostics_put(&diags, said);
 	kh_diagnostics_fini(&diags);

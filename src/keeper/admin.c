@@ -68,6 +68,9 @@ void kh_keeper_note_reloads(struct kh_keeper *k, const struct kh_reload *reloads
 		set(&k->facts.failure, NULL);
 	}
 	describe(k);
+	/* At once, so that whoever asked for the reload is told of the new values alone. */
+	if (k->config->admin.n_acceptors > 0)
+		kh_keeper_describe_credentials(k);
 	kh_worker_process_tell_facts(&k->worker_process);
 }
 

@@ -78,6 +78,30 @@ def test_status_says_how_many_errors_a_bad_reload_had(daemon):
     assert said.count(": error: ") == 1 and said.endswith(" (and 1 more: keyhole check -c FILE shows all)")
 
 
+def test_a_reload_warns_of_values_as_check_does_and_status_shows_none_of_before(daemon):
+    rules = [{"allow": f"https://api.test/{name}/**", "credential": name} for name in ("main", "kept")]
+    one = daemon({**admin(), "tenants": {"acme": {"rules": rules}}, "credentials": {
+        "kept": {"value": {"env": "KEPT_KEY"}, "header": {"x-kept": "{}"}, "hosts": ["api.test"]}}},
+        env={"KEPT_KEY": "kept-0a1B2c3D4e5F6g7H8"})  # fmt: skip
+    good, other = dict(one.config), os.path.join(one.folder, "other")
+    with open(other, "w", encoding="ascii") as file:
+        os.fchmod(file.fileno(), 0o604)
+        file.write("short")
+    bad = json.loads(json.dumps(good))
+    bad["credentials"]["main"]["value"]["file"] = other
+    one.write(bad)
+    said = ctl(one, "reload").stdout
+    check = subprocess.run([KEYHOLE, "check", "-c", one.config_path], capture_output=True, text=True, timeout=20, check=False,
+                           env={**os.environ, "KEPT_KEY": "kept-0a1B2c3D4e5F6g7H8"})  # fmt: skip
+    assert said == check.stderr + "the new configuration is in force\n" and said.count(": warning: ") == 2, said
+    assert "fewer than 8 bytes" in said and "everybody on this host may use the file" in said and "KEPT_KEY" not in said
+    # In the very next answers, and not a moment later.
+    assert [one["last_error"] is None for one in status(one)["credential_states"] if one["name"] == "main"] == [False]
+    one.write(good)
+    assert ctl(one, "reload").stdout == "the new configuration is in force\n"
+    assert [one["last_error"] for one in status(one)["credential_states"]] == [None, None]
+
+
 def test_a_configuration_that_breaks_its_own_expectations_is_refused(daemon):
     one = daemon(admin())
     good = dict(one.config)
@@ -212,6 +236,9 @@ def test_a_daemon_that_is_not_there_is_an_answer_in_words(tmp_path):
         (["status", "now"], '`status`: unexpected argument "now"'),
         (["sandbox", "remove", "job1"], '`sandbox remove`: unexpected argument "job1" (a sandbox is named by --tenant TENANT --id ID)'),
         (["sandbox", "add", "--id", "zz", "bob"], '`sandbox add`: unexpected argument "bob"'),
+        (["sandbox", "add", "--id", "zz"], "`sandbox add`: --tenant is missing (a sandbox is named by --tenant TENANT --id ID)"),
+        (["sandbox", "add", "--tenant", "acme"], "`sandbox add`: --id is missing"),
+        (["sandbox", "remove"], "`sandbox remove`: --tenant and --id are missing"),
         (["--socket", "x", "-c", "y", "status"], "name one thing twice"),
     ],
 )
