@@ -49,15 +49,36 @@ static const char *guarded(const struct kh_journal_exchange *exchange, struct kh
 	return host ? kh_refusal_address_class(host, (uint16_t)port, detail, NULL, 0) : NULL;
 }
 
+/* With the words that would open it, if the address is known and may be opened. */
+static const char *why_guarded(struct kh_suggest *s, const struct kh_journal_exchange *exchange,
+			       struct kh_slice detail)
+{
+	const char *class_name = guarded(exchange, detail);
+	kh_auto_free char *host = kh_slice_dup(kh_record_text(exchange->open, "server.address"));
+	uint64_t port = kh_record_number(exchange->open, "server.port");
+	struct kh_host address;
+
+	if (!host || (class_name && strcmp(class_name, "metadata") == 0) ||
+	    !kh_refusal_address(host, (uint16_t)port, detail, &address))
+		return kh_refusal_address_text(class_name);
+	(void)snprintf(
+		s->guarded, sizeof(s->guarded),
+		"the address guard keeps sandboxes from %s%s%s%s. To open it, add a rule for "
+		"the place, and\nupstream: { allow_addresses: [ \"%s/%d\" ] }",
+		address.text, class_name ? " (" : "", class_name ? class_name : "",
+		class_name ? ")" : "", address.text, address.kind == KH_HOST_IPV6 ? 128 : 32);
+	return s->guarded;
+}
+
 /* Why no rule is suggested for what was refused for the reason in this field. */
-static const char *why_closed_by(const struct kh_journal_exchange *exchange, const json_t *record,
-				 const char *key)
+static const char *why_closed_by(struct kh_suggest *s, const struct kh_journal_exchange *exchange,
+				 const json_t *record, const char *key)
 {
 	struct kh_slice reason = kh_record_text(record, key);
 	enum kh_err_code code = kh_err_of_reason(reason.ptr, reason.len);
 
 	if (code == KH_ERR_ADDRESS_PROHIBITED)
-		return kh_refusal_address_text(guarded(exchange, kh_record_text(record, "detail")));
+		return why_guarded(s, exchange, kh_record_text(record, "detail"));
 	return reason.len > 0 && code == KH_ERR_NONE ? "its reason is none that this keyhole knows"
 						     : kh_refusal_text(code);
 }
@@ -68,12 +89,13 @@ static bool has(const json_t *record, const char *key, const char *wanted)
 }
 
 /* Nothing but the decision kept it from being allowed, observed tenants included. */
-static const char *why_closed_exchange(const struct kh_journal_exchange *exchange)
+static const char *why_closed_exchange(struct kh_suggest *s,
+				       const struct kh_journal_exchange *exchange)
 {
-	const char *why = why_closed_by(exchange, exchange->close, "reason");
+	const char *why = why_closed_by(s, exchange, exchange->close, "reason");
 
-	why = why ? why : why_closed_by(exchange, exchange->open, "would_deny");
-	why = why ? why : why_closed_by(exchange, exchange->close, "would_deny");
+	why = why ? why : why_closed_by(s, exchange, exchange->open, "would_deny");
+	why = why ? why : why_closed_by(s, exchange, exchange->close, "would_deny");
 	if (!why && json_object_get(exchange->open, "denied_by") &&
 	    !has(exchange->open, "denied_by", "tenant"))
 		why = "the rules of the site, or of its sandbox alone, do not allow it";
@@ -125,16 +147,15 @@ static void close_off(struct kh_suggest *s, const struct kh_journal_exchange *ex
 }
 
 /* What no rule can say of a request that no preset allows; NULL: a rule can. */
-static const char *why_unwritten(const struct kh_recorded_question *question,
+static const char *why_unwritten(struct kh_suggest *s, const struct kh_recorded_question *question,
 				 const struct kh_journal_exchange *exchange)
 {
 	bool has_credential = kh_record_text(exchange->open, "credential").len > 0;
 	const struct kh_target *target = &question->ask.target;
-	const char *class_name = guarded(exchange, KH_SLICE(""));
 
 	/* Of what was forwarded the guard has allowed the address. */
-	if (kh_journal_exchange_is_refused(exchange) && class_name)
-		return kh_refusal_address_text(class_name);
+	if (kh_journal_exchange_is_refused(exchange) && guarded(exchange, KH_SLICE("")))
+		return why_guarded(s, exchange, KH_SLICE(""));
 	if (question->unclear & KH_NEEDS_PATH)
 		return "its path was too long for the journal";
 	if (question->unclear)
@@ -149,9 +170,18 @@ static const char *why_unwritten(const struct kh_recorded_question *question,
 	return NULL;
 }
 
+/* It passed, and would have been refused: the rules or a limit were only observed. */
+static bool is_observed(const struct kh_journal_exchange *exchange)
+{
+	return !kh_journal_exchange_is_refused(exchange) &&
+	       (kh_record_text(exchange->open, "would_deny").len > 0 ||
+		kh_record_text(exchange->close, "would_deny").len > 0);
+}
+
 static void count(struct kh_path_group *group, const struct kh_journal_exchange *exchange)
 {
 	group->refused += kh_journal_exchange_is_refused(exchange);
+	group->observed += is_observed(exchange);
 	group->with_credential += kh_record_text(exchange->open, "credential").len > 0;
 }
 
@@ -159,7 +189,7 @@ static void take_rule(struct kh_suggest *s, const struct kh_journal_exchange *ex
 		      const char *tenant, const struct kh_recorded_question *question,
 		      const struct kh_preset_matches *matches)
 {
-	const char *why = why_unwritten(question, exchange);
+	const char *why = why_unwritten(s, question, exchange);
 	struct kh_slice path = question->ask.target.path;
 	struct kh_path_group *group = NULL;
 	struct kh_buf row, place;
@@ -262,9 +292,10 @@ static void take_exchange(void *context, const struct kh_journal_exchange *excha
 		return;
 	s->requests++;
 	s->refused += kh_journal_exchange_is_refused(exchange);
+	s->observed += is_observed(exchange);
 	if (take_telemetry(s, exchange))
 		return;
-	const char *why = why_closed_exchange(exchange);
+	const char *why = why_closed_exchange(s, exchange);
 	kh_auto_free char *name = kh_value_check_id(tenant) ? NULL : kh_slice_dup(tenant);
 	if (!why && !name)
 		why = "its tenant has no name that a configuration may have";

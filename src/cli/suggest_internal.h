@@ -7,6 +7,7 @@
 
 /* Of journals. In all groups `kind` is the tenant's name, but for `closed`. */
 struct kh_suggest {
+	char guarded[1024];	      /* why the guard refuses what is read just now */
 	const char *tenant, *sandbox; /* only these, or NULL */
 	const struct kh_preset_match *presets;
 	/* Requests that a preset allows, by the sets of presets: marks are the masks `allow`, `may`
@@ -19,6 +20,7 @@ struct kh_suggest {
 	/* What no rule is suggested for: `kind` is why. */
 	struct kh_path_groups closed;
 	uint64_t requests, refused;
+	uint64_t observed;  /* of the requests: passed only since the rules were not enforced */
 	uint64_t telemetry; /* of the requests: an agent's, of which `closed` has all */
 	uint64_t counted;   /* refusals that the journals only count */
 	uint64_t astray;    /* records that do not continue the chain of their journal: left out */

@@ -21,12 +21,23 @@ static const char head[] = "# Suggested by keyhole from a journal. People take a
 			   "remove what is not needed.\n"
 			   "# No rule here sets a credential of its own.\n";
 
-static bool put_count(struct kh_buf *out, const char *indent, uint64_t requests, uint64_t refused,
+/* " (2 refused, 3 only observed)" */
+static bool put_fates(struct kh_buf *out, uint64_t refused, uint64_t observed)
+{
+	bool both = refused > 0 && observed > 0;
+	return (refused + observed == 0 || kh_buf_append_str(out, " (")) &&
+	       (refused == 0 || kh_buf_printf(out, "%" PRIu64 " refused", refused)) &&
+	       (!both || kh_buf_append_str(out, ", ")) &&
+	       (observed == 0 || kh_buf_printf(out, "%" PRIu64 " only observed", observed)) &&
+	       (refused + observed == 0 || kh_buf_append_char(out, ')'));
+}
+
+static bool put_count(struct kh_buf *out, uint64_t requests, uint64_t refused, uint64_t observed,
 		      const char *example)
 {
-	return kh_buf_printf(out, "%s# %" PRIu64 " request%s", indent, requests,
+	return kh_buf_printf(out, "      # %" PRIu64 " request%s", requests,
 			     requests == 1 ? "" : "s") &&
-	       (refused == 0 || kh_buf_printf(out, " (%" PRIu64 " refused)", refused)) &&
+	       put_fates(out, refused, observed) &&
 	       kh_buf_printf(out, ", such as %.240s\n", example);
 }
 
@@ -34,7 +45,7 @@ static bool put_count(struct kh_buf *out, const char *indent, uint64_t requests,
 
 /* What one preset would cover of a tenant's requests. */
 struct cover {
-	uint64_t requests, refused, unsure, score;
+	uint64_t requests, refused, observed, unsure, score;
 	const char *example;
 };
 
@@ -56,6 +67,7 @@ static struct cover cover_of(const struct kh_suggest *s, const char *tenant, uin
 			continue;
 		cover.requests += group->requests;
 		cover.refused += group->refused;
+		cover.observed += group->observed;
 		cover.unsure += sure ? 0 : group->requests;
 		cover.score += sure ? 2 : 1;
 		cover.example = cover.example ? cover.example : group->example;
@@ -139,7 +151,7 @@ static bool put_presets(const struct kh_suggest *s, struct kh_buf *out, const ch
 		if (!(chosen & bit))
 			continue;
 		struct cover cover = cover_of(s, tenant, bit, 0);
-		ok = put_count(out, "      ", cover.requests, cover.refused, cover.example) &&
+		ok = put_count(out, cover.requests, cover.refused, cover.observed, cover.example) &&
 		     (cover.unsure == 0 ||
 		      kh_buf_printf(out,
 				    "      # For %" PRIu64 " of them it depends on values that a "
@@ -177,7 +189,7 @@ static const char *first_of(const struct kh_suggest *s, uint64_t mask)
 static bool put_rule(const struct kh_suggest *s, struct kh_buf *out,
 		     const struct kh_suggestion *one)
 {
-	bool ok = put_count(out, "      ", one->requests, one->refused, one->example);
+	bool ok = put_count(out, one->requests, one->refused, one->observed, one->example);
 	if (ok && one->with_credential > 0)
 		ok = kh_buf_printf(out,
 				   "      # A credential was injected into %" PRIu64
@@ -256,8 +268,12 @@ static bool put_tenants(struct kh_suggest *s, struct kh_buf *out)
 
 static bool put_closed(struct kh_buf *out, const struct kh_path_group *group, const char *why)
 {
-	return kh_buf_printf(out, "#   %" PRIu64 " x %.480s\n#     %s\n", group->requests,
-			     group->example, why);
+	bool ok = kh_buf_printf(out, "#   %" PRIu64 " x %.480s\n", group->requests, group->example);
+	for (size_t len; ok && *why; why += len + (why[len] == '\n')) {
+		len = strcspn(why, "\n");
+		ok = kh_buf_printf(out, "#     %.*s\n", (int)len, why);
+	}
+	return ok;
 }
 
 static bool put_all_closed(const struct kh_suggest *s, struct kh_buf *out)
@@ -315,8 +331,10 @@ static bool put_left_out(const struct kh_suggest *s, struct kh_buf *out)
 bool kh_suggest_put(struct kh_suggest *s, struct kh_buf *out)
 {
 	return kh_buf_append_str(out, head) &&
-	       kh_buf_printf(out,
-			     "# %" PRIu64 " requests were read, %" PRIu64 " of them refused.\n",
+	       kh_buf_printf(out, "# %" PRIu64 " requests were read, %" PRIu64 " of them refused",
 			     s->requests, s->refused) &&
-	       put_left_out(s, out) && put_tenants(s, out) && put_all_closed(s, out);
+	       (s->observed == 0 ||
+		kh_buf_printf(out, ", %" PRIu64 " only observed (not refused)", s->observed)) &&
+	       kh_buf_append_str(out, ".\n") && put_left_out(s, out) && put_tenants(s, out) &&
+	       put_all_closed(s, out);
 }

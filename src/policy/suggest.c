@@ -102,6 +102,7 @@ static bool add(struct kh_suggestions *out, const struct kh_path_group *const *g
 	for (size_t i = 0; i < n; i++) {
 		one.requests += sums[i].requests;
 		one.refused += sums[i].refused;
+		one.observed += sums[i].observed;
 		one.with_credential += sums[i].with_credential;
 		for (size_t k = 0; k < 3; k++)
 			one.marks[k] |= sums[i].marks[k];
@@ -123,6 +124,7 @@ static void sum_up(const struct kh_path_group *const *groups, size_t n, struct k
 		struct kh_suggestion *sum = &sums[widest(groups, n, i)];
 		sum->requests += groups[i]->requests;
 		sum->refused += groups[i]->refused;
+		sum->observed += groups[i]->observed;
 		sum->with_credential += groups[i]->with_credential;
 		for (size_t k = 0; k < 3; k++)
 			sum->marks[k] |= groups[i]->marks[k];

@@ -130,8 +130,37 @@ def test_an_address_that_the_guard_refuses_is_not_opened(tmp_path):
     check(tmp_path, text)
     # To the one that was forwarded the operator had opened the way.
     assert rules(text) == ["GET http://[10.9.9.9]/x", "GET http://[2606:4700::1]/8", "GET http://[8.8.8.8]/8"]
-    assert text.count("the address guard keeps sandboxes from such addresses (see upstream.allow_addresses)") == 5
+    for address, class_name in (("127.0.0.1", "loopback"), ("10.1.2.3", "private"), ("::1", "loopback"), ("2001:db8::7", "documentation")):
+        assert (f"#     the address guard keeps sandboxes from {address} ({class_name}). To open it, add a rule for the place, and\n"
+                f'#     upstream: {{ allow_addresses: [ "{address}/{128 if ":" in address else 32}" ] }}\n') in text  # fmt: skip
+    assert text.count("allow_addresses: [") == 5  # localhost has that of 127.0.0.1
     assert "such as GET http://[2606:4700::1]/8\n" in text
+
+
+def test_the_address_that_a_refused_name_led_to_is_shown_with_words_that_open_it(tmp_path):
+    journal = Journal()
+    detail = "db.example: 10.7.7.7:443 is a private address, to which no sandbox is connected"
+    journal.request(url="https://db.example/x", reason="address_prohibited", late=True, close={"detail": detail})
+    journal.request(url="https://dc.example/x", reason="address_prohibited", late=True, close={"detail": "no words that are known"})
+    text, _ = of(tmp_path, journal)
+    assert rules(text) == [] and '#     upstream: { allow_addresses: [ "10.7.7.7/32" ] }\n' in text
+    assert "the address guard keeps sandboxes from such addresses (see upstream.allow_addresses)" in text
+    words = re.findall(r"^#     (upstream: .*)$", text, re.M)
+    check(tmp_path, f"version: 1\n{words[0]}\ntenants: {{ acme: {{ rules: [] }} }}\n")
+
+
+def test_what_was_only_observed_is_counted_apart_from_what_was_refused(tmp_path):
+    journal = Journal()
+    for i in range(1, 4):
+        journal.request(url=f"https://h.example/users/{i}", would_deny="no_rule")
+    journal.request(url="https://h.example/users/4", reason="no_rule").request(url="https://h.example/users/5")
+    journal.request(url="https://registry.npmjs.org/left-pad", would_deny="no_rule")
+    journal.request(url="https://late.example/x", close={"would_deny": "denied_by_rule"})
+    text, _ = of(tmp_path, journal)
+    assert "# 7 requests were read, 1 of them refused, 5 only observed (not refused).\n" in text
+    assert "      # 5 requests (1 refused, 3 only observed), such as GET https://h.example/users/1\n" in text
+    assert "      # 1 request (1 only observed), such as GET https://registry.npmjs.org/left-pad\n" in text
+    check(tmp_path, text)
 
 
 @pytest.mark.parametrize("reason, host", [
@@ -323,7 +352,7 @@ def test_known_telemetry_is_counted_apart_and_has_no_rule(tmp_path):
     text, _ = of(tmp_path, journal)
     check(tmp_path, text)
     assert rules(text) == ["GET https://h.example/x"] and presets(text) == []
-    assert "# 4 requests were read, 3 of them refused.\n# 3 of them are known telemetry of agents, and have no rule.\n" in text
+    assert "# 4 requests were read, 3 of them refused, 1 only observed (not refused).\n# 3 of them are known telemetry of agents, and have no rule.\n" in text
     assert "#   2 x POST https://api.anthropic.com/api/event_logging/v2/batch\n#     known telemetry of Claude Code, which works without it" in text
     assert "#   1 x POST https://play.googleapis.com/log\n#     known telemetry of Gemini CLI" in text
 

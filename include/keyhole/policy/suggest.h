@@ -8,8 +8,9 @@
 struct kh_suggestion {
 	char *text; /* "GET,POST https://api.example.com/v1/users" */
 	const char *example;
-	uint64_t requests, refused, with_credential; /* of the groups that it is made of */
-	uint64_t marks[3];			     /* all of theirs */
+	/* Of the groups that it is made of, and all marks of theirs. */
+	uint64_t requests, refused, observed, with_credential;
+	uint64_t marks[3];
 };
 
 struct kh_suggestions {
