@@ -361,11 +361,20 @@ void kh_run_failed_add(struct kh_refused_places *failed, const json_t *record,
 		       enum kh_err_code reason, struct kh_slice detail);
 /* The open record of one with a credential, to which an upstream answered 401 or 403. */
 void kh_run_answered_add(struct kh_refused_places *answered, const json_t *record, uint16_t status);
+/* Each place once, and once for all places that they cover the words that would allow them.
+ * `observes`: they would have been refused. */
+void kh_run_refused_print(struct kh_run_refused *refused, bool observes,
+			  const struct kh_run_summary *summary);
+/* What a place is called: "GET https://api.example.com/v1", escaped. Return: false without memory.
+ */
+bool kh_run_refused_put_place(struct kh_buf *out, const struct kh_refused_place *place);
+/* "once", "3 times". */
+const char *kh_run_refused_times(uint64_t count, char room[32]);
+
+/* ---- run_failed.c ---- */
+
 /* Each place once, with the reason. */
 void kh_run_failed_print(struct kh_refused_places *failed, struct kh_refused_places *answered,
 			 const struct kh_run_summary *summary);
-/* Each place once, and the words that would allow it. `observes`: it would have been refused. */
-void kh_run_refused_print(struct kh_run_refused *refused, bool observes,
-			  const struct kh_run_summary *summary);
 
 #endif

@@ -79,7 +79,7 @@ void kh_run_refused_add(struct kh_run_refused *refused, const json_t *record,
 
 /* ---- what a place is called ---- */
 
-static bool put_place(struct kh_buf *out, const struct kh_refused_place *place)
+bool kh_run_refused_put_place(struct kh_buf *out, const struct kh_refused_place *place)
 {
 	bool six = strchr(place->host, ':') && place->host[0] != '[';
 	bool usual = place->port == 0 ||
@@ -103,6 +103,7 @@ struct words {
 	const struct kh_run_summary *summary;
 	struct kh_remedies *remedies;
 	struct kh_buf paste, note, why, yaml;
+	bool printed;
 };
 
 /* The preset that would allow that request; NULL: none. */
@@ -327,7 +328,7 @@ static void say(struct words *words, const struct kh_refused_place *place)
 
 /* ---- printed ---- */
 
-static const char *times(uint64_t count, char room[32])
+const char *kh_run_refused_times(uint64_t count, char room[32])
 {
 	if (count == 1)
 		return "once";
@@ -335,98 +336,92 @@ static const char *times(uint64_t count, char room[32])
 	return room;
 }
 
-/* What is to be pasted has a line of its own, which is seldom wider than a terminal. */
-static void print_place(struct words *words, const struct kh_refused_place *place, const char *verb)
+static void put_refused(const struct kh_refused_place *place, const char *verb)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf name;
 	char room[32];
 	kh_buf_init(&name, TEXT_BYTES);
-	kh_buf_init(&words->paste, TEXT_BYTES);
-	kh_buf_init(&words->note, TEXT_BYTES);
-	kh_buf_init(&words->why, TEXT_BYTES);
-	kh_buf_init(&words->yaml, TEXT_BYTES);
-	say(words, place);
-	if (put_place(&name, place))
-		kh_cli_complain("%s %s: %s", verb, times(place->count, room), kh_buf_cstr(&name));
+	if (kh_run_refused_put_place(&name, place))
+		kh_cli_complain("%s %s: %s", verb, kh_run_refused_times(place->count, room),
+				kh_buf_cstr(&name));
+}
+
+static bool is_same_text(const struct kh_buf *a, const struct kh_buf *b)
+{
+	return kh_slice_eq(kh_buf_view(a), kh_buf_view(b));
+}
+
+/* Do the words to paste cover both places? */
+static bool is_covered(const struct words *by, const struct words *one)
+{
+	return kh_buf_len(&by->paste) > 0 && is_same_text(&by->paste, &one->paste);
+}
+
+/* Places from `first` on that the same words allow: each with its line, and the words once. What is
+ * to be pasted has a line of its own, which is seldom wider than a terminal. */
+static void print_group(const struct kh_refused_place *places, struct words *all, size_t n,
+			size_t first, const char *verb)
+{
+	struct words *words = &all[first];
+	size_t covered = 0;
+	for (size_t i = first; i < n; i++) {
+		bool with = i == first || is_covered(words, &all[i]);
+		all[i].printed |= with;
+		covered += with;
+		if (with)
+			put_refused(&places[i], verb);
+	}
 	if (kh_buf_len(&words->paste) > 0)
-		kh_cli_complain("  to allow it: %s", kh_buf_cstr(&words->paste));
-	if (kh_buf_len(&words->note) > 0)
-		kh_cli_complain("    %s", kh_buf_cstr(&words->note));
+		kh_cli_complain("  to allow %s: %s", covered > 1 ? "them" : "it",
+				kh_buf_cstr(&words->paste));
+	for (size_t i = first; i < n; i++) {
+		bool said = i > first && !is_covered(words, &all[i]);
+		for (size_t k = first; k < i && !said; k++)
+			said = is_covered(words, &all[k]) &&
+			       is_same_text(&all[k].note, &all[i].note);
+		if (!said && kh_buf_len(&all[i].note) > 0)
+			kh_cli_complain("    %s", kh_buf_cstr(&all[i].note));
+	}
 	if (kh_buf_len(&words->why) > 0)
 		kh_cli_complain("  why: %s", kh_buf_cstr(&words->why));
 	if (kh_buf_len(&words->yaml) > 0)
 		kh_cli_complain("    %s", kh_buf_cstr(&words->yaml));
+}
+
+static void words_init(struct words *words, const struct kh_run_summary *summary,
+		       struct kh_remedies *remedies)
+{
+	*words = (struct words){ .summary = summary, .remedies = remedies };
+	kh_buf_init(&words->paste, TEXT_BYTES);
+	kh_buf_init(&words->note, TEXT_BYTES);
+	kh_buf_init(&words->why, TEXT_BYTES);
+	kh_buf_init(&words->yaml, TEXT_BYTES);
+}
+
+static void words_fini(struct words *words)
+{
 	kh_buf_fini(&words->paste);
 	kh_buf_fini(&words->note);
 	kh_buf_fini(&words->why);
 	kh_buf_fini(&words->yaml);
 }
 
-/* Behind the name of the host, which the place has. */
-static struct kh_slice detail_of(const struct kh_refused_place *place)
-{
-	struct kh_slice detail = kh_slice_str(place->detail), host = kh_slice_str(place->host);
-	size_t colon = kh_slice_find(detail, ':', 0);
-	if (kh_slice_has_prefix(detail, host))
-		colon = kh_slice_find(detail, ':', host.len);
-	bool named = colon + 1 < detail.len && kh_slice_eq(kh_slice_sub(detail, 0, colon), host);
-	return named ? kh_slice_trim(kh_slice_sub(detail, colon + 1, detail.len)) : detail;
-}
-
-/* Where the value of the one credential that was sent comes from: " (from NAME)"; "" where that is
- * not known, or is no one place. */
-static void put_source(struct kh_buf *out, const struct kh_config *config, const char *credential)
-{
-	for (size_t i = 0; config && i < config->n_credentials; i++) {
-		const struct kh_credential_config *one = &config->credentials[i];
-		const struct kh_source *source = kh_source_of_credential(one, 0);
-		if (strcmp(one->name, credential) == 0 && source && source->name &&
-		    !kh_source_of_credential(one, 1))
-			(void)kh_buf_printf(out, " (from %s%s)",
-					    source->kind == KH_SOURCE_EXEC ? "the command " : "",
-					    kh_esc_str(source->name));
-	}
-}
-
-static void print_answered(struct kh_refused_places *answered, const struct kh_run_summary *summary)
-{
-	kh_refused_places_settle(answered);
-	for (size_t i = 0; i < answered->count && i < SHOWN_MOST; i++) {
-		const struct kh_refused_place *place = &answered->list[i];
-		kh_cleanup(kh_buf_fini) struct kh_buf name;
-		char room[32];
-		kh_buf_init(&name, TEXT_BYTES);
-		if (!put_place(&name, place) ||
-		    !kh_buf_printf(&name, ": the server %s the credential %s%s",
-				   place->status == 401 ? "does not accept" : "does not let",
-				   kh_esc_str(place->credential),
-				   place->status == 401 ? "" : " do that"))
-			continue;
-		put_source(&name, summary->config, place->credential);
-		kh_cli_complain("answered %u %s: %s", place->status, times(place->count, room),
-				kh_buf_cstr(&name));
-	}
-}
-
-void kh_run_failed_print(struct kh_refused_places *failed, struct kh_refused_places *answered,
+static void print_places(const struct kh_refused_places *places, const char *verb,
 			 const struct kh_run_summary *summary)
 {
-	print_answered(answered, summary);
-	kh_refused_places_settle(failed);
-	for (size_t i = 0; i < failed->count && i < SHOWN_MOST; i++) {
-		const struct kh_refused_place *place = &failed->list[i];
-		struct kh_slice detail = detail_of(place);
-		kh_cleanup(kh_buf_fini) struct kh_buf name;
-		char room[32];
-		kh_buf_init(&name, TEXT_BYTES);
-		if (put_place(&name, place))
-			kh_cli_complain("failed %s: %s: %s", times(place->count, room),
-					kh_buf_cstr(&name),
-					detail.len ? kh_esc(detail) : kh_err_reason(place->reason));
+	struct words all[SHOWN_MOST];
+	size_t n = places->count < SHOWN_MOST ? places->count : SHOWN_MOST;
+	struct kh_remedies *remedies = n > 0 ? kh_remedies_new(NULL) : NULL;
+	for (size_t i = 0; i < n; i++) {
+		words_init(&all[i], summary, remedies);
+		say(&all[i], &places->list[i]);
 	}
-	if (failed->count > 0 || answered->count > 0)
-		kh_cli_complain("  see each: keyhole audit show %s",
-				summary->path ? kh_esc_str(summary->path) : "JOURNAL");
+	for (size_t i = 0; i < n; i++)
+		if (!all[i].printed)
+			print_group(places->list, all, n, i, verb);
+	for (size_t i = 0; i < n; i++)
+		words_fini(&all[i]);
+	kh_remedies_free(remedies);
 }
 
 static void print_telemetry(const struct kh_run_refused *refused, const char *verb)
@@ -440,7 +435,7 @@ static void print_telemetry(const struct kh_run_refused *refused, const char *ve
 	}
 	if (sum > 0)
 		kh_cli_complain("%s %s: known telemetry of %s, which works without it", verb,
-				times(sum, room), agents);
+				kh_run_refused_times(sum, room), agents);
 }
 
 void kh_run_refused_print(struct kh_run_refused *refused, bool observes,
@@ -448,12 +443,8 @@ void kh_run_refused_print(struct kh_run_refused *refused, bool observes,
 {
 	struct kh_refused_places *places = &refused->places;
 	const char *verb = observes ? "would be refused" : "refused";
-	struct words words = { .summary = summary };
-	words.remedies = places->count > 0 ? kh_remedies_new(NULL) : NULL;
 	kh_refused_places_settle(places);
-	for (size_t i = 0; i < places->count && i < SHOWN_MOST; i++)
-		print_place(&words, &places->list[i], verb);
-	kh_remedies_free(words.remedies);
+	print_places(places, verb, summary);
 	size_t more = places->count > SHOWN_MOST ? places->count - SHOWN_MOST : 0;
 	const char *show = observes ? "keyhole audit show" : "keyhole audit show --denied";
 	if (more > 0)

@@ -59,9 +59,23 @@ def test_each_place_is_named_once_with_how_often_and_with_words_that_allow_it(ru
         "refused once: POST https://other.test/v1/x", "  to allow it: --allow 'POST https://other.test/v1/x'",
     ]
     assert "hidden" not in done.stderr
-    words = [word for line in lines(done) if "to allow" in line for word in shlex.split(line.removeprefix("  to allow it: "))]
+    words = [word for line in lines(done) if "to allow it: " in line for word in shlex.split(line.removeprefix("  to allow it: "))]
     again = run("-c", places, "--audit", os.path.join(run.state, "again.jsonl"), *words, "--", "sh", "-c", script, use=None, check=None)
     assert again.stdout == "502 " * 5 and lines(again) == [], again.stderr
+
+
+def test_words_that_cover_several_places_are_said_once(run, places):
+    script = (f"{CURL} https://registry.npmjs.org/left-pad; for i in 1 2; do {CURL} -d x https://other.test/v1; done; "
+              f"{CURL} https://registry.npmjs.org/@a%2fb; {CURL} -I https://registry.npmjs.org/-/v1/search")  # fmt: skip
+    done = run("-c", places, "--", "sh", "-c", script, use=None, check=None)
+    said = lines(done)
+    # The most frequent place comes first, and below it the others that its words allow.
+    assert said[:2] == ["refused 2 times: POST https://other.test/v1", "  to allow it: --allow 'POST https://other.test/v1'"]
+    assert sorted(said[2:5]) == [
+        "refused once: GET https://registry.npmjs.org/**", "refused once: GET https://registry.npmjs.org/left-pad",
+        "refused once: HEAD https://registry.npmjs.org/-/v1/search",
+    ]  # fmt: skip
+    assert said[5:] == ["  to allow them: --use npm"]
 
 
 def test_a_preset_is_named_with_the_variable_of_its_key(run, places):
@@ -83,7 +97,9 @@ PUSH = (f"{CURL} 'https://github.com/org/app.git/info/refs?service=git-receive-p
 def test_a_push_that_a_preset_denies_is_told_the_parameter_that_opens_it_and_the_words_do(run):
     done = run("--", "sh", "-c", PUSH, use="github", check=None)
     assert done.stdout == "403 403 "
-    assert lines(done)[1::3] == ["  to allow it: --use github:push=true"] * 2
+    said = lines(done)
+    assert [line[:13] for line in said[:2]] == ["refused once:"] * 2 and len(said) == 4
+    assert said[2:] == ["  to allow them: --use github:push=true", "    its key comes from GH_TOKEN or GITHUB_TOKEN; to open less, add ,repos=…"]
     # At the end, as people paste it.
     again = run("--use", "github:push=true", "--", "sh", "-c", PUSH, use="github", check=None,
                 GITHUB_TOKEN="ghp_0aB3x56789z12y4v67w9012u4567q90123pQ")  # fmt: skip
