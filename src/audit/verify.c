@@ -83,8 +83,9 @@ static void take_in(struct verifier *v, struct kh_slice text, const struct kh_li
 	note_unknown(v, line);
 	report->opens += is_event(line, "open");
 	report->closes += is_event(line, "close");
-	report->denials +=
-		is_event(line, "deny") || (is_event(line, "close") && kh_line_is_refusal(text));
+	bool late = is_event(line, "close") && kh_line_is_refusal(text);
+	report->late += late;
+	report->denials += late || is_event(line, "deny");
 	if (is_event(line, "denials") && kh_line_number(text, "count", &count))
 		report->counted += count;
 	report->starts += is_event(line, "start");

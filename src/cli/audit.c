@@ -164,10 +164,12 @@ static void print_text(const char *name, const struct kh_verify_report *r)
 		print_parts(r);
 		return;
 	}
-	printf("ok: %" PRIu64 " line%s, %" PRIu64 " exchange%s", r->lines, r->lines == 1 ? "" : "s",
-	       r->opens, r->opens == 1 ? "" : "s");
-	print_count(r->denials, "denied");
-	print_count(r->counted, "denied and only counted");
+	/* In the words of the end of a run, where what was refused late was not allowed. */
+	uint64_t allowed = r->opens > r->late ? r->opens - r->late : 0;
+	printf("ok: %" PRIu64 " line%s, %" PRIu64 " request%s allowed", r->lines,
+	       r->lines == 1 ? "" : "s", allowed, allowed == 1 ? "" : "s");
+	print_count(r->denials, "refused");
+	print_count(r->counted, "refused and only counted");
 	print_count(r->aborted, "aborted by the end of a worker");
 	print_count(r->unclosed, "still open");
 	print_count(r->recovered, "torn and closed");

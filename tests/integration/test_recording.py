@@ -27,7 +27,7 @@ def check(path):
     assert "it is the real one" in " ".join(lines)
     assert "keyhole: refused once: GET https://example.com/upload" in lines
     assert re.search(r"200  POST .*https://api\.anthropic\.com/v1/messages", said)
-    assert re.search(r"audit\.jsonl: ok: \d+ lines, 1 exchange, 1 denied", said)
+    assert re.search(r"audit\.jsonl: ok: \d+ lines, 1 request allowed, 1 refused", said)
     real, placeholder = [line for line in lines if re.fullmatch(r"sk-ant-api03-[\w-]{11}", line)]
     assert recording.KEY.startswith(real) and not recording.KEY.startswith(placeholder)
     assert recording.KEY not in said

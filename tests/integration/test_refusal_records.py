@@ -55,7 +55,7 @@ def test_a_flood_of_refusals_is_counted_and_none_is_lost(daemon):
     assert {(r["tenant"], r["sandbox"]) for r in records} == {("acme", "acme")}
     assert all(r["since"] <= r["until"] <= r["time"] for r in records)
     assert sum(int(r["reasons"].removeprefix("no_rule ")) for r in records) == counted
-    assert f"{singly} denied, {counted} denied and only counted" in audit(one, "verify")
+    assert f"{singly} refused, {counted} refused and only counted" in audit(one, "verify")
     assert json.loads(audit(one, "verify", "--json"))["counted"] == counted
     shown = audit(one, "show", "--denied")
     assert sum(int(line.split("DENIED ")[1].split()[0]) for line in shown.splitlines() if "only counted" in line) == counted

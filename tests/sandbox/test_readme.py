@@ -62,7 +62,7 @@ def test_who_audits_egress(run, sandbox):
     done = shell(run, blocks()[2], sandbox.folder("auditor"))
     assert done.returncode == 0, done.stderr
     assert "403  GET" in done.stdout and "https://example.com/upload" in done.stdout
-    assert re.search(r"run\.jsonl: ok: \d+ lines, 0 exchanges, 1 denied", done.stdout), done.stdout
+    assert re.search(r"run\.jsonl: ok: \d+ lines, 0 requests allowed, 1 refused", done.stdout), done.stdout
 
 
 def test_who_runs_a_platform(run, sandbox):

@@ -315,6 +315,7 @@ struct kh_verify_report {
 	bool ok;
 	uint64_t lines, opens, closes, recovered;
 	uint64_t denials; /* including exchanges that were refused after their open record */
+	uint64_t late;	  /* these alone: they are among `opens` and `denials` */
 	uint64_t counted; /* refusals that were only counted, in `denials` records */
 	uint64_t starts, aborted; /* `start` records; open records that an earlier writer left */
 	uint64_t unclosed; /* ids with an open record and no end: still running, or cut off */
