@@ -17,6 +17,7 @@
 #include <openssl/x509v3.h>
 
 #include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
 
 #define CIPHERS_TLS12 "ECDHE+AESGCM:ECDHE+CHACHA20"
 #define CIPHERS_TLS12_UP CIPHERS_TLS12 ":DHE+AESGCM:DHE+CHACHA20"
@@ -94,6 +95,12 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 		return SSL_CLIENT_HELLO_ERROR;
 	}
 	s->handshake->unpaid_keys++;
+	/* OpenSSL makes 180 bytes of each name of two, and keeps them. */
+	if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_certificate_authorities, &ext, &len) &&
+	    len > KH_LIMIT_HELLO_AUTHORITIES_BYTES) {
+		*alert = SSL_AD_ILLEGAL_PARAMETER;
+		return SSL_CLIENT_HELLO_ERROR;
+	}
 	if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &ext, &len))
 		return SSL_CLIENT_HELLO_SUCCESS;
 	if (!read_sni(ext, len, &sni)) {

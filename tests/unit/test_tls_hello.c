@@ -111,6 +111,23 @@ static void test_a_sandbox_has_only_groups_that_cost_what_is_charged(void **stat
 	}
 }
 
+/* OpenSSL would make a hundred times as many bytes of them. */
+static void test_a_hello_names_few_authorities(void **state)
+{
+	(void)state;
+	for (int n = 60; n <= 70; n += 10) {
+		STACK_OF(X509_NAME) *names = sk_X509_NAME_new_null();
+		struct side down;
+		struct client c;
+		for (int i = 0; i < n; i++)
+			assert_true(sk_X509_NAME_push(names, X509_NAME_new()) > 0);
+		int fd = half_begin(&down, &c);
+		SSL_set0_CA_list(c.ssl, names);
+		assert_int_equal(client_run(&c, &down), n == 60 ? 1 : -1);
+		half_end(&down, &c, fd);
+	}
+}
+
 static void test_an_upstream_may_choose_other_groups(void **state)
 {
 	static char others[] = "P-521:P-384";
@@ -246,6 +263,7 @@ int main(void)
 		T(test_an_sni_that_is_no_host_is_a_mismatch_and_shown_escaped),
 		T(test_a_second_client_hello_with_another_sni_does_not_hide_the_first),
 		T(test_a_sandbox_has_only_groups_that_cost_what_is_charged),
+		T(test_a_hello_names_few_authorities),
 		T(test_an_upstream_may_choose_other_groups),
 		T(test_what_is_not_tls_fails_with_a_clear_word),
 		T(test_half_a_hello_and_then_the_end_fails_at_every_length),
