@@ -4,7 +4,7 @@
  * The pair is made as soon as there is a key, and again whenever one of the two changes. The two
  * files are seldom replaced at the same moment: while they do not match, the previous pair stays in
  * use, and the log says what is missing. So the worker only ever gets matching pairs. An upstream
- * connection is only used with the pair that it was made with (upstream/up_pool.c).
+ * connection is only used with the pair that it was made with (upstream/up_slot.c).
  */
 #include "keeper_internal.h"
 

@@ -229,6 +229,11 @@ static void release(struct kh_up_stream *up, bool clean)
 	go_on(s);
 	kh_list_remove(&s->link);
 	kh_list_remove(&s->resume_link);
+	if (s->waits) {
+		s->waits = false;
+		conn->n_waiting--;
+		(void)kh_up_slot_place(conn);
+	}
 	kh_charge_release(&s->making);
 	kh_charge_release(&s->window);
 	if (s->h2 && up->user->switched)
@@ -265,6 +270,7 @@ struct kh_up_h2 *kh_up_h2_new(struct kh_up_user *user, struct kh_up *up, struct 
 	s->stream = (struct kh_up_stream){ .ops = &up_h2_ops, .conn = up, .user = user };
 	user->stream = &s->stream;
 	kh_list_append(list, &s->link);
+	kh_up_pool_leave(up);
 	return s;
 }
 
@@ -322,7 +328,7 @@ static void take_reset(struct kh_up_h2 *s, const struct kh_h2_event *event)
 		return;
 	}
 	if (event->unprocessed)
-		s->stream.conn->mux->lost = true;
+		kh_up_mux_lose(s->stream.conn->mux);
 	if (!s->answered && (event->unprocessed ? user->ops->may_repeat(user)
 						: user->reused && user->ops->may_retry(user)))
 		user->ops->retry(user);
@@ -336,7 +342,9 @@ void kh_up_h2_on_event(const struct kh_h2_event *event, void *arg)
 	struct kh_up_h2 *s = event->user;
 
 	if (event->kind == KH_H2_GOAWAY || event->kind == KH_H2_ERROR)
-		mux->lost = true;
+		kh_up_mux_lose(mux);
+	else if (event->kind == KH_H2_SETTINGS)
+		(void)kh_up_slot_place(mux->up);
 	if (!s)
 		return;
 	struct kh_up_user *user = s->stream.user;

@@ -4,28 +4,26 @@
  * Users that wait are in a list of the connection: while it is being made, until its SETTINGS have
  * come, or until it was checked for unread bytes. A WebSocket uses a connection that supports them
  * (RFC 8441); if none does, it asks for an HTTP/1.1 connection, as browsers do.
+ *
+ * Connections are found through the slot of their key (up_slot.c). Only the first one of a list is
+ * looked at, so that it does not matter how many connections are full, or go elsewhere: an upstream
+ * may allow one stream per connection, and thousands of requests may wait.
  */
 
 #include "upstream_internal.h"
 
-enum { SILENT_MS = 15 * 1000, MOST_WAITING = KH_LIMIT_H2_STREAMS };
+enum { SILENT_MS = 15 * 1000 };
 
 /* ---- what upstreams speak: a hint, by a hash ---- */
-
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-	return hash ^ hash >> 32;
-}
 
 /* Of a tenant's upstream: what one tenant's upstream did says nothing to another. The two lowest
  * bits are those of what is noted. */
 static uint64_t hash_of(const struct kh_loop *loop, const struct kh_up_key *key)
 {
-	uint64_t hash = mix(loop->ups->seed, (uint64_t)key->tenant << 16 | key->port);
+	uint64_t hash = kh_up_mix(loop->ups->seed, (uint64_t)key->tenant << 16 | key->port);
 
 	for (size_t i = 0; i < key->host.len; i++)
-		hash = mix(hash, (unsigned char)key->host.text[i]);
+		hash = kh_up_mix(hash, (unsigned char)key->host.text[i]);
 	return hash & ~(uint64_t)3;
 }
 
@@ -92,8 +90,24 @@ static bool has_room(struct kh_up_mux *mux)
 /* It waits for this one. */
 static bool wait_for(struct kh_up_user *user, struct kh_up *up)
 {
-	return kh_list_count(&up->waiting) < MOST_WAITING &&
-	       kh_up_h2_new(user, up, &up->waiting) != NULL;
+	struct kh_up_h2 *s =
+		up->n_waiting < KH_UP_MOST_WAITING ? kh_up_h2_new(user, up, &up->waiting) : NULL;
+
+	if (!s)
+		return false;
+	s->waits = true;
+	up->n_waiting++;
+	(void)kh_up_slot_place(up);
+	return true;
+}
+
+void kh_up_mux_take_waiting(struct kh_up *up, struct kh_node *waiting)
+{
+	kh_list_move(&up->waiting, waiting);
+	for (struct kh_node *node = waiting->next; node != waiting; node = node->next)
+		kh_container_of(node, struct kh_up_h2, link)->waits = false;
+	up->n_waiting = 0;
+	(void)kh_up_slot_place(up);
 }
 
 /* Has the peer said what it takes, and is that so much? */
@@ -129,34 +143,40 @@ static bool join(struct kh_up_user *user, struct kh_up *up)
 	return true;
 }
 
-bool kh_up_mux_join(struct kh_up_user *user, const struct kh_up_key *key)
+/* One that turns out to have no room any more leaves the list, and the next one is the first. */
+static bool join_one_of(struct kh_up_user *user, const struct kh_up_slot *slot,
+			enum kh_up_list list)
 {
-	struct kh_loop *loop = user->loop;
+	struct kh_up *up;
 
-	if (key->only_h1)
-		return false;
-	for (struct kh_node *node = loop->ups->shared.next; node != &loop->ups->shared;
-	     node = node->next) {
-		struct kh_up *up = kh_container_of(node, struct kh_up, link);
-
-		if (!up->mux->lost && kh_up_same_key(&up->key, key) && join(user, up))
+	while ((up = kh_up_slot_first(slot, list))) {
+		if (join(user, up))
 			return true;
+		if (kh_up_slot_place(up) == list)
+			return false; /* without memory */
 	}
 	return false;
 }
 
+bool kh_up_mux_join(struct kh_up_user *user, const struct kh_up_key *key)
+{
+	const struct kh_up_slot *slot = key->only_h1 ? NULL : kh_up_slot_find(user->loop, key);
+
+	return slot && ((!user->upgrades && join_one_of(user, slot, KH_UP_LIST_OPEN)) ||
+			join_one_of(user, slot, KH_UP_LIST_OPEN_EXTENDED) ||
+			join_one_of(user, slot, KH_UP_LIST_BEGUN));
+}
+
 bool kh_up_mux_has(const struct kh_loop *loop, const struct kh_up_key *key, bool extended_connect)
 {
-	for (struct kh_node *node = loop->ups->shared.next; node != &loop->ups->shared;
-	     node = node->next) {
-		const struct kh_up *up = kh_container_of(node, struct kh_up, link);
+	const struct kh_up_slot *slot = kh_up_slot_find(loop, key);
 
-		if (!up->mux->lost && kh_up_same_key(&up->key, key) &&
-		    kh_h2_has_settings(up->mux->h2) &&
-		    kh_h2_has_extended_connect(up->mux->h2) == extended_connect)
-			return true;
-	}
-	return false;
+	if (!slot)
+		return false;
+	return extended_connect ? kh_up_slot_first(slot, KH_UP_LIST_OPEN_EXTENDED) ||
+					  kh_up_slot_first(slot, KH_UP_LIST_FULL_EXTENDED)
+				: kh_up_slot_first(slot, KH_UP_LIST_OPEN) ||
+					  kh_up_slot_first(slot, KH_UP_LIST_FULL);
 }
 
 static struct kh_up_h2 *first_of(const struct kh_node *waiting)
@@ -182,6 +202,7 @@ static bool wait_until_made(struct kh_up_user *user, struct kh_up *up)
 void kh_up_mux_is_resolved(struct kh_up *up)
 {
 	up->looks_up = false;
+	(void)kh_up_slot_place(up);
 	kh_charge_release(&up->making);
 	for (struct kh_node *node = up->waiting.next; node != &up->waiting; node = node->next)
 		kh_charge_release(&kh_container_of(node, struct kh_up_h2, link)->making);
@@ -193,14 +214,12 @@ bool kh_up_mux_wait(struct kh_up_user *user, const struct kh_up_key *key)
 
 	if (key->only_h1 || kh_up_mux_known(loop, key) == KH_UP_SPEAKS_ONLY_H1)
 		return false;
-	for (struct kh_node *node = loop->ups->made.next; node != &loop->ups->made;
-	     node = node->next) {
-		struct kh_up *up = kh_container_of(node, struct kh_up, link);
-
-		if (!up->key.only_h1 && kh_up_same_key(&up->key, key) && wait_until_made(user, up))
-			return true;
-	}
-	return false;
+	const struct kh_up_slot *slot = kh_up_slot_find(loop, key);
+	struct kh_up *up = slot ? kh_up_slot_first(slot, KH_UP_LIST_MADE) : NULL;
+	/* Whoever may not wait for one lookup may not wait for another. */
+	if (slot && !up)
+		up = kh_up_slot_first(slot, KH_UP_LIST_LOOKUP);
+	return up && wait_until_made(user, up);
 }
 
 /* Takes a waiting one out. Its user has no stream then. */

@@ -25,7 +25,6 @@
  */
 
 #include <keyhole/base/clock.h>
-#include <keyhole/base/fair_share.h>
 
 #include "upstream_internal.h"
 
@@ -46,6 +45,12 @@ void kh_up_mux_touch(struct kh_up_mux *mux)
 {
 	if (mux->up->state == KH_UP_SHARED)
 		kh_loop_call(mux->up->loop, KH_LOOP_UP, &mux->turn);
+}
+
+void kh_up_mux_lose(struct kh_up_mux *mux)
+{
+	mux->lost = true;
+	(void)kh_up_slot_place(mux->up);
 }
 
 void kh_up_mux_free(struct kh_up_mux *mux)
@@ -77,7 +82,8 @@ static void end(struct kh_up *up, const struct kh_err *err)
 
 	if (mux->ended)
 		return;
-	mux->lost = mux->ended = true;
+	mux->ended = true;
+	kh_up_mux_lose(mux);
 	kh_list_remove(&mux->next.link);
 	kh_work_place_leave(&up->line);
 	kh_stream_watch(up->leg.stream, 0);
@@ -123,7 +129,7 @@ void kh_up_mux_not(struct kh_up *up)
 	if (up->key.only_h1)
 		return;
 	kh_up_mux_note(up->loop, &up->key, KH_UP_SPEAKS_ONLY_H1);
-	kh_list_move(&up->waiting, &waiting);
+	kh_up_mux_take_waiting(up, &waiting);
 	kh_up_mux_acquire_anew(&waiting);
 }
 
@@ -154,7 +160,7 @@ void kh_up_mux_begin(struct kh_up *up)
 		kh_up_failed(up, &err);
 		return;
 	}
-	kh_list_move(&up->waiting, &waiting);
+	kh_up_mux_take_waiting(up, &waiting);
 	up->idle_since_ms = up->loop->now_ms;
 	kh_list_append(&up->loop->ups->shared, &up->link);
 	kh_h1_free(up->h1);
@@ -213,6 +219,7 @@ static bool feed(struct kh_up *up, size_t most)
 	if (share)
 		kh_work_share_charge(share, KH_LIMIT_WORK_PER_READ + kh_h2_turn_bytes(mux->h2));
 	kh_buf_consume(&up->in, taken);
+	(void)kh_up_slot_place(up);
 	kh_up_mux_touch(mux);
 	if (is_behind(mux))
 		kh_up_mux_go_on_later(up);
@@ -305,34 +312,11 @@ static bool is_idle(const struct kh_up *up)
 	return kh_list_is_empty(&up->mux->streams) && kh_list_is_empty(&up->waiting);
 }
 
-/* Nothing runs on `up`. As many are kept as the pool of HTTP/1 keeps (up_pool.c), in the same
- * shares; those that something runs on take nobody's place. Return: false: whoever used it last
- * keeps as many as anybody. */
+/* Nothing runs on `up`. As many rest as the pool of HTTP/1 keeps, in the same shares; those that
+ * something runs on take nobody's place. */
 static bool may_stay(const struct kh_up *up)
 {
-	const struct kh_loop *loop = up->loop;
-	struct kh_fair_share_place places[KH_LIMIT_POOL_IDLE];
-	size_t n = 0;
-
-	size_t most = kh_up_most_idle(loop);
-	if (kh_list_count(&loop->ups->shared) <= most)
-		return true;
-	for (struct kh_node *node = loop->ups->shared.next; node != &loop->ups->shared && n < most;
-	     node = node->next) {
-		struct kh_up *other = kh_container_of(node, struct kh_up, link);
-		if (other != up && is_idle(other))
-			places[n++] = (struct kh_fair_share_place){ .tenant = other->key.tenant,
-								    .whose = other->whose,
-								    .used = other->idle_since_ms,
-								    .at = other };
-	}
-	if (n < most)
-		return true;
-	struct kh_fair_share_place *place =
-		kh_fair_share_pick(places, n, up->key.tenant, up->whose);
-	if (place)
-		kh_up_close(place->at);
-	return place != NULL;
+	return kh_list_has_node(&up->kept) || kh_up_pool_has_room(up);
 }
 
 static void rest(struct kh_up *up)
@@ -346,6 +330,7 @@ static void rest(struct kh_up *up)
 			kh_up_close(up);
 			return;
 		}
+		kh_up_pool_enter(up);
 		if (!is_behind(mux))
 			kh_buf_release(&up->in);
 		kh_buf_release(&up->leg.out);
@@ -381,13 +366,15 @@ static void turn(struct kh_up *up)
 		err = *kh_h2_error(mux->h2);
 		end(up, &err);
 	}
-	kh_list_move(&up->waiting, &waiting);
+	bool knows = kh_h2_has_settings(mux->h2) && !kh_up_mux_is_silent(mux);
+	if (mux->lost || knows)
+		kh_up_mux_take_waiting(up, &waiting);
+	else
+		(void)kh_up_slot_place(up);
 	if (mux->lost)
 		kh_up_mux_move_waiting(&waiting);
-	else if (kh_h2_has_settings(mux->h2) && !kh_up_mux_is_silent(mux))
+	else if (knows)
 		kh_up_mux_acquire_anew(&waiting);
-	else
-		kh_list_move(&waiting, &up->waiting);
 	if (up->state == KH_UP_SHARED)
 		rest(up);
 }
@@ -428,7 +415,7 @@ static void leave_those_that_run(struct kh_up_mux *mux, const struct kh_err *err
 {
 	struct kh_up_user *user;
 
-	mux->lost = true;
+	kh_up_mux_lose(mux);
 	while ((user = take_asker(mux))) {
 		const struct kh_up_user_ops *ops = user->ops;
 		void *side = user->side;
@@ -481,7 +468,7 @@ void kh_up_mux_tick(struct kh_loop *loop, uint64_t now_ms)
 /* Nothing new goes over it, and it ends with what does. */
 static void leave(struct kh_up *up)
 {
-	up->mux->lost = true;
+	kh_up_mux_lose(up->mux);
 	if (is_idle(up))
 		kh_up_close(up);
 	else

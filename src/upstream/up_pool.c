@@ -13,33 +13,6 @@
 
 #include "upstream_internal.h"
 
-/* ---- which requests may share a connection ---- */
-
-/* The very same: each was judged by all of them. */
-static bool same_lists(const struct kh_geo_levels *a, const struct kh_geo_levels *b)
-{
-	for (unsigned i = 0; i < KH_GEO_LEVELS; i++)
-		if (a->at[i] != b->at[i])
-			return false;
-	return true;
-}
-
-static bool same_credentials(const struct kh_up_key *a, const struct kh_up_key *b)
-{
-	return a->n_credentials == b->n_credentials &&
-	       memcmp(a->credentials, b->credentials, sizeof(a->credentials)) == 0;
-}
-
-bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b)
-{
-	return a->port == b->port && a->scheme == b->scheme && a->generation == b->generation &&
-	       a->tenant == b->tenant && a->identity == b->identity && same_credentials(a, b) &&
-	       a->acceptor == b->acceptor && same_lists(&a->geo, &b->geo) &&
-	       kh_host_eq(&a->host, &b->host);
-}
-
-/* ---- the pool ---- */
-
 struct kh_ups *kh_ups_new(void)
 {
 	struct kh_ups *ups = calloc(1, sizeof(*ups));
@@ -48,9 +21,12 @@ struct kh_ups *kh_ups_new(void)
 		free(ups);
 		return NULL;
 	}
-	kh_list_init(&ups->idle);
+	kh_list_init(&ups->idle.list);
+	kh_list_init(&ups->resting.list);
 	kh_list_init(&ups->made);
 	kh_list_init(&ups->shared);
+	for (size_t i = 0; i < KH_UP_BUCKETS; i++)
+		kh_list_init(&ups->slots[i]);
 	return ups;
 }
 
@@ -61,7 +37,7 @@ void kh_ups_free(struct kh_ups *ups)
 
 /* All pools of all threads take half of the descriptors that are not shared out at the most: each
  * thread has one of HTTP/1 and one of HTTP/2. */
-size_t kh_up_most_idle(const struct kh_loop *loop)
+static size_t most_kept(const struct kh_loop *loop)
 {
 	const struct kh_worker *worker = loop->worker;
 	size_t spare = worker->fd_limit - kh_account_descriptors(worker->fd_limit);
@@ -70,28 +46,43 @@ size_t kh_up_most_idle(const struct kh_loop *loop)
 	return each > KH_LIMIT_POOL_IDLE ? (size_t)KH_LIMIT_POOL_IDLE : each;
 }
 
-static bool has_enough_of(const struct kh_loop *loop, const struct kh_up_key *key)
+static struct kh_up_pool *pool_of(const struct kh_up *up)
 {
-	const size_t enough = KH_LIMIT_POOL_IDLE_PER_KEY;
-	size_t n = 0;
-
-	if (loop->ups->n_idle < enough)
-		return false;
-	for (struct kh_node *node = loop->ups->idle.next; node != &loop->ups->idle;
-	     node = node->next)
-		n += kh_up_same_key(&kh_container_of(node, struct kh_up, link)->key, key);
-	return n >= enough;
+	return up->mux ? &up->loop->ups->resting : &up->loop->ups->idle;
 }
 
-/* The pool is full. Return: false: whoever used `up` keeps as many as anybody. */
-static bool make_room(struct kh_loop *loop, const struct kh_up *up)
+void kh_up_pool_enter(struct kh_up *up)
+{
+	if (kh_list_has_node(&up->kept))
+		return;
+	kh_list_append(&pool_of(up)->list, &up->kept);
+	pool_of(up)->n++;
+}
+
+void kh_up_pool_leave(struct kh_up *up)
+{
+	if (!kh_list_has_node(&up->kept))
+		return;
+	kh_list_remove(&up->kept);
+	pool_of(up)->n--;
+}
+
+static bool has_enough_of(const struct kh_up_slot *slot)
+{
+	return kh_list_count(&slot->lists[KH_UP_LIST_IDLE]) >= KH_LIMIT_POOL_IDLE_PER_KEY;
+}
+
+bool kh_up_pool_has_room(const struct kh_up *up)
 {
 	struct kh_fair_share_place places[KH_LIMIT_POOL_IDLE];
+	const struct kh_up_pool *pool = pool_of(up);
 	size_t n = 0;
 
-	for (struct kh_node *node = loop->ups->idle.next;
-	     node != &loop->ups->idle && n < KH_LIMIT_POOL_IDLE; node = node->next) {
-		struct kh_up *idle = kh_container_of(node, struct kh_up, link);
+	if (pool->n < most_kept(up->loop))
+		return true;
+	for (struct kh_node *node = pool->list.next; node != &pool->list && n < KH_LIMIT_POOL_IDLE;
+	     node = node->next) {
+		struct kh_up *idle = kh_container_of(node, struct kh_up, kept);
 		places[n++] = (struct kh_fair_share_place){ .tenant = idle->key.tenant,
 							    .whose = idle->whose,
 							    .used = idle->idle_since_ms,
@@ -113,9 +104,8 @@ void kh_up_release(struct kh_up *up, bool keep)
 		return;
 	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining ||
 	    up->key.generation != loop->gen->number || up->leg.failed || kh_buf_len(&up->leg.out) ||
-	    kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) || has_enough_of(loop, &up->key) ||
-	    (loop->ups->n_idle >= kh_up_most_idle(loop) && !make_room(loop, up)) ||
-	    !kh_up_set_state(up, KH_UP_IDLE, NULL)) {
+	    kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) || has_enough_of(up->slot) ||
+	    !kh_up_pool_has_room(up) || !kh_up_set_state(up, KH_UP_IDLE, NULL)) {
 		kh_up_close(up);
 		return;
 	}
@@ -123,8 +113,7 @@ void kh_up_release(struct kh_up *up, bool keep)
 	kh_buf_release(&up->leg.out);
 	kh_h1_release(up->h1);
 	up->idle_since_ms = loop->now_ms;
-	kh_list_append(&loop->ups->idle, &up->link);
-	loop->ups->n_idle++;
+	kh_up_pool_enter(up);
 	kh_stream_watch(up->leg.stream,
 			KH_STREAM_READABLE); /* an idle one that speaks is done with */
 }
@@ -139,10 +128,10 @@ static bool is_stale(const struct kh_up *up, uint64_t now_ms)
 void kh_up_tick(struct kh_loop *loop)
 {
 	uint64_t now = kh_clock_mono_ms();
-	struct kh_node *next;
+	struct kh_node *idle = &loop->ups->idle.list, *next;
 
-	for (struct kh_node *node = loop->ups->idle.next; node != &loop->ups->idle; node = next) {
-		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+	for (struct kh_node *node = idle->next; node != idle; node = next) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, kept);
 		next = node->next;
 		if (is_stale(up, now))
 			kh_up_close(up);
@@ -152,17 +141,19 @@ void kh_up_tick(struct kh_loop *loop)
 
 void kh_up_close_idle(struct kh_loop *loop)
 {
-	while (!kh_list_is_empty(&loop->ups->idle))
-		kh_up_close(kh_container_of(loop->ups->idle.next, struct kh_up, link));
+	struct kh_node *idle = &loop->ups->idle.list;
+
+	while (!kh_list_is_empty(idle))
+		kh_up_close(kh_container_of(idle->next, struct kh_up, kept));
 	kh_up_mux_close_idle(loop);
 }
 
 void kh_up_close_of_acceptor(struct kh_loop *loop, int64_t acceptor)
 {
-	struct kh_node *next;
+	struct kh_node *idle = &loop->ups->idle.list, *next;
 
-	for (struct kh_node *node = loop->ups->idle.next; node != &loop->ups->idle; node = next) {
-		struct kh_up *up = kh_container_of(node, struct kh_up, link);
+	for (struct kh_node *node = idle->next; node != idle; node = next) {
+		struct kh_up *up = kh_container_of(node, struct kh_up, kept);
 		next = node->next;
 		if (up->key.acceptor == acceptor)
 			kh_up_close(up);
@@ -172,14 +163,12 @@ void kh_up_close_of_acceptor(struct kh_loop *loop, int64_t acceptor)
 
 struct kh_up *kh_up_take_idle(struct kh_loop *loop, const struct kh_up_key *key)
 {
-	struct kh_node *prev;
+	struct kh_up *up;
 
-	/* The latest one first: it is the likeliest to live. */
-	for (struct kh_node *node = loop->ups->idle.prev; node != &loop->ups->idle; node = prev) {
-		struct kh_up *up = kh_container_of(node, struct kh_up, link);
-		prev = node->prev;
-		if (!kh_up_same_key(&up->key, key))
-			continue;
+	/* The latest one first: it is the likeliest to live. The last to be closed takes the slot
+	 * along. */
+	for (const struct kh_up_slot *slot; (slot = kh_up_slot_find(loop, key)) &&
+					    (up = kh_up_slot_first(slot, KH_UP_LIST_IDLE));) {
 		if (is_stale(up, loop->now_ms) || !kh_stream_is_alive(up->leg.stream)) {
 			kh_up_close(up);
 			continue;
@@ -188,8 +177,7 @@ struct kh_up *kh_up_take_idle(struct kh_loop *loop, const struct kh_up_key *key)
 			kh_up_close(up);
 			return NULL;
 		}
-		kh_list_remove(&up->link);
-		loop->ups->n_idle--;
+		kh_up_pool_leave(up);
 		return up;
 	}
 	return NULL;

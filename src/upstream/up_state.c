@@ -30,6 +30,7 @@ bool kh_up_set_state(struct kh_up *up, enum kh_up_state state, struct kh_err *er
 	if (!kh_machine_allows(&machine, up->state, state))
 		return kh_machine_fault(&machine, up->state, state, err);
 	up->state = state;
+	(void)kh_up_slot_place(up);
 	return true;
 }
 

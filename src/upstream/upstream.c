@@ -56,16 +56,14 @@ static void free_up(struct kh_deferred_free *deferred_free)
 
 void kh_up_close(struct kh_up *up)
 {
-	bool was_idle = up->state == KH_UP_IDLE;
-
 	if (up->state == KH_UP_DEAD || !kh_up_set_state(up, KH_UP_DEAD, NULL))
 		return;
 	if (up->leg.stream)
 		kh_uncount(up->loop, KH_COUNT_UP_OPEN);
 	kh_list_remove(&up->link);
+	kh_up_pool_leave(up);
+	kh_up_slot_leave(up);
 	kh_work_place_leave(&up->line);
-	if (was_idle)
-		up->loop->ups->n_idle--;
 	kh_up_made(up); /* a question that goes on takes the charge along */
 	kh_charge_release(&up->making);
 	if (up->leg.stream)
@@ -85,7 +83,7 @@ void kh_up_failed(struct kh_up *up, const struct kh_err *err)
 	size_t len = strlen(up->key.host.text);
 	if (strncmp(copy.text, up->key.host.text, len) != 0 || copy.text[len] != ':')
 		kh_err_wrap(&copy, "%s", up->key.host.text);
-	kh_list_move(&up->waiting, &waiting);
+	kh_up_mux_take_waiting(up, &waiting);
 	ops->failed(user, &copy);
 	ops->turn(side);
 	kh_up_mux_fail_waiting(&waiting, &copy);
@@ -223,7 +221,7 @@ void kh_up_connected(struct kh_up *up)
 		kh_up_failed(up, &none);
 		return;
 	}
-	/* A connection belongs to the client certificate that it was made with (up_pool.c). Its
+	/* A connection belongs to the client certificate that it was made with (up_slot.c). Its
 	 * session is not resumed: a ticket stands for the one of its first handshake. */
 	if (up->key.identity && !kh_stream_use_identity(up->leg.stream, up->key.identity, &none)) {
 		kh_up_failed(up, &none);
@@ -240,7 +238,7 @@ void kh_up_refused(struct kh_up *up, const struct kh_err *err)
 	void *side = user->side;
 	struct kh_node waiting;
 
-	kh_list_move(&up->waiting, &waiting);
+	kh_up_mux_take_waiting(up, &waiting);
 	ops->failed(user, err);
 	ops->turn(side);
 	kh_up_mux_acquire_anew(&waiting);
@@ -263,7 +261,8 @@ static struct kh_up *new_up(struct kh_loop *loop, const struct kh_up_key *key,
 	kh_leg_init(&up->leg, true);
 	kh_buf_init(&up->in, UP_IN_BYTES);
 	kh_list_init(&up->waiting);
-	if (!up->h1) {
+	if (!up->h1 || !kh_up_slot_join(up)) {
+		kh_h1_free(up->h1);
 		free(up);
 		return NULL;
 	}

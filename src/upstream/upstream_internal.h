@@ -15,14 +15,22 @@
 #include <keyhole/upstream/connector.h>
 #include <keyhole/upstream/upstream.h>
 
-enum { KH_UP_PROTOCOLS = 512 };
+enum { KH_UP_PROTOCOLS = 512, KH_UP_BUCKETS = 4096, KH_UP_MOST_WAITING = KH_LIMIT_H2_STREAMS };
+
+/* Connections without a user, which are kept for the next one. */
+struct kh_up_pool {
+	struct kh_node list; /* struct kh_up.kept, oldest first */
+	size_t n;
+};
 
 /* All connections of one event thread. */
 struct kh_ups {
-	struct kh_node idle; /* struct kh_up.link, oldest first */
-	size_t n_idle;
-	struct kh_node made;   /* struct kh_up.link: being made */
-	struct kh_node shared; /* HTTP/2 */
+	struct kh_up_pool idle;	   /* HTTP/1 */
+	struct kh_up_pool resting; /* HTTP/2 */
+	struct kh_node made;	   /* struct kh_up.link: being made */
+	struct kh_node shared;	   /* struct kh_up.link: HTTP/2 */
+	/* struct kh_up_slot.link: a hash table by key, with the same secret seed. */
+	struct kh_node slots[KH_UP_BUCKETS];
 	/* Which protocols upstreams speak: a hash table by tenant, host and port (up_join.c). A
 	 * sandbox chooses the names, so the hash has a secret seed. */
 	uint64_t protocols[KH_UP_PROTOCOLS];
@@ -49,6 +57,23 @@ enum kh_up_answer {
 	KH_UP_ANSWER_ENDED,    /* on a raw connection: the upstream's FIN has come */
 };
 
+/*
+ * In which list of its slot a connection is (up_slot.c): it follows from what the connection is
+ * doing. A connection that takes nobody is in none, or in one that nobody walks.
+ */
+enum kh_up_list {
+	KH_UP_LIST_NONE = 0,	  /* it has a user of its own, or takes no new one, or is gone */
+	KH_UP_LIST_LOOKUP,	  /* being made, and a lookup is charged to each user that waits */
+	KH_UP_LIST_MADE,	  /* being made, beyond its lookup */
+	KH_UP_LIST_BEGUN,	  /* HTTP/2, its SETTINGS have not come */
+	KH_UP_LIST_OPEN,	  /* it has room for a stream */
+	KH_UP_LIST_OPEN_EXTENDED, /* the same, and takes extended CONNECT (RFC 8441) */
+	KH_UP_LIST_FULL,
+	KH_UP_LIST_FULL_EXTENDED,
+	KH_UP_LIST_IDLE, /* HTTP/1, in the pool */
+	KH_UP_LISTS,
+};
+
 /* Our FIN, on a raw connection. */
 enum kh_up_fin { KH_UP_FIN_NONE = 0, KH_UP_FIN_WANTED, KH_UP_FIN_SENT };
 
@@ -60,7 +85,11 @@ enum kh_up_fin { KH_UP_FIN_NONE = 0, KH_UP_FIN_WANTED, KH_UP_FIN_SENT };
  */
 struct kh_up {
 	struct kh_deferred_free deferred_free;
-	struct kh_node link; /* in the list of those that are made, idle or shared */
+	struct kh_node link;	  /* in the list of those that are made or shared */
+	struct kh_node kept;	  /* in a pool */
+	struct kh_up_slot *slot;  /* that of its key */
+	struct kh_node slot_link; /* in that one's `list` */
+	enum kh_up_list list;
 	struct kh_loop *loop;
 	enum kh_up_state state;
 	struct kh_up_key key;
@@ -92,9 +121,39 @@ struct kh_up {
 	uint64_t kept_ms;	   /* how long the server keeps it idle, by its Keep-Alive field */
 	struct kh_node waiting;	   /* struct kh_up_h2.link: users that wait until it is made, or has
 				      answered a PING */
+	size_t n_waiting;	   /* in it */
 	struct kh_up_mux *mux;	   /* HTTP/2; else NULL */
 	struct kh_work_place line; /* its sandbox has done its share of this turn (up_share.c) */
 };
+
+/* All connections with one key. */
+struct kh_up_slot {
+	struct kh_node link; /* in its bucket */
+	uint64_t hash;
+	struct kh_up_key key; /* with a reference to its identity */
+	size_t n_ups;
+	struct kh_node lists[KH_UP_LISTS]; /* struct kh_up.slot_link */
+};
+
+/* up_slot.c: connections by key */
+/* May the same requests use connections with these keys? */
+bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b);
+/* Into the slot of its key, which is made if there is none. Return: false without memory. */
+bool kh_up_slot_join(struct kh_up *up);
+/* Out of it; the last one ends it. */
+void kh_up_slot_leave(struct kh_up *up);
+/* Return: NULL: there is no connection with that key. */
+struct kh_up_slot *kh_up_slot_find(const struct kh_loop *loop, const struct kh_up_key *key);
+/* Puts the connection into the list where it belongs now. Called by kh_up_set_state, and wherever
+ * its room may have changed. Return: that list. */
+enum kh_up_list kh_up_slot_place(struct kh_up *up);
+/* Return: the first one of the list; NULL: there is none. */
+struct kh_up *kh_up_slot_first(const struct kh_up_slot *slot, enum kh_up_list list);
+static inline uint64_t kh_up_mix(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+	return hash ^ hash >> 32;
+}
 
 /* up_state.c: only these assign the states. Return: false with `err` (which may be NULL), and
  * nothing has changed: no such transition, which is a bug in keyhole (machine.h). The connection
@@ -139,9 +198,13 @@ struct kh_up *kh_up_take_idle(struct kh_loop *loop, const struct kh_up_key *key)
  * Return: false: that was done already, or the server did not refuse HTTP/1.1. */
 bool kh_up_turn_to_h2(struct kh_up *up);
 /* up_pool.c */
-/* How many idle connections are kept, per version of HTTP. */
-size_t kh_up_most_idle(const struct kh_loop *loop);
-bool kh_up_same_key(const struct kh_up_key *a, const struct kh_up_key *b);
+/* Into the pool of its version of HTTP. */
+void kh_up_pool_enter(struct kh_up *up);
+/* Does nothing if it is in none. */
+void kh_up_pool_leave(struct kh_up *up);
+/* Is there room for `up`? Where its pool is full another one is closed for it. Return: false:
+ * whoever used `up` keeps as many as anybody. */
+bool kh_up_pool_has_room(const struct kh_up *up);
 /* Not yet lent to anybody. */
 static inline bool kh_up_is_in_making(const struct kh_up *up)
 {
@@ -159,6 +222,7 @@ struct kh_up_h2 {
 	struct kh_charge window;    /* what its window has been widened by */
 	size_t read_bytes;	    /* bytes read since then */
 	bool paused;
+	bool waits;	  /* counted in the connection's n_waiting */
 	bool held;	  /* counted in the mux's n_held */
 	bool whole;	  /* the request ended with its head */
 	bool answered;	  /* a head has come */
@@ -198,6 +262,8 @@ bool kh_up_mux_join(struct kh_up_user *user, const struct kh_up_key *key);
 /* Lets the user wait for a connection that is being made and may turn out to speak HTTP/2. Return:
  * false: there is none. */
 bool kh_up_mux_wait(struct kh_up_user *user, const struct kh_up_key *key);
+/* All users that wait, into a list of the caller's. */
+void kh_up_mux_take_waiting(struct kh_up *up, struct kh_node *waiting);
 /* The lookup has ended: releases its charges. */
 void kh_up_mux_is_resolved(struct kh_up *up);
 /* The user that the connection is made for has gone: another user that waits takes its place, with
@@ -236,6 +302,8 @@ size_t kh_up_h2_line_bytes(const struct kh_up_stream *up);
 void kh_up_h2_on_event(const struct kh_h2_event *event, void *arg);
 /* Schedules the connection's turn: something is to be written, or a stream came or went. */
 void kh_up_mux_touch(struct kh_up_mux *mux);
+/* It takes no new stream from here on. */
+void kh_up_mux_lose(struct kh_up_mux *mux);
 void kh_up_mux_stream_over(struct kh_up_mux *mux);
 
 /* The user goes on, on a stream of that connection. */

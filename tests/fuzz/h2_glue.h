@@ -325,7 +325,7 @@ static void glue_connect(struct kh_up_user *user, const struct kh_up_key *key)
 	kh_list_init(&up->waiting);
 	up->leg.stream =
 		kh_stream_new_over(glue.loop->base, &glue_ops, &far->end, glue_up_event, up);
-	CHECK(up->h1 && up->leg.stream);
+	CHECK(up->h1 && up->leg.stream && kh_up_slot_join(up));
 	far->end.stream = up->leg.stream;
 	kh_list_append(&glue.loop->ups->made, &up->link);
 	user->stream = &up->only;
