@@ -99,7 +99,7 @@ struct kh_h2 *kh_h2_new(const struct kh_h2_settings *settings, kh_h2_cb *cb, voi
 	kh_list_init(&h2->writable);
 	kh_list_init(&h2->heads);
 	kh_h2_guard_init(h2);
-	kh_h2_order_init(&h2->order);
+	kh_h2_order_init(&h2->order, settings->role);
 	if (make_session(h2) && put_settings(h2))
 		return h2;
 	kh_h2_free(h2);
@@ -169,15 +169,22 @@ static void fail_for_fault(struct kh_h2 *h2)
 	kh_h2_fail(h2, NGHTTP2_INTERNAL_ERROR, KH_ERR_INTERNAL, "a fault in keyhole");
 }
 
-/* Bytes of `in` that nghttp2 may see at once: up to a frame that is out of order, or the end of a
- * request. */
+/* Bytes of `in` that nghttp2 may see at once: up to a frame that is out of order or of an
+ * extension, or the end of a request. */
 static size_t walk(struct kh_h2 *h2, struct kh_slice in)
 {
-	if (h2->settings.role != KH_H2_SERVER)
-		return in.len;
 	if (h2->order_error == NGHTTP2_NO_ERROR && h2->walked_bytes == 0)
 		h2->walked_bytes = kh_h2_order_walk(&h2->order, in, &h2->order_error);
 	return h2->walked_bytes;
+}
+
+/* nghttp2 has all that was walked. */
+static void count_extension(struct kh_h2 *h2)
+{
+	if (!h2->order.is_extension || h2->walked_bytes > 0)
+		return;
+	h2->order.is_extension = false;
+	kh_h2_recv_extension(h2, h2->order.extension_bytes);
 }
 
 /* Return: what nghttp2 said last: below 0, that it can't go on. */
@@ -195,6 +202,7 @@ static ssize_t receive(struct kh_h2 *h2, struct kh_slice in, size_t *taken)
 			break;
 		h2->walked_bytes = h2->behind ? len - (size_t)rv : 0;
 		*taken += len - h2->walked_bytes;
+		count_extension(h2);
 		if (!h2->behind && *taken < in.len && h2->order_error == NGHTTP2_NO_ERROR)
 			h2->behind = kh_h2_turn_is_over(h2);
 	} while (!h2->behind && *taken < in.len && h2->order_error == NGHTTP2_NO_ERROR &&

@@ -82,7 +82,8 @@ struct kh_h2_section {
 	const char *wrong;
 };
 
-/* What of a client's newest streams is known from its frames (h2_order.c). */
+/* Where in a frame the peer is, and what of a client's newest streams is known from its frames
+ * (h2_order.c). */
 enum { KH_H2_ORDER_STREAMS = 256 };
 struct kh_h2_order {
 	uint32_t highest; /* identifier so far; 0: none */
@@ -91,6 +92,9 @@ struct kh_h2_order {
 	uint32_t skip;	 /* bytes of the preface or of a payload until the next frame's head */
 	uint8_t head[9]; /* of a frame, as far as it has come */
 	uint8_t n_head;
+	bool of_client;
+	bool is_extension; /* the frame whose head was whole last, and the walk stopped for it */
+	uint32_t extension_bytes; /* … its payload */
 	bool in_last; /* the last DATA frame of a request, or the HEADERS frame of its trailers */
 	bool ends;    /* … ends with the payload that is skipped */
 };
@@ -114,12 +118,12 @@ struct kh_h2 {
 	enum kh_h2_state state;
 	enum kh_h2_peer peer;
 	struct kh_h2_bucket resets, idle_frames;
-	struct kh_h2_order order; /* SERVER */
-	uint32_t order_error;	  /* it has found, behind the bytes that it has walked */
-	size_t walked_bytes;	  /* by it, and not taken yet */
-	size_t turn_bytes;	  /* of heads, or worth so many, since kh_h2_feed_turn began */
-	size_t turn_most;	  /* … and how many may be, without what the caller has spent */
-	bool behind;		  /* nghttp2 was stopped, and may have a frame in hand */
+	struct kh_h2_order order;
+	uint32_t order_error; /* it has found, behind the bytes that it has walked */
+	size_t walked_bytes;  /* by it, and not taken yet */
+	size_t turn_bytes;    /* of heads, or worth so many, since kh_h2_feed_turn began */
+	size_t turn_most;     /* … and how many may be, without what the caller has spent */
+	bool behind;	      /* nghttp2 was stopped, and may have a frame in hand */
 	unsigned continuations;
 	size_t sent_bytes; /* of content, that brought no idle frame yet */
 	uint64_t now_ms;
@@ -209,6 +213,8 @@ enum kh_h2_asked kh_h2_asked_of(struct kh_slice method);
 /* h2.c: GOAWAY, RESETs and KH_H2_ERROR; the first cause counts. */
 void kh_h2_fail(struct kh_h2 *h2, uint32_t code, enum kh_err_code reason, const char *what);
 
+/* h2_recv.c: a frame of a type that nghttp2 ignores, with so many bytes */
+void kh_h2_recv_extension(struct kh_h2 *h2, size_t bytes);
 /* h2_recv.c, h2_send.c: into `callbacks` */
 void kh_h2_set_recv_callbacks(nghttp2_session_callbacks *callbacks);
 void kh_h2_set_send_callbacks(nghttp2_session_callbacks *callbacks);
@@ -254,10 +260,11 @@ const struct kh_field *kh_h2_head_trailers(const struct kh_h2_head *head, size_t
 size_t kh_h2_head_bytes(const struct kh_h2_head *head); /* NULL is fine */
 void kh_h2_head_free(struct kh_h2_head *head);		/* likewise */
 
-/* h2_order.c: a client's frames, from the preface on. Return: the bytes up to and with the head of
- * the first frame that is a connection error (RFC 9113 §5.1), of which *error is the code; or, with
- * NGHTTP2_NO_ERROR, up to the end of the first request that does not end with its head; or all. */
-void kh_h2_order_init(struct kh_h2_order *order);
+/* h2_order.c: the peer's frames, a client's from the preface on. Return: the bytes up to and with
+ * the head of the first frame that is of an extension (`is_extension`, which the caller resets), or
+ * a connection error (RFC 9113 §5.1), of which *error is the code; or, with NGHTTP2_NO_ERROR, up to
+ * the end of the first request that does not end with its head; or all. */
+void kh_h2_order_init(struct kh_h2_order *order, enum kh_h2_role role);
 size_t kh_h2_order_walk(struct kh_h2_order *order, struct kh_slice in, uint32_t *error);
 
 /* h2_guard.c: what a peer may do for nothing */

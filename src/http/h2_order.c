@@ -1,6 +1,11 @@
 /*
- * h2_order.c - frames on streams that the client has ended, or skipped
+ * h2_order.c - follows the heads of frames, before nghttp2 has them
  *
+ * Frames of a type that RFC 9113 does not name have to be ignored (§4.1, §5.5). nghttp2 does so
+ * without a callback. So whoever asks how far it may read is stopped behind the head of each, to
+ * count it: from a client and from a server.
+ *
+ * What else is here is for a client's frames: those on streams that it has ended, or skipped.
  * RFC 9113 §5.1 and §5.1.1 make them connection errors: HEADERS and DATA after the client's own
  * END_STREAM or RST_STREAM, and on an identifier lower than one that it has used already. nghttp2
  * ignores such frames: it forgets closed streams, and an endpoint must ignore frames that were on
@@ -90,10 +95,11 @@ static void look_for_end(struct kh_h2_order *order, uint8_t type, uint8_t flags,
 	order->ends = order->in_last && whole;
 }
 
-void kh_h2_order_init(struct kh_h2_order *order)
+void kh_h2_order_init(struct kh_h2_order *order, enum kh_h2_role role)
 {
 	memset(order, 0, sizeof(*order));
-	order->skip = NGHTTP2_CLIENT_MAGIC_LEN;
+	order->of_client = role == KH_H2_SERVER;
+	order->skip = order->of_client ? NGHTTP2_CLIENT_MAGIC_LEN : 0;
 }
 
 /* A frame's head is whole. */
@@ -105,6 +111,10 @@ static uint32_t take_head(struct kh_h2_order *order)
 
 	order->n_head = 0;
 	order->skip = (uint32_t)h[0] << 16 | (uint32_t)h[1] << 8 | h[2];
+	order->is_extension = h[3] > NGHTTP2_CONTINUATION;
+	order->extension_bytes = order->is_extension ? order->skip : 0;
+	if (!order->of_client)
+		return NGHTTP2_NO_ERROR;
 	look_for_end(order, h[3], h[4], id <= order->highest);
 	return take_frame(order, h[3], h[4], id);
 }
@@ -114,7 +124,7 @@ size_t kh_h2_order_walk(struct kh_h2_order *order, struct kh_slice in, uint32_t 
 	size_t at = 0;
 
 	*error = NGHTTP2_NO_ERROR;
-	while (at < in.len && *error == NGHTTP2_NO_ERROR) {
+	while (at < in.len && *error == NGHTTP2_NO_ERROR && !order->is_extension) {
 		if (order->skip > 0) {
 			size_t n = in.len - at < order->skip ? in.len - at : order->skip;
 			order->skip -= (uint32_t)n;

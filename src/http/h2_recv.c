@@ -45,6 +45,12 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
 	return 0;
 }
 
+void kh_h2_recv_extension(struct kh_h2 *h2, size_t bytes)
+{
+	h2->turn_bytes += KH_LIMIT_WORK_PER_PIECE + bytes / KH_LIMIT_WORK_CONTENT;
+	idle(h2);
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
 	struct kh_h2 *h2 = arg;

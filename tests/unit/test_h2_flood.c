@@ -145,6 +145,13 @@ static void put_window(struct kh_buf *raw, uint32_t i)
 	raw_frame_u32(raw, WINDOW_UPDATE, 0, 1);
 }
 
+/* Types that RFC 9113 does not name; it has them ignored (§5.5). */
+static void put_extension(struct kh_buf *raw, uint32_t i)
+{
+	raw_frame(raw, (uint8_t)(CONTINUATION + 1 + i % (256 - CONTINUATION - 1)), (uint8_t)i,
+		  i % 3, kh_slice_of("abc", i % 4));
+}
+
 static void test_frames_that_carry_nothing(void **state)
 {
 	(void)state;
@@ -154,6 +161,69 @@ static void test_frames_that_carry_nothing(void **state)
 	idle_flood(put_empty_data);
 	idle_flood(put_padding);
 	idle_flood(put_window);
+	idle_flood(put_extension);
+}
+
+/* SETTINGS has begun the connection. Both ways, and wherever the frames are cut. */
+static void test_each_frame_of_an_extension_is_counted_once(void **state)
+{
+	enum { MOST = KH_LIMIT_H2_IDLE_FRAMES - 1, LARGEST = 9 + 3 };
+
+	(void)state;
+	for (size_t piece = 0; piece <= 2 * (LARGEST + 1); piece++) {
+		enum kh_h2_role role = piece % 2 ? KH_H2_SERVER : KH_H2_CLIENT;
+		struct kh_buf raw;
+		struct drive d;
+
+		drive_init(&d, role);
+		raw_begin(&raw, role);
+		for (uint32_t i = 0; i < MOST; i++)
+			put_extension(&raw, i);
+		assert_true(drive_feed(&d, kh_buf_view(&raw), piece / 2));
+		assert_int_equal(d.counts[KH_H2_ERROR], 0);
+		kh_buf_clear(&raw);
+		put_extension(&raw, 0);
+		assert_false(drive_feed(&d, kh_buf_view(&raw), piece / 2));
+		assert_non_null(strstr(kh_buf_cstr(&d.sent), "GOAWAY 11\n"));
+		assert_int_equal(d.counts[KH_H2_ERROR], 1);
+		drive_fini(&d);
+		kh_buf_fini(&raw);
+	}
+}
+
+/* They are work of the turn, and the rest waits for the next one. */
+static void test_a_turn_takes_a_share_of_an_extensions_frames(void **state)
+{
+	enum { FRAMES = 100, IN_A_TURN = 10 };
+
+	(void)state;
+	for (int server = 0; server < 2; server++) {
+		enum kh_h2_role role = server ? KH_H2_SERVER : KH_H2_CLIENT;
+		struct kh_buf raw;
+		struct drive d;
+		unsigned turns = 0;
+
+		drive_init(&d, role);
+		raw_begin(&raw, role);
+		assert_true(drive_feed(&d, kh_buf_view(&raw), 0));
+		kh_buf_clear(&raw);
+		for (uint32_t i = 0; i < FRAMES; i++)
+			raw_frame(&raw, 0xfa, 0, 0, KH_SLICE(""));
+		for (struct kh_slice in = kh_buf_view(&raw); in.len > 0; turns++) {
+			size_t taken;
+
+			assert_true(kh_h2_feed_turn(d.h2, in, IN_A_TURN * KH_LIMIT_WORK_PER_PIECE,
+						    d.now_ms, &taken));
+			assert_int_equal(taken, 9 * IN_A_TURN);
+			assert_int_equal(kh_h2_turn_bytes(d.h2),
+					 IN_A_TURN * KH_LIMIT_WORK_PER_PIECE);
+			in = kh_slice_sub(in, taken, in.len);
+			assert_int_equal(kh_h2_is_behind(d.h2), in.len > 0);
+		}
+		assert_int_equal(turns, FRAMES / IN_A_TURN);
+		drive_fini(&d);
+		kh_buf_fini(&raw);
+	}
 }
 
 /* They are read and do nothing. */
@@ -181,6 +251,7 @@ static void test_work_pays_for_pings_and_windows(void **state)
 		raw_headers(&f.raw, 2 * i + 1, END_HEADERS, GET);
 		raw_frame(&f.raw, PING, 0, 0, KH_SLICE("12345678"));
 		raw_frame_u32(&f.raw, WINDOW_UPDATE, 2 * i + 1, 100);
+		put_extension(&f.raw, i); /* browsers send one now and then (GREASE) */
 		raw_data(&f.raw, 2 * i + 1, END_STREAM, "x");
 		assert_true(flood_feed(&f));
 	}
@@ -409,6 +480,8 @@ int main(void)
 		cmocka_unit_test(test_resets_that_the_peer_provokes),
 		cmocka_unit_test(test_continuations_without_end),
 		cmocka_unit_test(test_frames_that_carry_nothing),
+		cmocka_unit_test(test_each_frame_of_an_extension_is_counted_once),
+		cmocka_unit_test(test_a_turn_takes_a_share_of_an_extensions_frames),
 		cmocka_unit_test(test_frames_for_streams_that_are_over),
 		cmocka_unit_test(test_work_pays_for_pings_and_windows),
 		cmocka_unit_test(test_acknowledgements_that_nobody_reads),

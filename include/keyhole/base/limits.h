@@ -242,9 +242,9 @@ enum {
 	KH_LIMIT_H2_RESETS = 256,
 	KH_LIMIT_H2_RESETS_PER_SECOND = 64,
 	/* Frames without useful content (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, DATA that is
-	   empty or padding, heads that are refused or come too late), as a burst and per second,
-	   beyond those that real work brings with it: floods of them, and windows opened one byte
-	   at a time. */
+	   empty or padding, heads that are refused or come too late, types of extensions), as a
+	   burst and per second, beyond those that real work brings with it: floods of them, and
+	   windows opened one byte at a time. */
 	KH_LIMIT_H2_IDLE_FRAMES = 2048,
 	KH_LIMIT_H2_IDLE_FRAMES_PER_SECOND = 512,
 	/* Acknowledgements (of PING and SETTINGS) that wait to be written: a peer that asks for
