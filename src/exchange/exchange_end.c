@@ -22,6 +22,9 @@ static bool let_go(struct kh_exchange *x)
 	if (!kh_exchange_set_state(x, KH_EXCHANGE_ENDED, NULL))
 		return false;
 	kh_exchange_ask_leave(x);
+	/* That of a denied one is in the work of its head. */
+	if (x->record_state != KH_RECORD_NONE)
+		kh_work_share_charge(&x->side->acceptor->work, KH_LIMIT_WORK_PER_END);
 	kh_exchange_record_end(x);
 	kh_exchange_leave_limits(x);
 	kh_charge_release(&x->descriptor);

@@ -13,7 +13,8 @@ import subprocess
 import time
 
 import pytest
-from harness import PATIENCE, Tunnel, Wire
+from common import may_have
+from harness import PATIENCE, Tunnel, Wire, until
 from hyperframe.frame import DataFrame, SettingsFrame
 from sandboxes import inside
 from test_h2_hostile import headers
@@ -29,6 +30,7 @@ H2_GET = [(":method", "GET"), (":scheme", "http"), (":authority", "none.test"), 
 H2_DENIED = b"".join(headers(2 * n + 1, *H2_GET).serialize() for n in range(200))
 CHUNKED = b"POST http://sink.test/ HTTP/1.1\r\nHost: sink.test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
 H2_POST = [(":method", "POST"), (":scheme", "http"), (":authority", "sink.test"), (":path", "/")]
+H2_GET_SINK = [(":method", "GET"), *H2_POST[1:]]
 H2_CONTENT = PREFACE + headers(1, *H2_POST, flags=["END_HEADERS"]).serialize()
 H2_PIECE = DataFrame(1, b"a").serialize()
 
@@ -91,7 +93,10 @@ class Crowd:
         worker = self.one.worker_pid()
         os.kill(worker, signal.SIGSTOP)
         try:
-            self.fill(text, once)
+            if callable(text):
+                text()
+            else:
+                self.fill(text, once)
             wire.send(OTHERS)
             before = cpu_s(worker)
             os.kill(worker, signal.SIGCONT)
@@ -188,6 +193,27 @@ def test_another_tenants_request_does_not_wait_for_content_in_pieces_of_a_byte(s
             assert pieces < 5000 * CONNECTIONS
         for sink in sinks:
             sink.close()
+
+
+@pytest.mark.alone
+def test_another_tenants_request_does_not_wait_for_the_ends_of_a_crowds_exchanges(start):
+    """All their connections close at one moment. In the journal the denial of the other's request is before most ends."""
+    connections, streams = 20, 50
+    may_have(8192)
+    with socket.create_server(("127.0.0.1", 0), backlog=connections * streams) as listener:  # which nobody accepts
+        crowd, wire = start(upstream={"resolve": {"sink.test": f"127.0.0.1:{listener.getsockname()[1]}"}})
+        while len(crowd.socks) > connections:
+            crowd.socks.pop().close()
+        gets = [headers(2 * n + 1, *H2_GET_SINK).serialize() for n in range(streams)]
+        crowd.say(PREFACE + b"".join(gets))
+        one = crowd.one
+        until("all exchanges to be open", lambda: len(one.journal(event="open")) == connections * streams)
+        with crowd.until_another_is_answered(wire, crowd.close):
+            pass
+        until("all exchanges to end", lambda: len(one.journal(event="close")) == connections * streams)
+        events = [record["event"] for record in one.journal() if record["event"] in ("close", "deny")]
+        ends = events[: len(events) - events[::-1].index("deny")].count("close")
+        assert ends < connections * streams * 2 // 3
 
 
 def test_a_tls_connection_is_read_while_others_of_its_sandbox_are_always_in_the_line(daemon):

@@ -204,6 +204,9 @@ enum {
 	KH_LIMIT_WORK_SHARE = 128 * 1024,
 	/* A head beside its bytes: it is decided, refused and recorded. */
 	KH_LIMIT_WORK_PER_HEAD = 1024,
+	/* The end of an exchange that was opened: it is recorded, and given back with all that it
+	   has. A sandbox may close connections with thousands of them at one moment. */
+	KH_LIMIT_WORK_PER_END = 384,
 	/* A piece of content, and how many of its bytes are one of a head's: chunks of one byte. */
 	KH_LIMIT_WORK_PER_PIECE = 32,
 	KH_LIMIT_WORK_CONTENT = 4,
