@@ -72,6 +72,7 @@ void kh_vault_look_at_files(struct kh_vault *vault)
 {
 	if (!kh_watch_look(vault->watch))
 		return;
+	kh_watch_begin(vault); /* folders may be others now */
 	for (size_t i = 0; i < vault->config->n_credentials; i++) {
 		const struct kh_mint *mint = vault->config->credentials[i].mint;
 		for (size_t j = 0; j < vault->slots[i].n_holdings; j++) {
@@ -83,5 +84,4 @@ void kh_vault_look_at_files(struct kh_vault *vault)
 		}
 	}
 	kh_client_certs_renew(vault);
-	kh_watch_begin(vault); /* folders may be others now */
 }

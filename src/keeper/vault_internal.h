@@ -9,6 +9,7 @@
 #include <keyhole/config/credential_ref.h>
 
 #include "job_internal.h"
+#include "watch_internal.h"
 
 /* --- sources.c: what is read at once ---------------------------------------------------------- */
 
@@ -141,7 +142,6 @@ struct kh_known_secret {
 };
 #define KH_KNOWN_NOBODYS UINT16_MAX
 
-struct kh_watch;
 struct kh_lru;
 
 /* A value, as it is sent to the worker. */
@@ -425,13 +425,5 @@ void kh_vault_due(struct kh_vault *vault, uint64_t due_ms);
 
 /* vault_files.c: reads files that have changed */
 void kh_vault_look_at_files(struct kh_vault *vault);
-
-/* watch.c */
-/* Watches all files of the vault's sources, if there are any. */
-void kh_watch_begin(struct kh_vault *vault);
-void kh_watch_end(struct kh_vault *vault);
-int kh_watch_fd(const struct kh_watch *watch);
-/* Return: something has changed in a folder of one of the files. */
-bool kh_watch_look(struct kh_watch *watch);
 
 #endif

@@ -487,8 +487,16 @@ int kh_vault_fd(const struct kh_vault *vault)
 	return vault->slots ? vault->jobs.epoll : -1;
 }
 
+/* Of two times, where 0 is never. */
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a && (!b || a < b) ? a : b;
+}
+
 uint64_t kh_vault_deadline(const struct kh_vault *vault)
 {
-	uint64_t jobs = vault->slots ? kh_jobs_deadline(&vault->jobs) : 0;
-	return jobs && (!vault->due_ms || jobs < vault->due_ms) ? jobs : vault->due_ms;
+	if (!vault->slots)
+		return vault->due_ms;
+	return earlier(earlier(kh_jobs_deadline(&vault->jobs), kh_watch_deadline(vault->watch)),
+		       vault->due_ms);
 }

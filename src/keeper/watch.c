@@ -1,80 +1,164 @@
 /*
- * watch.c - watches the folders of files with values and certificates for changes
+ * watch.c - watches files with values and certificates for changes
  *
- * A file is replaced in many ways: rewritten, renamed over, or (Kubernetes) by a symbolic link in
- * its path that is changed to another folder. So the folders are watched: those of the path as
- * written, and for each link in it those of its target. At any event there the files are read
- * again, and their content decides. A folder that does not exist yet is looked for at each event of
- * the others.
+ * A file is replaced in many ways: rewritten, renamed over, or by another folder or link anywhere
+ * in its path (Kubernetes turns the link `..data`). So each folder on the way to it is watched
+ * (watch_way.c), for the one name that is looked up there, and the file itself. At such an event
+ * the files are read again, and their content decides. The way is watched anew before that, since
+ * it may lead elsewhere now; what is no longer on it is watched no more.
+ *
+ * A folder that can't be watched (this user may not read it, or there are too many) leaves the
+ * files behind it to a look at each second: at what stat says of them.
  */
 
 #include "keeper_internal.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include <keyhole/base/cleanup.h>
-#include <keyhole/base/file.h>
+#include <keyhole/base/clock.h>
+#include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 #include <keyhole/config/signing.h>
 
 enum {
 	EVENTS = IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_ATTRIB |
 		 IN_DELETE_SELF | IN_MOVE_SELF,
-	LINKS_MOST = 8,
+};
+
+/* A name in a folder that is watched, as a hash: two names with the same one give a look too many.
+ */
+struct name {
+	int wd;
+	uint32_t hash; /* ANY: whatever happens there */
+};
+enum { ANY = 0 };
+
+/* A file that is looked at, and what stat said of it. */
+struct looked_at {
+	const char *path; /* the configuration's */
+	struct stat st;	  /* zeros: it is not there */
 };
 
 struct kh_watch {
-	int fd;
+	int fd;	   /* inotify; -1: there is none */
 	int epoll; /* the jobs', which waits for it; -1: none */
 	bool said;
+	struct name *names;
+	size_t n_names;
+	struct looked_at *files;
+	size_t n_files;
+	uint64_t files_due_ms; /* monotonic */
 };
 
-static void watch_folder_of(struct kh_watch *watch, const char *path)
+/* --- names ------------------------------------------------------------------------------------ */
+
+/* FNV-1a */
+static uint32_t hash_of(const char *name)
 {
-	const char *slash = strrchr(path, '/');
-	kh_auto_free char *folder =
-		slash ? kh_slice_dup(kh_slice_of(path, slash == path ? 1 : (size_t)(slash - path)))
-		      : NULL;
-	if (folder && inotify_add_watch(watch->fd, folder, EVENTS) < 0 && errno != ENOENT &&
-	    !watch->said) {
-		kh_log_warn("credentials' files are not all watched (%s); a reload reads them",
-			    strerror(errno));
-		watch->said = true;
-	}
+	uint32_t hash = 2166136261U;
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 16777619U;
+	return hash == ANY ? 1 : hash;
 }
 
-/* Each prefix of the path that is a link, and what it leads to. */
-static void watch_links(struct kh_watch *watch, const char *path, unsigned depth)
+static bool is_among(const struct name *names, size_t n, int wd, uint32_t hash)
 {
-	watch_folder_of(watch, path);
-	for (const char *at = strchr(path + 1, '/'); depth < LINKS_MOST;
-	     at = at && *at ? strchr(at + 1, '/') : NULL) {
-		size_t len = at ? (size_t)(at - path) : strlen(path);
-		kh_auto_free char *part = kh_slice_dup(kh_slice_of(path, len));
-		char to[PATH_MAX];
-		ssize_t n = part ? readlink(part, to, sizeof(to) - 1) : -1;
-		if (n > 0) {
-			to[n] = '\0';
-			char *last = strrchr(part, '/');
-			*last = '\0';
-			kh_auto_free char *whole = kh_path_join(last == part ? "/" : part, to);
-			kh_auto_free char *rest = whole ? kh_strf("%s%s", whole, path + len) : NULL;
-			*last = '/';
-			watch_folder_of(watch, part);
-			if (rest)
-				watch_links(watch, rest, depth + 1);
-			return;
-		}
-		if (!at)
-			return;
+	for (size_t i = 0; i < n; i++)
+		if (names[i].wd == wd && (names[i].hash == hash || names[i].hash == ANY))
+			return true;
+	return false;
+}
+
+static bool is_watched(const struct name *names, size_t n, int wd)
+{
+	for (size_t i = 0; i < n; i++)
+		if (names[i].wd == wd)
+			return true;
+	return false;
+}
+
+static bool is_gone(void)
+{
+	return errno == ENOENT || errno == ENOTDIR;
+}
+
+static void say_not_watched(struct kh_watch *watch, const char *why)
+{
+	if (!watch->said)
+		kh_log_info("a folder on the way to a credential's file can't be watched (%s): "
+			    "such a file is looked at each second",
+			    why);
+	watch->said = true;
+}
+
+static bool watch_name(void *arg, const char *folder, const char *name)
+{
+	struct kh_watch *watch = arg;
+	uint32_t hash = name ? hash_of(name) : ANY;
+
+	if (watch->fd < 0 || watch->n_names == KH_LIMIT_FILES_WATCHED)
+		return false;
+	int wd = inotify_add_watch(watch->fd, folder,
+				   EVENTS | IN_DONT_FOLLOW | (name ? IN_ONLYDIR : 0U));
+	if (wd < 0 && !is_gone())
+		say_not_watched(watch, strerror(errno));
+	/* What is gone was so after the name above it was watched. */
+	if (wd < 0)
+		return is_gone();
+	if (!is_among(watch->names, watch->n_names, wd, hash))
+		watch->names[watch->n_names++] = (struct name){ wd, hash };
+	return true;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static struct stat state_of(const char *path)
+{
+	struct stat st;
+	if (stat(path, &st) != 0)
+		memset(&st, 0, sizeof(st));
+	return st;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_mode == b->st_mode &&
+	       a->st_uid == b->st_uid && a->st_gid == b->st_gid && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static void watch_file(struct kh_watch *watch, const char *path)
+{
+	if (kh_watch_way(path, watch_name, watch))
+		return;
+	struct looked_at *more = reallocarray(watch->files, watch->n_files + 1, sizeof(*more));
+	if (!more)
+		return;
+	watch->files = more;
+	more[watch->n_files++] = (struct looked_at){ path, state_of(path) };
+}
+
+static bool look_at_files(struct kh_watch *watch)
+{
+	uint64_t now = kh_clock_mono_ms();
+	bool any = false;
+	if (watch->n_files == 0 || now < watch->files_due_ms)
+		return false;
+	watch->files_due_ms = now + KH_LIMIT_FILES_UNWATCHED_MS;
+	for (size_t i = 0; i < watch->n_files; i++) {
+		struct stat st = state_of(watch->files[i].path);
+		any |= !is_same(&st, &watch->files[i].st);
+		watch->files[i].st = st;
 	}
+	return any;
 }
 
 /* Return: the path of a file, NULL: it is none. */
@@ -114,58 +198,113 @@ static bool each_file(struct kh_vault *vault,
 	return any;
 }
 
-static void watch_file(struct kh_watch *watch, const char *path)
+/* --- life ------------------------------------------------------------------------------------- */
+
+static struct kh_watch *watch_new(struct kh_jobs *jobs)
 {
-	watch_links(watch, path, 0);
+	struct kh_watch *watch = calloc(1, sizeof(*watch));
+	if (!watch)
+		return NULL;
+	watch->epoll = -1;
+	watch->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (watch->fd < 0) {
+		say_not_watched(watch, strerror(errno));
+		return watch;
+	}
+	struct epoll_event event = { .events = EPOLLIN };
+	if (jobs->epoll < 0)
+		jobs->epoll = epoll_create1(EPOLL_CLOEXEC);
+	watch->epoll = jobs->epoll;
+	(void)epoll_ctl(watch->epoll, EPOLL_CTL_ADD, watch->fd, &event);
+	return watch;
+}
+
+/* Those that are on no way any more. */
+static void drop_old(const struct kh_watch *watch, const struct name *old, size_t n_old)
+{
+	for (size_t i = 0; i < n_old; i++)
+		if (!is_watched(watch->names, watch->n_names, old[i].wd) &&
+		    !is_watched(old, i, old[i].wd))
+			(void)inotify_rm_watch(watch->fd, old[i].wd);
 }
 
 void kh_watch_begin(struct kh_vault *vault)
 {
 	if (!each_file(vault, NULL))
 		return;
-	if (!vault->watch) {
-		vault->watch = calloc(1, sizeof(*vault->watch));
-		if (!vault->watch)
-			return;
-		vault->watch->epoll = -1;
-		vault->watch->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-		if (vault->watch->fd < 0) {
-			kh_log_warn("credentials' files are not watched (%s); a reload reads them",
-				    strerror(errno));
-			kh_watch_end(vault);
-			return;
-		}
-		struct epoll_event event = { .events = EPOLLIN };
-		if (vault->jobs.epoll < 0)
-			vault->jobs.epoll = epoll_create1(EPOLL_CLOEXEC);
-		vault->watch->epoll = vault->jobs.epoll;
-		(void)epoll_ctl(vault->jobs.epoll, EPOLL_CTL_ADD, vault->watch->fd, &event);
+	if (!vault->watch)
+		vault->watch = watch_new(&vault->jobs);
+	struct kh_watch *watch = vault->watch;
+	struct name *names = calloc(KH_LIMIT_FILES_WATCHED, sizeof(*names));
+	if (!watch || !names) {
+		free(names);
+		return;
 	}
+	struct name *old = watch->names;
+	size_t n_old = watch->n_names;
+	watch->names = names;
+	watch->n_names = watch->n_files = 0;
 	(void)each_file(vault, watch_file);
+	drop_old(watch, old, n_old);
+	free(old);
+	if (watch->files_due_ms == 0)
+		watch->files_due_ms = kh_clock_mono_ms() + KH_LIMIT_FILES_UNWATCHED_MS;
 }
 
 void kh_watch_end(struct kh_vault *vault)
 {
-	if (!vault->watch)
+	struct kh_watch *watch = vault->watch;
+	if (!watch)
 		return;
 	/* A child that was just forked may still have it. */
-	if (vault->watch->epoll >= 0)
-		(void)epoll_ctl(vault->watch->epoll, EPOLL_CTL_DEL, vault->watch->fd, NULL);
-	if (vault->watch->fd >= 0)
-		(void)close(vault->watch->fd);
-	free(vault->watch);
+	if (watch->epoll >= 0)
+		(void)epoll_ctl(watch->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
+	if (watch->fd >= 0)
+		(void)close(watch->fd);
+	free(watch->names);
+	free(watch->files);
+	free(watch);
 	vault->watch = NULL;
 }
 
-bool kh_watch_look(struct kh_watch *watch)
+/* --- looks ------------------------------------------------------------------------------------ */
+
+/* Some were lost (wd -1), or one is of a name on the way to a file. That a watch was dropped is
+ * none. */
+static bool concerns_us(const struct kh_watch *watch, const struct inotify_event *event)
+{
+	if (event->mask & IN_IGNORED)
+		return false;
+	if (event->wd < 0 || event->len == 0)
+		return event->wd < 0 || is_watched(watch->names, watch->n_names, event->wd);
+	return is_among(watch->names, watch->n_names, event->wd, hash_of(event->name));
+}
+
+static bool read_events(const struct kh_watch *watch)
 {
 	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
 	bool any = false;
 	/* Bounded: who writes without end gets a look a turn. */
-	for (int i = 0; watch && i < 64; i++) {
-		if (read(watch->fd, events, sizeof(events)) <= 0)
+	for (int i = 0; watch->fd >= 0 && i < 64; i++) {
+		ssize_t n = read(watch->fd, events, sizeof(events));
+		for (ssize_t at = 0; at < n;) {
+			const struct inotify_event *event = (const void *)(events + at);
+			any = any || concerns_us(watch, event);
+			at += (ssize_t)(sizeof(*event) + event->len);
+		}
+		if (n <= 0)
 			break;
-		any = true;
 	}
 	return any;
+}
+
+bool kh_watch_look(struct kh_watch *watch)
+{
+	bool any = watch && read_events(watch);
+	return (watch && look_at_files(watch)) || any;
+}
+
+uint64_t kh_watch_deadline(const struct kh_watch *watch)
+{
+	return watch && watch->n_files > 0 ? watch->files_due_ms : 0;
 }

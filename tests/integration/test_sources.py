@@ -90,6 +90,22 @@ def test_a_link_that_is_turned_is_seen(daemon, tmp_path):
     until("the next value is used", lambda: told(one) == (200, real(SECRET)))
 
 
+@pytest.mark.parametrize("path", ["current/secrets/keys/key", "links/key"])
+def test_a_folder_above_the_file_that_is_replaced_is_seen(daemon, tmp_path, path):
+    """As a rollout by folders does it: the file's own folder stays as it was."""
+    for version, value in (("1", SECRET), ("2", OTHER)):
+        (tmp_path / version / "secrets" / "keys").mkdir(parents=True)
+        put(tmp_path / version / "secrets" / "keys" / "key", value)
+    os.rename(tmp_path / "1", tmp_path / "current")
+    (tmp_path / "links").mkdir()
+    os.symlink("../current/secrets/keys/key", tmp_path / "links" / "key")
+    one = daemon({"credentials": {"main": {"value": {"file": str(tmp_path / path)}}}})
+    assert told(one) == (200, real(SECRET))
+    os.rename(tmp_path / "current", tmp_path / "1")
+    os.rename(tmp_path / "2", tmp_path / "current")
+    until("the new value is used", lambda: told(one) == (200, OTHER))
+
+
 @pytest.mark.parametrize("content", ["", "two\nlines-of-it", "a\x01control-byte", "tooshrt"])
 def test_a_bad_file_leaves_the_value_before(daemon, content):
     one = daemon()

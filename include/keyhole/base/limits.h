@@ -14,6 +14,10 @@ enum {
 	   is not read again after that. */
 	KH_LIMIT_PIPE_LOOK_MS = 1000,
 	KH_LIMIT_PIPE_AGAIN_MS = 60 * 1000,
+	/* Names on the ways to the credentials' files that the kernel watches: a configuration with
+	   files in thousands of folders. The files behind any more are looked at this often. */
+	KH_LIMIT_FILES_WATCHED = 4096,
+	KH_LIMIT_FILES_UNWATCHED_MS = 1000,
 	/* The region for credentials on their way out (hidden.h): many heads that nobody receives.
 	   It is locked into memory, and is a quarter of RLIMIT_MEMLOCK at most. */
 	KH_LIMIT_HIDDEN_BYTES = 8 * 1024 * 1024,
