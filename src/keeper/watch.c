@@ -50,6 +50,8 @@ struct kh_watch {
 	int fd;	   /* inotify; -1: there is none */
 	int epoll; /* the jobs', which waits for it; -1: none */
 	bool said;
+	/* Monotonic: events are not waited for until then; 0: they are. */
+	uint64_t rests_ms;
 	struct name *names;
 	size_t n_names;
 	struct looked_at *files;
@@ -280,31 +282,59 @@ static bool concerns_us(const struct kh_watch *watch, const struct inotify_event
 	return is_among(watch->names, watch->n_names, event->wd, hash_of(event->name));
 }
 
-static bool read_events(const struct kh_watch *watch)
+/* Return: there were events; *concern: some are a reason to read. */
+static bool read_events(const struct kh_watch *watch, bool *concern)
 {
 	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
 	bool any = false;
-	/* Bounded: who writes without end gets a look a turn. */
-	for (int i = 0; watch->fd >= 0 && i < 64; i++) {
+	/* Bounded: the rest is there at the next look. */
+	for (int i = 0; i < 64; i++) {
 		ssize_t n = read(watch->fd, events, sizeof(events));
 		for (ssize_t at = 0; at < n;) {
 			const struct inotify_event *event = (const void *)(events + at);
-			any = any || concerns_us(watch, event);
+			*concern = *concern || concerns_us(watch, event);
 			at += (ssize_t)(sizeof(*event) + event->len);
 		}
 		if (n <= 0)
 			break;
+		any = true;
 	}
 	return any;
 }
 
+static void wait_for_events(const struct kh_watch *watch, bool wait)
+{
+	struct epoll_event event = { .events = wait ? EPOLLIN : 0 };
+	if (watch->epoll >= 0)
+		(void)epoll_ctl(watch->epoll, EPOLL_CTL_MOD, watch->fd, &event);
+}
+
+/* Anybody may make files beside ours without end. After events the kernel collects the next ones
+ * for a while, and they wake nobody. */
+static bool look_at_events(struct kh_watch *watch)
+{
+	uint64_t now = kh_clock_mono_ms();
+	bool rested = watch->rests_ms != 0, concern = false;
+	if (watch->fd < 0 || now < watch->rests_ms)
+		return false;
+	watch->rests_ms = read_events(watch, &concern) ? now + KH_LIMIT_FILES_LOOK_MS : 0;
+	if (rested != (watch->rests_ms != 0))
+		wait_for_events(watch, rested);
+	return concern;
+}
+
 bool kh_watch_look(struct kh_watch *watch)
 {
-	bool any = watch && read_events(watch);
-	return (watch && look_at_files(watch)) || any;
+	if (!watch)
+		return false;
+	bool event = look_at_events(watch);
+	return look_at_files(watch) || event;
 }
 
 uint64_t kh_watch_deadline(const struct kh_watch *watch)
 {
-	return watch && watch->n_files > 0 ? watch->files_due_ms : 0;
+	if (!watch)
+		return 0;
+	uint64_t files = watch->n_files > 0 ? watch->files_due_ms : 0;
+	return files && (!watch->rests_ms || files < watch->rests_ms) ? files : watch->rests_ms;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ uint64_t __wrap_kh_clock_mono_ms(void)
 	return mono_ms;
 }
 
+static char folder[64];
 /* A folder of which this user may know the names, but not read them (mode 0711); "": none. */
 static char unreadable[256];
 static unsigned n_watches, n_stats;
@@ -34,6 +36,11 @@ int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask)
 {
 	if (strcmp(path, unreadable) == 0) {
 		errno = EACCES;
+		return -1;
+	}
+	/* What others do in /tmp would be seen. */
+	if (strncmp(path, folder, strlen(folder)) != 0) {
+		errno = ENOENT;
 		return -1;
 	}
 	n_watches++;
@@ -48,7 +55,6 @@ int __wrap_stat(const char *path, struct stat *st)
 	return __real_stat(path, st);
 }
 
-static char folder[64];
 static struct kh_config *config;
 static struct kh_vault vault;
 
@@ -273,6 +279,61 @@ static void a_path_of_links_without_end_is_looked_at_too(void **state)
 	assert_true(is_value("the-second-value"));
 }
 
+/* Somebody writes each millisecond for a second. Counts the times the keeper would wake, and those
+ * it reads the files, after the first event of all. */
+static void write_for_a_second(const char *name, unsigned *wakes, unsigned *looks)
+{
+	const uint64_t end = mono_ms + 1000;
+	struct pollfd fd = { .fd = kh_vault_fd(&vault), .events = POLLIN };
+	for (*wakes = *looks = 0; mono_ms < end; mono_ms++) {
+		put(name, "the-second-value");
+		uint64_t due = kh_watch_deadline(vault.watch);
+		*wakes += poll(&fd, 1, 0) > 0 || (due && due <= mono_ms);
+		/* There may be a turn for other reasons. */
+		*looks += kh_watch_look(vault.watch);
+	}
+}
+
+static void events_without_end_give_four_looks_a_second(void **state)
+{
+	(void)state;
+	unsigned wakes, looks;
+	open_vault("a/b/c/key");
+	turn();
+	write_for_a_second("a/b/c/key", &wakes, &looks);
+	assert_in_range(wakes, 4, 5);
+	assert_in_range(looks, 4, 5);
+	write_for_a_second("a/b/c/beside", &wakes, &looks);
+	assert_in_range(wakes, 1, 5);
+	assert_in_range(looks, 0, 1);
+}
+
+static void the_first_event_is_looked_at_right_away_and_the_last_one_too(void **state)
+{
+	(void)state;
+	open_vault("a/b/c/key");
+	turn();
+	turn();
+	put("a/b/c/key", "the-second-value");
+	kh_vault_turn(&vault);
+	assert_true(is_value("the-second-value"));
+	put("a/b/c/key", "the-third-value");
+	kh_vault_turn(&vault);
+	assert_true(is_value("the-second-value"));
+	uint64_t due = kh_vault_deadline(&vault);
+	assert_true(due > mono_ms && due <= mono_ms + KH_LIMIT_FILES_LOOK_MS);
+	mono_ms = due;
+	kh_vault_turn(&vault);
+	assert_true(is_value("the-third-value"));
+	/* Then events are waited for again. */
+	mono_ms += KH_LIMIT_FILES_LOOK_MS;
+	kh_vault_turn(&vault);
+	assert_int_equal(kh_watch_deadline(vault.watch), 0);
+	put("a/b/c/key", "the-fourth-value");
+	struct pollfd fd = { .fd = kh_vault_fd(&vault), .events = POLLIN };
+	assert_int_equal(poll(&fd, 1, 0), 1);
+}
+
 /* --- the way of a path ------------------------------------------------------------------------ */
 
 static char said[2048];
@@ -316,6 +377,8 @@ int main(void)
 		TEST(what_happens_beside_the_way_is_no_change),
 		TEST(a_file_behind_a_folder_that_cant_be_watched_is_looked_at),
 		TEST(a_path_of_links_without_end_is_looked_at_too),
+		TEST(events_without_end_give_four_looks_a_second),
+		TEST(the_first_event_is_looked_at_right_away_and_the_last_one_too),
 		TEST(each_name_is_told_once_it_decides),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

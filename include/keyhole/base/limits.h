@@ -18,6 +18,9 @@ enum {
 	   files in thousands of folders. The files behind any more are looked at this often. */
 	KH_LIMIT_FILES_WATCHED = 4096,
 	KH_LIMIT_FILES_UNWATCHED_MS = 1000,
+	/* Between two looks at the events in these folders: a loop that makes files in /tmp, or
+	   writes the credential's file. */
+	KH_LIMIT_FILES_LOOK_MS = 250,
 	/* The region for credentials on their way out (hidden.h): many heads that nobody receives.
 	   It is locked into memory, and is a quarter of RLIMIT_MEMLOCK at most. */
 	KH_LIMIT_HIDDEN_BYTES = 8 * 1024 * 1024,
