@@ -37,6 +37,7 @@ struct kh_job {
 	struct kh_made *made;	    /* NULL: it fetches the raw value */
 	uint64_t asker;		    /* of the fetcher: whose share it takes (fair_share.h) */
 	const struct kh_exec *exec; /* NULL: the fetcher */
+	uint64_t command;	    /* which one `exec` is (kh_orphans_of); 0: it never ran */
 	uint32_t timeout_ms;
 	/* Running. */
 	pid_t pid;
@@ -49,6 +50,8 @@ struct kh_job {
 	uint64_t complained; /* bytes of standard error, which are dropped: they may contain the
 				value */
 	bool late, too_long;
+	uint64_t killed_ms;		 /* monotonic: the first time; 0: not yet */
+	bool left;			 /* it was killed in vain, and is an orphan now */
 	int status;			 /* waitpid's */
 	char trouble[KH_ERR_TEXT_BYTES]; /* why it could not be started; "" */
 	struct kh_buf environment;	 /* of a command: variables that are secrets; wiping */
@@ -73,7 +76,9 @@ void kh_jobs_fini(struct kh_jobs *jobs);
  * with `err`. */
 bool kh_jobs_add(struct kh_jobs *jobs, struct kh_job *job, struct kh_err *err);
 struct kh_job *kh_job_new(uint32_t timeout_ms);
-void kh_job_free(struct kh_job *job); /* kills what runs */
+/* Kills what runs, and waits for its end for a moment at most: what does not end is left
+ * (orphans.c). */
+void kh_job_free(struct kh_job *job);
 /* The values of these jobs are not needed any more: kills the jobs, except those that may bring a
  * refresh token, which must not be lost. */
 void kh_jobs_disown(struct kh_job *job);
@@ -81,6 +86,21 @@ void kh_jobs_disown(struct kh_job *job);
  * owns; NULL: none. Call it until it returns NULL. */
 struct kh_job *kh_jobs_turn(struct kh_jobs *jobs, const struct kh_vault *vault);
 uint64_t kh_jobs_deadline(const struct kh_jobs *jobs); /* monotonic; 0: none */
+
+/* orphans.c: children that do not end although they should. */
+/* Takes a child over. `command`: the keeper may not kill it, and it counts for this one; 0: it was
+ * killed. */
+void kh_orphans_add(pid_t pid, uint64_t command);
+/* Those that have ended. Never waits. */
+void kh_orphans_reap(void);
+/* How many of this command are left. */
+unsigned kh_orphans_of(uint64_t command);
+/* At the keeper's end: waits for all of them, KH_LIMIT_COMMANDS_LEFT_END_MS at most. */
+void kh_orphans_finish(void);
+
+/* exec_failure.c: why a command gave nothing, in words that hold nothing of what it said; NULL: it
+ * gave something. */
+const char *kh_exec_failure(const struct kh_job *job, char *text, size_t size);
 
 /* rotation.c: a refresh token that may be replaced by the answer; NULL is none. */
 void kh_rotation_free(struct kh_rotation *rotation);

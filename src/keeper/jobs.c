@@ -8,6 +8,7 @@
 #include "keeper_internal.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ enum {
 	ORDER_BYTES = KH_LIMIT_CHANNEL_BYTES / 2,
 	READ_BYTES = 4096,
 	GRACE_MS = 2000,
+	END_MS = 100, /* for a killed one that is let go */
 };
 
 void kh_jobs_init(struct kh_jobs *jobs)
@@ -82,22 +84,36 @@ static void close_all(struct kh_job *job)
 	end_channel(job);
 }
 
-/* Whatever it started, unless that has gone its own way. */
-static void kill_group(const struct kh_job *job)
+/* Whatever it started, unless that has gone its own way. Return: false: it may not be killed. */
+static bool kill_group(const struct kh_job *job)
+{
+	if (job->pid < 0)
+		return true;
+	(void)kill(-job->pid, SIGKILL);
+	return kill(job->pid, SIGKILL) == 0 || errno != EPERM;
+}
+
+/* Nobody waits for it any more: it ends at once, or is an orphan. */
+static void let_go(struct kh_job *job, int wait_ms)
 {
 	if (job->pid < 0)
 		return;
-	(void)kill(-job->pid, SIGKILL);
-	(void)kill(job->pid, SIGKILL);
+	bool killed = kill_group(job);
+	pid_t ended = waitpid(job->pid, NULL, WNOHANG);
+	for (int ms = 0; killed && ended == 0 && ms < wait_ms; ms++) {
+		(void)poll(NULL, 0, 1);
+		ended = waitpid(job->pid, NULL, WNOHANG);
+	}
+	if (ended == 0)
+		kh_orphans_add(job->pid, killed ? 0 : job->command);
+	job->pid = -1;
 }
 
 void kh_job_free(struct kh_job *job)
 {
 	if (!job)
 		return;
-	kill_group(job);
-	while (job->pid >= 0 && waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	let_go(job, END_MS);
 	close_all(job);
 	kh_buf_fini(&job->said);
 	kh_buf_fini(&job->order);
@@ -108,9 +124,13 @@ void kh_job_free(struct kh_job *job)
 
 void kh_jobs_fini(struct kh_jobs *jobs)
 {
-	while (jobs->list.next && !kh_list_is_empty(&jobs->list)) {
-		struct kh_job *job = kh_container_of(jobs->list.next, struct kh_job, link);
-		kh_list_remove(&job->link);
+	struct kh_node *next;
+	/* All of them are waited for together (kh_orphans_finish). */
+	for (struct kh_node *node = jobs->list.next; node && node != &jobs->list; node = next) {
+		struct kh_job *job = kh_container_of(node, struct kh_job, link);
+		next = node->next;
+		kh_list_remove(node);
+		let_go(job, 0);
 		kh_job_free(job);
 	}
 	close_pipe(&jobs->epoll);
@@ -154,10 +174,36 @@ static void give_up(struct kh_job *job, const struct kh_err *why)
 	job->state = KH_JOB_ENDED;
 }
 
+/* FNV-1a over its words: a reload reads the same command anew. */
+static uint64_t command_of(const struct kh_exec *exec)
+{
+	uint64_t hash = 14695981039346656037ULL;
+	for (size_t i = 0; i < exec->n_argv; i++) {
+		const char *at = exec->argv[i];
+		do
+			hash = (hash ^ (unsigned char)*at) * 1099511628211ULL;
+		while (*at++);
+	}
+	return hash ? hash : 1;
+}
+
+static bool is_left_too_often(struct kh_job *job, struct kh_err *err)
+{
+	if (!job->exec)
+		return false;
+	job->command = command_of(job->exec);
+	unsigned n = kh_orphans_of(job->command);
+	return n >= KH_LIMIT_COMMANDS_LEFT &&
+	       !kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "%u of its processes did not end in time, and could not be killed (end "
+			   "them, and limit its time: sudo timeout 10 COMMAND)",
+			   n);
+}
+
 static void start(const struct kh_jobs *jobs, const struct kh_vault *vault, struct kh_job *job)
 {
 	struct kh_err err = KH_ERR_INIT;
-	if (!kh_rotation_may_begin(job->rotation, &err)) {
+	if (is_left_too_often(job, &err) || !kh_rotation_may_begin(job->rotation, &err)) {
 		if (err.code)
 			give_up(job, &err);
 		return;
@@ -242,10 +288,26 @@ static bool has_ended(struct kh_job *job)
 	if (waitid(P_PID, (id_t)job->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
 	    info.si_pid == 0)
 		return false;
-	kill_group(job);
+	(void)kill_group(job);
 	if (waitpid(job->pid, &job->status, 0) != job->pid)
 		job->status = -1;
 	job->pid = -1;
+	return true;
+}
+
+/* Kills it. Return: it is given up, since it does not end. */
+static bool end(struct kh_job *job)
+{
+	uint64_t now = kh_clock_mono_ms();
+	bool killed = kill_group(job);
+	job->killed_ms = job->killed_ms ? job->killed_ms : now;
+	if (has_ended(job))
+		return false;
+	if (killed && now < job->killed_ms + GRACE_MS)
+		return false;
+	kh_orphans_add(job->pid, job->command);
+	job->pid = -1;
+	job->left = true;
 	return true;
 }
 
@@ -254,13 +316,16 @@ static void look_at(struct kh_job *job)
 	read_out(job);
 	read_complaint(job);
 	read_answer(job);
-	bool late = kh_clock_mono_ms() >= job->deadline_ms;
+	job->late |= kh_clock_mono_ms() >= job->deadline_ms;
 	/* One that has said all it may say is not waited for. */
-	if (late || job->too_long)
-		kill_group(job);
-	job->late |= late;
-	if (!has_ended(job))
+	bool given_up = (job->late || job->too_long) && end(job);
+	if (job->pid >= 0 && !has_ended(job))
 		return;
+	if (given_up) {
+		close_all(job);
+		job->state = KH_JOB_ENDED;
+		return;
+	}
 	read_out(job);
 	read_complaint(job);
 	read_answer(job);
@@ -302,6 +367,7 @@ static bool may_start(const struct kh_jobs *jobs, const struct kh_job *job)
 struct kh_job *kh_jobs_turn(struct kh_jobs *jobs, const struct kh_vault *vault)
 {
 	struct kh_node *next;
+	kh_orphans_reap();
 	if (!jobs->list.next)
 		return NULL;
 	for (struct kh_node *node = jobs->list.next; node != &jobs->list; node = next) {
@@ -330,8 +396,10 @@ uint64_t kh_jobs_deadline(const struct kh_jobs *jobs)
 		uint64_t due = job->deadline_ms;
 		if (job->state == KH_JOB_WAITING)
 			due = kh_clock_mono_ms() + LOCK_MS;
-		/* A killed one is waited for; its SIGCHLD comes. */
-		if (!job->late && (!first || due < first))
+		/* A killed one is waited for; its SIGCHLD comes, or it is given up. */
+		if (job->killed_ms)
+			due = job->killed_ms + GRACE_MS;
+		if (!first || due < first)
 			first = due;
 	}
 	return first;

@@ -449,6 +449,7 @@ static void finish(struct kh_keeper *k)
 	kh_keeper_forget_before(k);
 	kh_vault_finish(&k->vault, k->signals, kh_keeper_hurries, k);
 	kh_vault_close(&k->vault);
+	kh_orphans_finish();
 	kh_geo_files_close(&k->geo);
 	kh_signer_fini(&k->worker_process.signer);
 	kh_worker_process_forget_policy(&k->worker_process);

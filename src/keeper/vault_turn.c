@@ -11,14 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/clock.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
-#include <keyhole/base/writable.h>
 
 static const char *name_of(const struct kh_vault *vault, uint16_t index)
 {
@@ -191,61 +189,6 @@ void kh_vault_raw_failed(struct kh_vault *vault, uint16_t index, struct kh_holdi
 	note_change(vault, index, &holding->raw, false);
 }
 
-/* How a command of a run differs from the same one by hand (exec_cover.c). */
-static const char *covered(void)
-{
-	return kh_writable_any() ? "; in a run bubblewrap starts it, which `keyhole doctor` tries, "
-				   "and folders that agents write are empty"
-				 : "";
-}
-
-/* Why a command gave nothing, in words that hold nothing of what it said; NULL: it did. */
-static const char *failure_of(const struct kh_job *job, char *text, size_t size)
-{
-	if (job->trouble[0])
-		(void)snprintf(text, size, "can't be started: %s", job->trouble);
-	else if (job->too_long)
-		(void)snprintf(text, size, "prints more than %d bytes, and was killed",
-			       (int)KH_LIMIT_SECRET_BYTES);
-	else if (job->late)
-		(void)snprintf(text, size,
-			       "did not end within %u ms, and was killed (does it wait for an "
-			       "answer? raise timeout?)",
-			       job->timeout_ms);
-	else if (WIFSIGNALED(job->status))
-		(void)snprintf(text, size, "was killed by signal %d", WTERMSIG(job->status));
-	else if (WEXITSTATUS(job->status) == KH_EXEC_NOT_THERE && job->complained == 0)
-		(void)snprintf(
-			text, size,
-			job->exec->argv[0][0] == '/'
-				? "can't be started: there is no such file (or it names an "
-				  "interpreter that is not there)"
-				: "can't be started: there is no such program in PATH (write "
-				  "its whole path)");
-	else if (WEXITSTATUS(job->status) == KH_EXEC_NO_EXEC && job->complained == 0)
-		(void)snprintf(text, size,
-			       "can't be started: it may not be executed (chmod +x it? or is it no "
-			       "program?)");
-	else if (WEXITSTATUS(job->status) == KH_EXEC_NO_COVER && job->complained == 0)
-		(void)snprintf(text, size,
-			       "was not started: keyhole can't tell where the agents of other live "
-			       "runs write (end these runs; what they left is in the folder names/ "
-			       "of keyhole's state)");
-	else if (WEXITSTATUS(job->status) != 0 && job->complained == 0)
-		(void)snprintf(text, size,
-			       "ended with status %d, and said nothing about it (run it by hand%s)",
-			       WEXITSTATUS(job->status), covered());
-	else if (WEXITSTATUS(job->status) != 0)
-		(void)snprintf(text, size,
-			       "ended with status %d (the %llu bytes that it wrote to standard "
-			       "error are not shown, they may hold the value: run it by hand%s)",
-			       WEXITSTATUS(job->status), (unsigned long long)job->complained,
-			       covered());
-	else
-		return NULL;
-	return text;
-}
-
 /* Return: NULL with the reason. */
 static struct kh_secret *read_exec_output(const struct kh_vault *vault, const struct kh_job *job,
 					  uint64_t *expires_ms, struct kh_err *err)
@@ -260,7 +203,7 @@ static struct kh_secret *read_exec_output(const struct kh_vault *vault, const st
 	struct kh_err why = KH_ERR_INIT;
 
 	(void)snprintf(what, sizeof(what), "what the command %s prints", kh_esc_str(source->name));
-	const char *failed = failure_of(job, failure, sizeof(failure));
+	const char *failed = kh_exec_failure(job, failure, sizeof(failure));
 	bool read =
 		kh_exec_output_read(&exec_output, failed ? KH_SLICE("") : kh_buf_view(&job->said),
 				    source->exec, form == KH_VALUE_TEXT, now, &why);

@@ -74,6 +74,10 @@ enum {
 	   configuration names; fetchers for one sandbox's scopes; fetchers in all. (One credential
 	   may have half of the free ones: an endpoint that hangs.) */
 	KH_LIMIT_COMMANDS = 8,
+	/* Commands that the keeper may not kill (set-ID) and that are left after their timeout: no
+	   more are started than so many; and how long the keeper's end waits for all of them. */
+	KH_LIMIT_COMMANDS_LEFT = 4,
+	KH_LIMIT_COMMANDS_LEFT_END_MS = 500,
 	KH_LIMIT_FETCHERS_PER_SANDBOX = 4,
 	KH_LIMIT_FETCHERS = 32,
 	/* A command that prints a value: the number of its arguments, and of its environment
