@@ -4,6 +4,11 @@
  * A link that another user made could redirect the daemon to another file, and whoever owns or may
  * write to the file can change records. So it must be a regular file with one link, owned by this
  * user or root, that nobody else can write to.
+ *
+ * Whoever may rename files in its folder can put another file of ours in its place, such as an
+ * older journal. So the folder must be this user's or root's as well, and others may write to it
+ * only where it is sticky, as /tmp is: there a file is its owner's to rename. Folders further above
+ * need no look: who replaces one of them has no folder of ours to put there.
  */
 
 #include <dirent.h>
@@ -16,9 +21,17 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 #include <keyhole/keeper/keeper.h>
 
 #include "keeper_internal.h"
+
+/* Heap; NULL without memory. */
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return kh_slice_dup(slash ? kh_slice_of(path, (size_t)(slash - path) + 1) : KH_SLICE("."));
+}
 
 /* A handover that was killed between two steps leaves a segment with two names of its own, PATH
  * and PATH.N. Return: how many names PATH.* are this file's. */
@@ -27,8 +40,7 @@ static nlink_t names_beside(const char *path, const struct stat *st)
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
 	size_t len = strlen(name);
-	kh_auto_free char *folder =
-		kh_slice_dup(slash ? kh_slice_of(path, (size_t)(slash - path) + 1) : KH_SLICE("."));
+	kh_auto_free char *folder = folder_of(path);
 	DIR *dir = folder ? opendir(folder) : NULL;
 	nlink_t n = 0;
 	struct stat other;
@@ -77,8 +89,26 @@ static bool judge(const char *path, const struct stat *st, uid_t user, struct kh
 	return true;
 }
 
+static bool judge_folder(const char *path, uid_t user, struct kh_err *err)
+{
+	kh_auto_free char *folder = folder_of(path);
+
+	if (!folder)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
+	if (!kh_file_others_may_rename(folder, user))
+		return true;
+	return kh_err_set(
+		err, KH_ERR_CONFIG,
+		"journal %s: others may rename files in its folder, and so put another one "
+		"in its place (give it a folder that is yours or root's and that nobody "
+		"else may write to: chmod go-w, or one below it)",
+		kh_esc_str(path));
+}
+
 int kh_journal_open_file(const char *path, struct kh_err *err)
 {
+	if (!judge_folder(path, geteuid(), err))
+		return -1;
 	/* Not blocking: a FIFO of that name must not hold the start up. */
 	kh_auto_close int fd = open(
 		path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW,
@@ -96,7 +126,7 @@ int kh_journal_open_file(const char *path, struct kh_err *err)
 	return judge(path, &st, geteuid(), err) ? kh_steal_fd(&fd) : -1;
 }
 
-enum kh_journal_verdict kh_journal_look(const char *path, struct kh_err *err)
+static enum kh_journal_verdict look_at_file(const char *path, struct kh_err *err)
 {
 	uid_t user = geteuid();
 	struct stat st;
@@ -115,4 +145,23 @@ enum kh_journal_verdict kh_journal_look(const char *path, struct kh_err *err)
 		return KH_JOURNAL_GOOD;
 	kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal %s", kh_esc_str(path));
 	return KH_JOURNAL_BAD;
+}
+
+/* A folder's group is known as its owner's own only to that user, but a sticky bit to all. */
+static bool is_open_to_all(const char *path)
+{
+	kh_auto_free char *folder = folder_of(path);
+	struct stat st;
+
+	return folder && stat(folder, &st) == 0 && (st.st_mode & S_IWOTH) &&
+	       !(st.st_mode & S_ISVTX);
+}
+
+enum kh_journal_verdict kh_journal_look(const char *path, struct kh_err *err)
+{
+	enum kh_journal_verdict verdict = look_at_file(path, err);
+
+	if (verdict == KH_JOURNAL_BAD || judge_folder(path, geteuid(), err))
+		return verdict;
+	return geteuid() == 0 && !is_open_to_all(path) ? KH_JOURNAL_OTHERS : KH_JOURNAL_BAD;
 }

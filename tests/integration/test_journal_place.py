@@ -3,11 +3,12 @@
 import contextlib
 import os
 import signal
+import subprocess
 import time
 
 import pytest
 from admin_client import admin, ask
-from harness import Tunnel, finish, free_port, until
+from harness import KEYHOLE, Tunnel, finish, free_port, until
 
 
 def status(daemon):
@@ -206,3 +207,49 @@ def test_a_journal_of_another_user_is_refused(daemon):
         os.chmod(one.journal_path, 0o600)
     os.chown(one.journal_path, 12345, 12345)
     assert "belongs to uid 12345" in refused(one)
+
+
+def checked(daemon):
+    """What `keyhole check` says of the journal."""
+    done = subprocess.run([KEYHOLE, "check", "-c", daemon.config_path], capture_output=True, text=True, timeout=30, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def own_folder(daemon, mode, uid=None, gid=None):
+    """A folder for the journal, as others made it."""
+    folder = os.path.join(daemon.folder, "journal")
+    os.mkdir(folder)
+    os.chown(folder, -1 if uid is None else uid, -1 if gid is None else gid)
+    os.chmod(folder, mode)
+    return {"audit": {"file": os.path.join(folder, "audit.jsonl")}}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("mode, uid, gid, words", [
+    (0o777, None, None, "the daemon would not start"),
+    (0o2777, None, 12345, "the daemon would not start"),  # an emptyDir of Kubernetes with fsGroup
+    (0o775, None, 12345, "a daemon of root's would not start"),
+    (0o700, 12345, None, "a daemon of root's would not start"),
+    (0o1777, 12345, None, "a daemon of root's would not start"),
+])  # fmt: skip
+def test_a_journal_whose_folder_lets_others_replace_it_is_refused(daemon, mode, uid, gid, words):
+    one = daemon(start=False)
+    one.write({**one.config, **own_folder(one, mode, uid, gid)})
+    said = refused(one)
+    assert "others may rename files in its folder" in said and "chmod go-w" in said
+    assert not os.listdir(os.path.join(one.folder, "journal"))
+    _, text = checked(one)
+    assert "others may rename files in its folder" in text and words in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("mode, gid", [(0o1777, None), (0o775, None), (0o755, 12345)])
+def test_a_journal_in_a_folder_where_only_its_owner_renames_it_is_taken(daemon, mode, gid):
+    """As /tmp is, where a run may be told to put it (--audit)."""
+    one = daemon(start=False)
+    one.write({**one.config, **own_folder(one, mode, gid=gid)})
+    code, text = checked(one)
+    assert code == 0 and "rename files" not in text
+    assert one.spawn(), one.stderr()
+    one.checked = False
+    assert status(one) == 200

@@ -69,9 +69,9 @@ extern const char *const kh_exec_variables[];
 /* Whether a daemon of this user would accept a file as its journal. */
 enum kh_journal_verdict {
 	KH_JOURNAL_BAD = 0, /* the daemon would not start; `err` says why */
-	KH_JOURNAL_OTHERS, /* the caller is root, and only the file's owner could use it; `err` says
-			      why */
-	KH_JOURNAL_GOOD,   /* or it does not exist yet */
+	KH_JOURNAL_OTHERS,  /* the caller is root, and only the owner of the file or of its folder
+			       could use it; `err` says why */
+	KH_JOURNAL_GOOD,    /* or it does not exist yet */
 };
 /* Judges it as the daemon does at its start. Creates and changes nothing. */
 enum kh_journal_verdict kh_journal_look(const char *path, struct kh_err *err);
