@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
 #include <keyhole/base/cleanup.h>
@@ -160,15 +161,13 @@ static char **environment_of(struct kh_job *job, const struct kh_vault *vault)
 }
 
 /* A name without a slash is looked for on PATH, but never where a sandbox may write; nor does the
- * program find others there. */
-static void become(const struct kh_exec *exec, char **environment)
+ * program find others there. Return: what it failed at. */
+static enum kh_exec_step become(const struct kh_exec *exec, char **environment)
 {
 	kh_auto_free char *found =
 		strchr(exec->argv[0], '/') ? NULL : kh_program_find(exec->argv[0]);
-	if (!found && !strchr(exec->argv[0], '/')) {
-		errno = ENOENT;
-		return;
-	}
+	if (!found && !strchr(exec->argv[0], '/'))
+		return KH_EXEC_FINDING;
 	kh_auto_free char *path = kh_program_path();
 	kh_auto_free char *entry = path ? kh_strf("PATH=%s", path) : NULL;
 	const char *ours = find("PATH");
@@ -177,28 +176,51 @@ static void become(const struct kh_exec *exec, char **environment)
 			*at = entry;
 	const char *program = found ? found : exec->argv[0];
 	struct kh_exec_cover cover;
-	if (!entry || access(program, X_OK) != 0)
-		return;
+	if (!entry)
+		return KH_EXEC_PREPARING;
+	if (access(program, X_OK) != 0)
+		return KH_EXEC_PROGRAM;
 	if (!kh_exec_cover(program, exec->argv, &cover))
-		_exit(KH_EXEC_NO_COVER);
+		return KH_EXEC_COVERING;
 	kh_spawn_restore_descriptors();
 	if (cover.program)
 		(void)execve(cover.program, (char **)(uintptr_t)cover.argv, environment);
 	else
 		(void)execvpe(program, exec->argv, environment);
+	return cover.program ? KH_EXEC_COVER : KH_EXEC_PROGRAM;
 }
 
 __attribute__((noreturn)) static void child(const struct kh_exec *exec, char **environment, int out,
-					    int complaint, pid_t keeper)
+					    int complaint, pid_t keeper,
+					    struct kh_exec_report *report)
 {
+	enum kh_exec_step step = KH_EXEC_PREPARING;
 	(void)setsid();
+	errno = 0;
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == keeper &&
 	    dup2(out, STDOUT_FILENO) >= 0 && dup2(complaint, STDERR_FILENO) >= 0 &&
 	    kh_spawn_bare(-1) && chdir("/") == 0) {
 		(void)signal(SIGUSR2, SIG_DFL);
-		become(exec, environment);
+		step = become(exec, environment);
 	}
-	_exit(errno == ENOENT ? KH_EXEC_NOT_THERE : KH_EXEC_NO_EXEC);
+	*report = (struct kh_exec_report){ step, errno };
+	_exit(1);
+}
+
+static struct kh_exec_report *new_report(struct kh_err *err)
+{
+	void *page = mmap(NULL, sizeof(struct kh_exec_report), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (page != MAP_FAILED)
+		return page;
+	kh_err_sys(err, KH_ERR_SYSTEM, errno, "a page");
+	return NULL;
+}
+
+void kh_exec_report_free(struct kh_exec_report *report)
+{
+	if (report)
+		(void)munmap(report, sizeof(*report));
 }
 
 bool kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err)
@@ -223,9 +245,12 @@ bool kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_e
 	memcpy(argv, job->exec->argv, job->exec->n_argv * sizeof(*argv));
 	struct kh_exec ended = *job->exec;
 	ended.argv = mine;
+	job->report = new_report(err);
+	if (!job->report)
+		return false;
 	pid_t keeper = getpid();
 	job->pid = fork();
 	if (job->pid == 0)
-		child(&ended, environment, out_end, complaint_end, keeper);
+		child(&ended, environment, out_end, complaint_end, keeper, job->report);
 	return job->pid > 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "fork");
 }

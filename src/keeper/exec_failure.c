@@ -2,7 +2,9 @@
 
 #include "job_internal.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include <keyhole/base/limits.h>
@@ -16,10 +18,55 @@ static const char *covered(void)
 				 : "";
 }
 
+/* Of the program itself. */
+static const char *not_executed(const struct kh_job *job)
+{
+	switch (job->report->sys) {
+	case ENOENT:
+		return "there is no such file (or it names an interpreter that is not there)";
+	case EACCES:
+		return "it may not be executed (chmod +x it? or is it no program?)";
+	default:
+		return strerror(job->report->sys);
+	}
+}
+
+static void not_started(const struct kh_job *job, char *text, size_t size)
+{
+	const char *why = strerror(job->report->sys);
+
+	switch (job->report->step) {
+	case KH_EXEC_FINDING:
+		why = "there is no such program in PATH (write its whole path)";
+		break;
+	case KH_EXEC_PROGRAM:
+		why = not_executed(job);
+		break;
+	case KH_EXEC_COVER:
+		(void)snprintf(text, size,
+			       "can't be started: bubblewrap, which starts it in a run, can't be "
+			       "executed: %s (`keyhole doctor` tries it)",
+			       why);
+		return;
+	case KH_EXEC_COVERING:
+		(void)snprintf(text, size,
+			       "was not started: keyhole can't tell where the agents of other live "
+			       "runs write (end these runs; what they left is in the folder names/ "
+			       "of keyhole's state)");
+		return;
+	case KH_EXEC_STARTED:
+	case KH_EXEC_PREPARING:
+		break;
+	}
+	(void)snprintf(text, size, "can't be started: %s", why);
+}
+
 const char *kh_exec_failure(const struct kh_job *job, char *text, size_t size)
 {
 	if (job->trouble[0])
 		(void)snprintf(text, size, "can't be started: %s", job->trouble);
+	else if (job->report && job->report->step != KH_EXEC_STARTED)
+		not_started(job, text, size);
 	else if (job->too_long)
 		(void)snprintf(text, size, "prints more than %d bytes, and %s",
 			       (int)KH_LIMIT_SECRET_BYTES,
@@ -36,24 +83,8 @@ const char *kh_exec_failure(const struct kh_job *job, char *text, size_t size)
 			       "answer? raise timeout?)",
 			       job->timeout_ms);
 	else if (WIFSIGNALED(job->status))
-		(void)snprintf(text, size, "was killed by signal %d", WTERMSIG(job->status));
-	else if (WEXITSTATUS(job->status) == KH_EXEC_NOT_THERE && job->complained == 0)
-		(void)snprintf(
-			text, size,
-			job->exec->argv[0][0] == '/'
-				? "can't be started: there is no such file (or it names an "
-				  "interpreter that is not there)"
-				: "can't be started: there is no such program in PATH (write "
-				  "its whole path)");
-	else if (WEXITSTATUS(job->status) == KH_EXEC_NO_EXEC && job->complained == 0)
-		(void)snprintf(text, size,
-			       "can't be started: it may not be executed (chmod +x it? or is it no "
-			       "program?)");
-	else if (WEXITSTATUS(job->status) == KH_EXEC_NO_COVER && job->complained == 0)
-		(void)snprintf(text, size,
-			       "was not started: keyhole can't tell where the agents of other live "
-			       "runs write (end these runs; what they left is in the folder names/ "
-			       "of keyhole's state)");
+		(void)snprintf(text, size, "was killed by signal %d (%s)", WTERMSIG(job->status),
+			       strsignal(WTERMSIG(job->status)));
 	else if (WEXITSTATUS(job->status) != 0 && job->complained == 0)
 		(void)snprintf(text, size,
 			       "ended with status %d, and said nothing about it (run it by hand%s)",

@@ -55,14 +55,28 @@ struct kh_job {
 	int status;			 /* waitpid's */
 	char trouble[KH_ERR_TEXT_BYTES]; /* why it could not be started; "" */
 	struct kh_buf environment;	 /* of a command: variables that are secrets; wiping */
+	struct kh_exec_report *report;	 /* of a command: a page of its own; NULL: it never ran */
 	/* The fetcher's. */
 	struct kh_buf order;	      /* wiping */
 	int step;		      /* of a mint that needs more than one request */
 	struct kh_rotation *rotation; /* a refresh token that may be replaced; NULL: none */
 };
 
-/* Exit statuses of a child that could not execute the command. */
-enum { KH_EXEC_NOT_THERE = 127, KH_EXEC_NO_EXEC = 126, KH_EXEC_NO_COVER = 125 };
+/* What a child failed at that could not execute its command, and the error (0: there is none). The
+ * child shares it with the keeper until exec: a status would be one that the command may end with,
+ * too. */
+enum kh_exec_step {
+	KH_EXEC_STARTED = 0,
+	KH_EXEC_PREPARING, /* descriptors, signals, memory */
+	KH_EXEC_FINDING,   /* PATH has no program of this name */
+	KH_EXEC_COVERING,  /* exec_cover.c says that it must not be started */
+	KH_EXEC_COVER,	   /* bubblewrap can't be executed */
+	KH_EXEC_PROGRAM,   /* nor can the program */
+};
+struct kh_exec_report {
+	enum kh_exec_step step;
+	int sys;
+};
 
 struct kh_jobs {
 	struct kh_node list; /* struct kh_job.link */
@@ -110,6 +124,7 @@ bool kh_rotation_may_begin(struct kh_rotation *rotation, struct kh_err *err);
 
 /* exec.c: the child's side of a command. Return: false when it can't be started. */
 bool kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err);
+void kh_exec_report_free(struct kh_exec_report *report);
 /*
  * exec_cover.c: how a program is started without a sight of what agents may write. out->program:
  * NULL, as it is; otherwise this one, with these words. Heap, but the process is about to become

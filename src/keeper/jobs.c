@@ -118,6 +118,7 @@ void kh_job_free(struct kh_job *job)
 	kh_buf_fini(&job->said);
 	kh_buf_fini(&job->order);
 	kh_buf_fini(&job->environment);
+	kh_exec_report_free(job->report);
 	kh_rotation_free(job->rotation);
 	free(job);
 }

@@ -119,6 +119,17 @@ def test_a_bad_file_leaves_the_value_before(daemon, content):
     until("a good one is used", lambda: told(one) == (200, OTHER))
 
 
+def test_a_file_that_is_deleted_leaves_the_value_before_until_a_reload(daemon):
+    one = daemon()
+    assert told(one) == (200, real(SECRET))
+    os.unlink(one.secret_path)
+    until("it is said", lambda: "is not there" in one.stderr() and "the value before serves on" in one.stderr())
+    assert told(one) == (200, real(SECRET))
+    one.process.send_signal(signal.SIGHUP)
+    until("it is reloaded", lambda: "the new configuration is in force" in one.stderr())
+    assert told(one)[0] == 503
+
+
 def test_a_file_that_comes_late_is_found(daemon):
     one = daemon(secret=None)
     status, text = told(one)
@@ -214,7 +225,10 @@ FAILURES = [
     ("head -c 70000 /dev/zero | tr '\\0' k", {}, "more than 65536 bytes"),
     ("sleep 60", {"timeout": "200ms"}, "did not end within 200 ms"),
     ("sleep 60 & sleep 61 & wait", {"timeout": "200ms"}, "did not end within 200 ms"),
-    ("kill -9 $$", {}, "killed by signal 9"),
+    ("kill -9 $$", {}, "killed by signal 9 (Killed)"),
+    ("exit 127", {}, "ended with status 127, and said nothing"),
+    ("exit 126", {}, "ended with status 126, and said nothing"),
+    ("exit 125", {}, "ended with status 125, and said nothing"),
     ("echo '{\"x\":\"VALUE\"}'", {}, "shape that is not known"),
     ("echo '{\"x\":\"VALUE\"}'", {"json": "y"}, "without the member"),
     ("echo VALUE", {"json": "y"}, "no JSON"),
@@ -240,10 +254,16 @@ def test_a_command_that_fails_is_named_and_its_value_is_not(daemon, mock, tmp_pa
     assert not mock.requests(since=mark), "no request went out"
 
 
-def test_there_is_no_such_program(daemon):
-    one = daemon(by_command(["keyhole-no-such-program"]))
+@pytest.mark.parametrize("argv, words", [
+    (["keyhole-no-such-program"], "can't be started: there is no such program in PATH"),
+    (["/nowhere/keyhole-no-such-program"], "can't be started: there is no such file"),
+    (["/etc/passwd"], "can't be started: it may not be executed"),
+    (["/etc/passwd/program"], "can't be started: Not a directory"),
+])  # fmt: skip
+def test_a_program_that_can_not_be_started_is_told_with_the_reason(daemon, argv, words):
+    one = daemon(by_command(argv))
     assert told(one)[0] == 503
-    assert "there is no such program in PATH" in one.stderr()
+    assert words in one.stderr()
 
 
 def test_all_that_a_command_has_started_ends_with_it(daemon, tmp_path):
