@@ -1,5 +1,5 @@
 /*
- * folder.c - makes folders and sets modes where others may create names
+ * folder.c - holds and makes folders, and sets modes, where others may create names
  *
  * Between two system calls with the same path, a user who may write to a folder of that path can
  * replace what the first call made with a link. So each step starts from a descriptor, a new folder
@@ -10,12 +10,75 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <linux/openat2.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+
+/* ---- what was resolved once ---- */
+
+int kh_file_hold(const char *path)
+{
+	/* With O_NOFOLLOW a link at the end would be held itself. */
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS };
+	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+}
+
+static bool is_same(int one, int other)
+{
+	struct stat a, b;
+	return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+static void say_not_held(const char *path, int why, struct kh_err *err)
+{
+	if (why == ELOOP)
+		kh_err_sys(err, KH_ERR_SYSTEM, why,
+			   "%s: there is a symbolic link now where a folder of this path was: an "
+			   "agent or a program that may write to a folder above exchanged it (what "
+			   "the link leads to is not used; end the run in the folder above first)",
+			   kh_esc_str(path));
+	else if (why == ESTALE)
+		kh_err_sys(
+			err, KH_ERR_SYSTEM, why,
+			"%s: another folder is there than when this began: an agent or a program "
+			"that may write to a folder above exchanged it (the other one is not "
+			"used; end the run in the folder above first)",
+			kh_esc_str(path));
+	else
+		kh_err_sys(err, KH_ERR_SYSTEM, why, "%s", kh_esc_str(path));
+}
+
+int kh_file_hold_again(const char *path, const int *held, struct kh_err *err)
+{
+	kh_auto_close int fd = kh_file_hold(path);
+	int why = fd < 0 ? errno : held && !is_same(fd, *held) ? ESTALE : 0;
+	if (!why)
+		return kh_steal_fd(&fd);
+	say_not_held(path, why, err);
+	errno = why;
+	return -1;
+}
+
+char *kh_file_held_path(int held)
+{
+	char name[32], path[PATH_MAX];
+	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", held);
+	ssize_t n = readlink(name, path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	if (n > 0 && path[0] == '/')
+		return kh_strf("%s", path);
+	errno = n > 0 ? ENOENT : errno;
+	return NULL;
+}
+
+/* ---- folders that are made ---- */
 
 bool kh_file_set_mode(int fd, mode_t mode)
 {

@@ -65,12 +65,20 @@ static bool append(const struct stat *st, const char *path, const char *what,
 	return no_memory();
 }
 
+/* It is followed once: what is noted is what was there in that moment, as are its names. */
 bool kh_writable_add(const char *folder, const char *what, enum kh_writable_for use)
 {
-	kh_auto_free char *path = realpath(folder, NULL);
+	kh_auto_close int held = open(folder, O_PATH | O_CLOEXEC);
+
+	return held >= 0 && kh_writable_add_held(held, what, use);
+}
+
+bool kh_writable_add_held(int held, const char *what, enum kh_writable_for use)
+{
+	kh_auto_free char *path = kh_file_held_path(held);
 	struct stat st;
 
-	if (!path || stat(path, &st) != 0)
+	if (!path || fstat(held, &st) != 0)
 		return false;
 	if (strcmp(path, "/") == 0)
 		return true;

@@ -176,6 +176,8 @@ static struct kh_sandbox_spec spec_of(const struct run *run)
 		.workspace_read_only = o->workspace_read_only,
 		.mask_env_files = o->mask_env,
 		.home = o->home,
+		.workspace_held = o->workspace ? &o->workspace_held : NULL,
+		.home_held = o->home ? &o->home_held : NULL,
 		.read_only = (const char *const *)o->read_only,
 		.n_read_only = o->n_read_only,
 		.path = (const char *const *)o->path,

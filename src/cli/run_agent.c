@@ -160,8 +160,14 @@ static bool take_workspace(struct kh_run_options *o)
 	kh_auto_free char *real = here ? realpath(here, NULL) : NULL;
 	if (o->workspace || o->no_workspace || !real)
 		return true;
-	if (kh_workspace_may_be(real, &err))
-		o->workspace = kh_steal_ptr(&real);
+	if (!kh_workspace_may_be(real, &err))
+		return true;
+	o->workspace_held = kh_file_hold_again(real, NULL, &err);
+	if (o->workspace_held < 0) {
+		kh_cli_complain("run: the current folder: %s", err.text);
+		return false;
+	}
+	o->workspace = kh_steal_ptr(&real);
 	return true;
 }
 

@@ -25,7 +25,7 @@ bool kh_run_rootfs(struct kh_run_options *out, const char *text)
 		s.len -= 2;
 	kh_auto_free char *path = kh_slice_dup(s);
 	if (path && *path)
-		return kh_run_resolve(out, "--rootfs", path, &out->rootfs);
+		return kh_run_resolve(out, "--rootfs", path, &out->rootfs, NULL);
 	kh_cli_complain("--rootfs %s: %s", kh_esc_str(text), strerror(ENOENT));
 	return false;
 }

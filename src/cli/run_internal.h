@@ -35,7 +35,9 @@ struct kh_run_options {
 	const char *image;	/* as it was given */
 	const char *entrypoint; /* replaces the image's; "": none; NULL: the image's */
 	char *rootfs, *workspace, *home, *audit; /* absolute */
-	bool layer;				 /* over rootfs */
+	/* What the workspace and the home were when their paths were resolved; -1. */
+	int workspace_held, home_held;
+	bool layer; /* over rootfs */
 	bool workspace_read_only, mask_env, quiet;
 	char *review; /* of the workspace: "": its only review; "new"; or an id; NULL: no review */
 	char **presets;
@@ -81,11 +83,12 @@ bool kh_run_add_word(char ***list, size_t *n, char *word);
 
 /* ---- run_links.c: symbolic links on the way to what the sandbox is given ---- */
 
-/* *out (freed before): the path without links, so that what is checked is what is mounted. Each
- * link on the way that an agent could have made is said, and noted. What was wrong has been said.
- */
+/* *out (freed before): the path without links, so that what is checked is what is mounted. It is
+ * not resolved again: *held (closed before; NULL: not wanted) is what it has now
+ * (kh_file_hold_again). Each link on the way that an agent could have made is said, and noted. What
+ * was wrong has been said. */
 bool kh_run_resolve(struct kh_run_options *options, const char *option, const char *path,
-		    char **out);
+		    char **out, int *held);
 /* None of those that were noted lies where an agent may write (writable.h). */
 bool kh_run_links_check(const struct kh_run_options *options, struct kh_err *err);
 void kh_run_links_free(struct kh_run_options *options);

@@ -172,16 +172,28 @@ static bool walk(struct kh_run_options *o, const char *option, const char *path,
 	return ok;
 }
 
-bool kh_run_resolve(struct kh_run_options *o, const char *option, const char *path, char **out)
+bool kh_run_resolve(struct kh_run_options *o, const char *option, const char *path, char **out,
+		    int *held)
 {
+	struct kh_err err = KH_ERR_INIT;
 	free(*out);
 	*out = realpath(path, NULL);
 	if (!*out) {
 		kh_cli_complain("%s %s: %s", option, kh_esc_str(path), strerror(errno));
 		return false;
 	}
-	if (walk(o, option, path, *out))
+	kh_auto_close int fd = kh_file_hold_again(*out, NULL, &err);
+	if (fd < 0) {
+		kh_cli_complain("%s %s", option, err.text);
+		return false;
+	}
+	if (held)
+		kh_cleanup_close(held);
+	if (walk(o, option, path, *out)) {
+		if (held)
+			*held = kh_steal_fd(&fd);
 		return true;
+	}
 	kh_cli_complain("%s %s: can't tell which symbolic links are on the way (name %s)", option,
 			kh_esc_str(path), kh_esc_str(*out));
 	return false;

@@ -61,11 +61,13 @@ static bool note_written(const struct kh_run_options *o, const char *state, stru
 {
 	bool written = !o->workspace_read_only && !o->review;
 
-	if ((o->workspace && written && !kh_run_uses_folder(&uses, o->workspace, false, err)) ||
-	    (o->home && !kh_run_uses_folder(&uses, o->home, true, err)) ||
+	if ((o->workspace && written &&
+	     !kh_run_uses_folder(&uses, o->workspace, &o->workspace_held, false, err)) ||
+	    (o->home && !kh_run_uses_folder(&uses, o->home, &o->home_held, true, err)) ||
 	    !kh_run_uses_check(&uses, state, err))
 		return false;
-	if (o->workspace && !kh_writable_add(o->workspace, "the workspace", use_of_workspace(o)))
+	if (o->workspace &&
+	    !kh_writable_add_held(o->workspace_held, "the workspace", use_of_workspace(o)))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the workspace");
 	return note_reviews(err);
 }

@@ -298,7 +298,8 @@ static bool set_workspace(struct kh_run_options *out, const char *text)
 			kh_esc_str(text));
 		return false;
 	}
-	return path && kh_run_resolve(out, "--workspace", path, &out->workspace);
+	return path &&
+	       kh_run_resolve(out, "--workspace", path, &out->workspace, &out->workspace_held);
 }
 
 /* Made where it is absent: the first run has no state yet. */
@@ -311,13 +312,14 @@ static bool set_home(struct kh_run_options *out, const char *path)
 		kh_cli_complain("--home %s: %s", kh_esc_str(path), err.text);
 		return false;
 	}
-	return kh_run_resolve(out, "--home", path, &out->home);
+	return kh_run_resolve(out, "--home", path, &out->home, &out->home_held);
 }
 
 static bool add_read_only(struct kh_run_options *out, const char *path)
 {
 	char *resolved = NULL;
-	return is_value("--ro", "path", path) && kh_run_resolve(out, "--ro", path, &resolved) &&
+	return is_value("--ro", "path", path) &&
+	       kh_run_resolve(out, "--ro", path, &resolved, NULL) &&
 	       kh_run_add_word(&out->read_only, &out->n_read_only, resolved);
 }
 
@@ -423,7 +425,9 @@ static bool take(struct kh_run_options *out, int option, const char *value)
 
 enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, char **argv)
 {
-	*out = (struct kh_run_options){ .engine = "process" };
+	*out = (struct kh_run_options){ .engine = "process",
+					.workspace_held = -1,
+					.home_held = -1 };
 	/* "+": what comes behind the command is the command's. */
 	for (int option; (option = kh_cli_option(argc, argv, "+c:qh", longs)) != -1;) {
 		if (option == 'h') {
@@ -466,6 +470,8 @@ void kh_run_options_fini(struct kh_run_options *options)
 {
 	free(options->rootfs);
 	free(options->workspace);
+	kh_cleanup_close(&options->workspace_held);
+	kh_cleanup_close(&options->home_held);
 	free(options->review);
 	free(options->trusted);
 	free(options->home);
@@ -486,5 +492,5 @@ void kh_run_options_fini(struct kh_run_options *options)
 		free(options->env[i].value);
 	}
 	free(options->env);
-	*options = (struct kh_run_options){ 0 };
+	*options = (struct kh_run_options){ .workspace_held = -1, .home_held = -1 };
 }

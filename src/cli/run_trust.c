@@ -75,10 +75,10 @@ static bool not_used(const struct kh_run_options *o, const char *path, bool name
 bool kh_run_trust_find(struct kh_run_options *o)
 {
 	struct kh_err err = KH_ERR_INIT;
-	kh_auto_free char *top = o->workspace ? realpath(o->workspace, NULL) : NULL;
+	const char *top = o->workspace;
 	kh_auto_free char *path = NULL;
 
-	if (!top) /* where there is no such folder, the sandbox says so */
+	if (!top)
 		return true;
 	if (!kh_trusted_file_find(top, &path, o->trusted_digest, &err)) {
 		o->trusted_digest[0] = '\0';

@@ -132,11 +132,35 @@ static bool join(struct place *out, const struct mounted *m, const char *rest)
 	return n > 0 && (size_t)n < sizeof(out->path);
 }
 
+/* A tree, by a path without links; `fd`: it is held, and nothing goes by its path; -1. */
+struct source {
+	int fd;
+	char *path; /* NULL: there is none */
+};
+
+static void source_fini(struct source *source)
+{
+	free(source->path);
+	if (source->fd >= 0)
+		close(source->fd);
+}
+
+/* What is held has its path from the kernel. That of the host's own may have links, which only the
+ * host's owner makes. */
+static struct source source_of(const struct kh_mount *m)
+{
+	int fd = m->fd >= 0 ? fcntl(m->fd, F_DUPFD_CLOEXEC, 0) : -1;
+	return (struct source){ fd, fd >= 0	? kh_file_held_path(fd)
+				    : m->fd < 0 ? realpath(m->source, NULL)
+						: NULL };
+}
+
 /* `path` is resolved and exists. */
-static bool locate(const struct table *table, const char *path, struct place *out)
+static bool locate_held(const struct table *table, int fd, const char *path, struct place *out)
 {
 	struct statx st;
-	if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &st) != 0 ||
+	if (statx(fd >= 0 ? fd : AT_FDCWD, fd >= 0 ? "" : path,
+		  AT_SYMLINK_NOFOLLOW | (fd >= 0 ? AT_EMPTY_PATH : 0), STATX_MNT_ID, &st) != 0 ||
 	    !(st.stx_mask & STATX_MNT_ID))
 		return false;
 	for (size_t i = 0; i < table->n; i++) {
@@ -147,6 +171,11 @@ static bool locate(const struct table *table, const char *path, struct place *ou
 	return false;
 }
 
+static bool locate(const struct table *table, const char *path, struct place *out)
+{
+	return locate_held(table, -1, path, out);
+}
+
 static bool holds(const struct place *tree, const struct place *what)
 {
 	return tree->major == what->major && tree->minor == what->minor &&
@@ -154,16 +183,16 @@ static bool holds(const struct place *tree, const struct place *what)
 }
 
 /* Does the tree at `source`, with all that is mounted in it, show the place? */
-static bool shows(const struct table *table, const char *source, const struct place *what)
+static bool shows(const struct table *table, const struct source *source, const struct place *what)
 {
 	struct place tree;
-	if (!locate(table, source, &tree))
+	if (!locate_held(table, source->fd, source->path, &tree))
 		return true; /* What can't be told apart is taken for the worst. */
 	if (holds(&tree, what))
 		return true;
 	for (size_t i = 0; i < table->n; i++) {
 		const struct mounted *m = &table->list[i];
-		if (!is_below(m->point, source))
+		if (!is_below(m->point, source->path))
 			continue;
 		if (join(&tree, m, "") && holds(&tree, what))
 			return true;
@@ -185,11 +214,13 @@ static char *resolve(const char *path)
 }
 
 /* A second name of the same file may lie anywhere on the device. */
-static bool may_have_second_name(const char *source, const struct stat *file)
+static bool may_have_second_name(const struct source *source, const struct stat *file)
 {
 	struct stat st;
-	return S_ISREG(file->st_mode) && file->st_nlink > 1 && stat(source, &st) == 0 &&
-	       st.st_dev == file->st_dev;
+	if (!S_ISREG(file->st_mode) || file->st_nlink <= 1)
+		return false;
+	bool known = source->fd >= 0 ? fstat(source->fd, &st) == 0 : stat(source->path, &st) == 0;
+	return known && st.st_dev == file->st_dev;
 }
 
 /* Was the file, or one in the folder, copied into the sandbox's root? A folder in the place of what
@@ -232,10 +263,10 @@ static bool check_one(const struct table *table, const struct kh_view *view, con
 			continue;
 		if (m->tree != KH_TREE_HOST)
 			chosen = m->source;
-		kh_auto_free char *source = realpath(m->source, NULL);
-		if (source && shows(table, source, &what))
+		struct source source kh_cleanup(source_fini) = source_of(m);
+		if (source.path ? shows(table, &source, &what) : m->fd >= 0)
 			return refuse_seen(path, m, err);
-		if (source && m->tree != KH_TREE_HOST && may_have_second_name(source, &file))
+		if (source.path && m->tree != KH_TREE_HOST && may_have_second_name(&source, &file))
 			return kh_err_set(err, KH_ERR_CONFIG,
 					  "%s: the file has a second name, which may lie in %s "
 					  "(make a copy of its own)",
@@ -272,8 +303,12 @@ static bool check_within(const struct kh_view *view, const char *folder, struct 
 				  kh_esc_str(folder));
 	for (size_t i = 0; i < view->n; i++) {
 		const struct kh_mount *m = &view->list[i];
-		kh_auto_free char *source = kh_mount_is_tree(m) ? realpath(m->source, NULL) : NULL;
-		if (source && (!locate(&table, source, &place) || holds(&within, &place)))
+		if (!kh_mount_is_tree(m))
+			continue;
+		struct source source kh_cleanup(source_fini) = source_of(m);
+		if (source.path ? !locate_held(&table, source.fd, source.path, &place) ||
+					  holds(&within, &place)
+				: m->fd >= 0)
 			return refuse_seen(folder, m, err);
 	}
 	return true;
@@ -294,15 +329,23 @@ bool kh_forbidden_check_state(const struct kh_view *view, const char *state, str
 bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, struct kh_err *err)
 {
 	struct table table kh_cleanup(table_fini) = { 0 };
-	kh_auto_free char *first = realpath(one, NULL), *second = realpath(other, NULL);
+	struct source first kh_cleanup(source_fini) = { kh_file_hold_again(one, NULL, err), NULL };
+	if (first.fd < 0)
+		return false;
+	struct source second kh_cleanup(source_fini) = { kh_file_hold_again(other, NULL, err),
+							 NULL };
+	if (second.fd < 0)
+		return false;
 	struct place of_first, of_second;
 	if (!read_table(&table, err))
 		return false;
-	if (!first || !second || !locate(&table, first, &of_first) ||
-	    !locate(&table, second, &of_second))
+	first.path = kh_file_held_path(first.fd);
+	second.path = kh_file_held_path(second.fd);
+	if (!first.path || !second.path || !locate_held(&table, first.fd, first.path, &of_first) ||
+	    !locate_held(&table, second.fd, second.path, &of_second))
 		return kh_err_set(err, KH_ERR_USAGE, "%s: can't tell where it lies",
-				  kh_esc_str(first ? other : one));
-	*overlap = shows(&table, first, &of_second) || shows(&table, second, &of_first);
+				  kh_esc_str(first.path ? other : one));
+	*overlap = shows(&table, &first, &of_second) || shows(&table, &second, &of_first);
 	return true;
 }
 
@@ -315,17 +358,17 @@ static bool say_place(const struct place *place, bool (*each)(void *arg, const c
 	return text && each(arg, text);
 }
 
-bool kh_forbidden_places(const char *path, bool (*each)(void *arg, const char *where), void *arg,
-			 struct kh_err *err)
+bool kh_forbidden_places(const char *path, int fd, bool (*each)(void *arg, const char *where),
+			 void *arg, struct kh_err *err)
 {
 	struct table table kh_cleanup(table_fini) = { 0 };
 	struct place place;
 	if (!read_table(&table, err))
 		return false;
-	kh_auto_free char *source = realpath(path, NULL);
+	kh_auto_free char *source = fd >= 0 ? kh_file_held_path(fd) : realpath(path, NULL);
 	if (!source)
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "%s", kh_esc_str(path));
-	if (!locate(&table, source, &place))
+	if (!locate_held(&table, fd, source, &place))
 		return kh_err_set(err, KH_ERR_USAGE, "%s: can't tell where it lies",
 				  kh_esc_str(path));
 	bool ok = say_place(&place, each, arg);

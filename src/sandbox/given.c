@@ -66,8 +66,9 @@ bool kh_sandbox_check_seen(const struct kh_sandbox_spec *spec, struct kh_err *er
 	struct kh_view view kh_cleanup(kh_view_fini) = { 0 };
 	if (!kh_root_lay(&view, spec, err) || !kh_homes_lay(&view, spec, err) ||
 	    !kh_given_lay_read_only(&view, spec, err) ||
-	    (spec->workspace && !kh_view_bind_held(&view, KH_MOUNT_READ, spec->workspace,
-						   spec->workspace, KH_TREE_AS_IS, err)))
+	    (spec->workspace &&
+	     !kh_view_bind_again(&view, KH_MOUNT_READ, spec->workspace, spec->workspace,
+				 KH_TREE_AS_IS, spec->workspace_held, err)))
 		return false;
 	return view.failed ? kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory")
 			   : kh_given_check_forbidden(&view, spec, err);

@@ -7,6 +7,7 @@
  * user's.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,12 +40,15 @@ static bool holds_home_of(const char *folder, uid_t uid)
 bool kh_homes_check(const char *option, const char *path, const char *instead, struct kh_err *err)
 {
 	struct stat st;
-	kh_auto_free char *real = realpath(path, NULL);
+	struct kh_err why = KH_ERR_INIT;
+	kh_auto_close int fd = kh_file_hold_again(path, NULL, &why);
 	/* What is absent is refused elsewhere. */
-	if (!real || stat(real, &st) != 0)
+	if (fd < 0 && errno != ELOOP)
 		return true;
-	if (!holds(real, getenv("HOME")) && !holds_home_of(real, geteuid()) &&
-	    !holds_home_of(real, st.st_uid))
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return kh_err_set(err, KH_ERR_USAGE, "%s %s", option, why.text);
+	if (!holds(path, getenv("HOME")) && !holds_home_of(path, geteuid()) &&
+	    !holds_home_of(path, st.st_uid))
 		return true;
 	return kh_err_set(
 		err, KH_ERR_USAGE,
@@ -55,40 +59,46 @@ bool kh_homes_check(const char *option, const char *path, const char *instead, s
 }
 
 /* A file that is called .git names the repository. An empty folder is a mountpoint of keyhole's. */
-static bool is_tree(const char *folder)
+static bool is_tree(int folder)
 {
 	struct stat st;
-	kh_auto_free char *git = kh_strf("%s/.git", folder);
-	kh_auto_free char *head = kh_strf("%s/.git/HEAD", folder);
-	return git && head && stat(git, &st) == 0 && (S_ISREG(st.st_mode) || lstat(head, &st) == 0);
+	return fstatat(folder, ".git", &st, 0) == 0 &&
+	       (S_ISREG(st.st_mode) || fstatat(folder, ".git/HEAD", &st, AT_SYMLINK_NOFOLLOW) == 0);
 }
 
-/* Cuts the path to the nearest folder that is the top of a repository. Return: false: none is. */
-static bool find_tree(char *at)
+/* Cuts the path to the nearest folder that is the top of a repository, or to "" where none is.
+ * Return: false with `err`: that can't be told. */
+static bool find_tree(char *at, bool *found, struct kh_err *err)
 {
-	for (; !is_tree(at); *strrchr(at, '/') = '\0')
-		if (!*at)
-			return false;
-	return true;
+	for (*found = false;; *strrchr(at, '/') = '\0') {
+		kh_auto_close int fd = kh_file_hold_again(*at ? at : "/", NULL, err);
+		if (fd < 0)
+			return kh_err_wrap(err, "--home");
+		*found = is_tree(fd);
+		if (*found || !*at)
+			return true;
+	}
 }
 
 /* No survey looks through a home: git, editors and prompts on the host would find what is in there.
  * A repository at its top is the agent's own if a run has had this home before. */
 static bool check_repository(const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
-	kh_auto_free char *tree = realpath(spec->home, NULL);
+	bool found = false;
+	kh_auto_free char *tree = strdup(spec->home);
 	if (!tree)
-		return kh_err_sys(err, KH_ERR_USAGE, errno, "--home %s", kh_esc_str(spec->home));
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "--home: no memory");
 	if (kh_outlets_was_home(spec->state, tree))
 		*strrchr(tree, '/') = '\0';
-	if (!find_tree(tree))
-		return true;
-	return kh_err_set(
-		err, KH_ERR_USAGE,
-		"--home %s: is in the git repository %s. No run looks through a home "
-		"afterwards, so that git and editors there would run what the agent leaves "
-		"in it (name a folder outside of any repository)",
-		kh_esc_str(spec->home), *tree ? kh_esc_str(tree) : "/");
+	if (!find_tree(tree, &found, err))
+		return false;
+	return !found ||
+	       kh_err_set(
+		       err, KH_ERR_USAGE,
+		       "--home %s: is in the git repository %s. No run looks through a home "
+		       "afterwards, so that git and editors there would run what the agent leaves "
+		       "in it (name a folder outside of any repository)",
+		       kh_esc_str(spec->home), *tree ? kh_esc_str(tree) : "/");
 }
 
 bool kh_homes_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
@@ -98,8 +108,9 @@ bool kh_homes_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, stru
 		return true;
 	}
 	struct stat st;
-	if (stat(spec->home, &st) != 0)
-		return kh_err_sys(err, KH_ERR_USAGE, errno, "--home %s", kh_esc_str(spec->home));
+	kh_auto_close int fd = kh_file_hold_again(spec->home, spec->home_held, err);
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return kh_err_wrap(err, "--home");
 	if (!S_ISDIR(st.st_mode) || strcmp(spec->home, "/") == 0)
 		return kh_err_set(err, KH_ERR_USAGE, "--home %s: must be a folder of its own",
 				  kh_esc_str(spec->home));
@@ -117,6 +128,7 @@ bool kh_homes_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, stru
 			    err) ||
 	    !check_repository(spec, err))
 		return false;
-	return kh_view_bind_held(view, KH_MOUNT_WRITE, spec->home, KH_SANDBOX_HOME,
-				 KH_TREE_AS_OWNER, err);
+	kh_view_bind_fd(view, KH_MOUNT_WRITE, spec->home, KH_SANDBOX_HOME, KH_TREE_AS_OWNER,
+			kh_steal_fd(&fd));
+	return true;
 }

@@ -183,7 +183,7 @@ static bool replaced(const char *path, struct kh_err *err)
 static int clone_tree(const struct kh_idmap_tree *tree, struct kh_err *err)
 {
 	/* What was held is of the mount namespace that we have left: it is looked up again. */
-	kh_auto_close int held = kh_view_hold(tree->source);
+	kh_auto_close int held = kh_file_hold(tree->source);
 	if (held < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(tree->source)), -1;
 	if (tree->fd >= 0 && !is_same(held, tree->fd))
@@ -245,7 +245,7 @@ static bool hold_staged(const struct kh_idmap *stage, struct kh_err *err)
 		const struct kh_mount *m = &stage->view->list[i];
 		if (m->fd < 0 || !kh_mount_is_tree(m))
 			continue;
-		kh_auto_close int fd = kh_view_hold(m->source);
+		kh_auto_close int fd = kh_file_hold(m->source);
 		if (fd < 0)
 			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(m->target));
 		if (!is_same(fd, m->fd))

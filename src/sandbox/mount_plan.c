@@ -158,7 +158,7 @@ static int take_tree(const struct kh_mount *m, struct kh_err *err)
 {
 	/* The host's own alone may be a link, as /etc/alternatives. */
 	kh_auto_close int fd = m->fd >= 0 || m->tree != KH_TREE_HOST
-				       ? kh_view_hold(m->source)
+				       ? kh_file_hold(m->source)
 				       : open(m->source, O_PATH | O_CLOEXEC);
 	struct stat now, before;
 	if (fd < 0 || fstat(fd, &now) != 0)

@@ -45,11 +45,16 @@ static bool no_memory(struct kh_err *err)
 bool kh_outlets_add(struct kh_outlets *outlets, const char *path, const char *workspace,
 		    struct kh_err *err)
 {
-	struct stat st;
 	if (workspace && (kh_git_holds(path, workspace) || kh_git_holds(workspace, path)))
 		return true;
-	kh_auto_close int fd = kh_view_hold(path);
-	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))
+	kh_auto_close int fd = kh_file_hold(path);
+	return fd < 0 || kh_outlets_add_held(outlets, fd, err);
+}
+
+bool kh_outlets_add_held(struct kh_outlets *outlets, int fd, struct kh_err *err)
+{
+	struct stat st;
+	if (fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))
 		return true;
 	struct kh_outlet *list = reallocarray(outlets->list, outlets->n + 1, sizeof(*list));
 	if (!list)
@@ -87,11 +92,11 @@ static bool add_user_state(struct kh_outlets *outlets, const char *base, const c
 }
 
 /* Root may run a sandbox in another user's folder, and that user has reviews as well. */
-static bool add_state_of_owner(struct kh_outlets *outlets, const char *workspace,
+static bool add_state_of_owner(struct kh_outlets *outlets, const char *workspace, int folder,
 			       struct kh_err *err)
 {
 	struct stat st;
-	if (stat(workspace, &st) != 0 || st.st_uid == geteuid())
+	if (fstat(folder, &st) != 0 || st.st_uid == geteuid())
 		return true;
 	/* cppcheck-suppress getpwuidCalled ; one thread */
 	const struct passwd *owner = getpwuid(st.st_uid);
@@ -102,7 +107,7 @@ static bool add_state_of_owner(struct kh_outlets *outlets, const char *workspace
 }
 
 bool kh_outlets_add_own(struct kh_outlets *outlets, const char *state, const char *workspace,
-			struct kh_err *err)
+			int folder, struct kh_err *err)
 {
 	static const char *const of_the_system[] = { "/var/lib/keyhole", "/run/keyhole" };
 	struct kh_err homeless = KH_ERR_INIT;
@@ -110,7 +115,7 @@ bool kh_outlets_add_own(struct kh_outlets *outlets, const char *state, const cha
 	bool ok = (base || homeless.code == KH_ERR_USAGE || no_memory(err)) &&
 		  add_state(outlets, state, workspace, err) &&
 		  add_user_state(outlets, base, workspace, err) &&
-		  add_state_of_owner(outlets, workspace, err);
+		  add_state_of_owner(outlets, workspace, folder, err);
 	for (size_t i = 0; ok && i < sizeof(of_the_system) / sizeof(of_the_system[0]); i++)
 		ok = add_state(outlets, of_the_system[i], workspace, err);
 	return ok;
@@ -216,12 +221,9 @@ bool kh_outlets_note_home(const char *state, const char *home, struct kh_err *er
 	struct kh_buf was kh_cleanup(kh_buf_fini), now kh_cleanup(kh_buf_fini);
 	kh_buf_init(&now, HOMES_BYTES);
 	kh_auto_free char *path = kh_strf("%s/homes", state);
-	kh_auto_free char *real = realpath(home, NULL);
 	if (!read_homes(state, &was, err))
 		return false;
-	if (!real)
-		return kh_err_sys(err, KH_ERR_USAGE, errno, "--home %s", kh_esc_str(home));
-	if (!path || !keep_homes(kh_buf_view(&was), real, &now))
+	if (!path || !keep_homes(kh_buf_view(&was), home, &now))
 		return no_memory(err);
 	return kh_slice_eq(kh_buf_view(&was), kh_buf_view(&now)) ||
 	       kh_file_write(path, kh_buf_view(&now), 0600, err);

@@ -18,7 +18,9 @@ void kh_outlets_fini(struct kh_outlets *outlets);
  */
 bool kh_outlets_add(struct kh_outlets *outlets, const char *path, const char *workspace,
 		    struct kh_err *err);
-/* The same for each folder that runs have had as their home. */
+/* Adds what is held, if it is a folder. */
+bool kh_outlets_add_held(struct kh_outlets *outlets, int fd, struct kh_err *err);
+/* As kh_outlets_add, for each folder that runs have had as their home. */
 bool kh_outlets_add_homes(struct kh_outlets *outlets, const char *state, const char *workspace,
 			  struct kh_err *err);
 /* Calls `each` for each of them. Return: false with `err`: also if `each` returned false. */
@@ -26,10 +28,11 @@ bool kh_outlets_each_home(const char *state,
 			  bool (*each)(void *arg, const char *home, struct kh_err *err), void *arg,
 			  struct kh_err *err);
 /* The same for keyhole's folders: `state`, the state folders of this user, of the workspace's owner
- * and of the system, with the files of reviews and what was set aside, and /run/keyhole. */
+ * and of the system, with the files of reviews and what was set aside, and /run/keyhole. `folder`:
+ * a descriptor of the workspace. */
 bool kh_outlets_add_own(struct kh_outlets *outlets, const char *state, const char *workspace,
-			struct kh_err *err);
-/* Records a folder as a home. Call it with the lock of the records held. */
+			int folder, struct kh_err *err);
+/* Records a folder (without links) as a home. Call it with the lock of the records held. */
 bool kh_outlets_note_home(const char *state, const char *home, struct kh_err *err);
 /* May a run write to this workspace (resolved)? Not if a folder that a run has had as its home is
  * in it, or around it, by any mount: what is in a home counts as what was there before. `state` may

@@ -152,8 +152,8 @@ bool kh_review_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 					 review->folder, spec->workspace, KH_TREE_AS_OWNER, err);
 	if (!kh_view_bind_held(view, KH_MOUNT_UPPER, review->folder, UPPER_INSIDE, KH_TREE_AS_IS,
 			       err) ||
-	    !kh_view_bind_held(view, KH_MOUNT_OVERLAY, spec->workspace, spec->workspace,
-			       KH_TREE_AS_OWNER, err))
+	    !kh_view_bind_again(view, KH_MOUNT_OVERLAY, spec->workspace, spec->workspace,
+				KH_TREE_AS_OWNER, spec->workspace_held, err))
 		return false;
 	if (!view->failed)
 		view->list[view->n - 1].read_only = spec->workspace_read_only;

@@ -90,7 +90,7 @@ static bool in_list(const char *name, const char *const *list, size_t n)
 
 int kh_root_open(const char *rootfs, const char *path)
 {
-	kh_auto_close int root = kh_view_hold(rootfs);
+	kh_auto_close int root = kh_file_hold(rootfs);
 	/* A pipe in its place is not waited for. */
 	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
 				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
@@ -323,7 +323,7 @@ static bool refuse_host_root(const char *rootfs, struct kh_err *err)
 /* An agent may be writing to the root: from here on nothing of it is looked up by a path. */
 static bool lay_rootfs(struct kh_view *view, const char *rootfs, struct kh_err *err)
 {
-	kh_auto_close int held = kh_view_hold(rootfs);
+	kh_auto_close int held = kh_file_hold(rootfs);
 	int root = held < 0 ? -1 : openat(held, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "--rootfs %s", rootfs);
@@ -364,7 +364,7 @@ static void lay_places(struct kh_view *view)
 /* The root as a whole. */
 static bool lay_layer(struct kh_view *view, const char *rootfs, struct kh_err *err)
 {
-	kh_auto_close int fd = kh_view_hold(rootfs);
+	kh_auto_close int fd = kh_file_hold(rootfs);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "--rootfs %s", kh_esc_str(rootfs));

@@ -267,15 +267,17 @@ bool kh_run_uses_lock(struct kh_run_uses *uses, const char *state, struct kh_err
 	return uses->lock >= 0 && (uses->path || make(uses, names, err));
 }
 
-bool kh_run_uses_folder(struct kh_run_uses *uses, const char *folder, bool is_home,
+bool kh_run_uses_folder(struct kh_run_uses *uses, const char *folder, const int *held, bool is_home,
 			struct kh_err *err)
 {
 	const char *what = is_home ? "--home" : "the workspace";
-	kh_auto_free char *real = realpath(folder, NULL);
+	kh_auto_close int fd = kh_file_hold_again(folder, held, err);
 
-	if (!real || !kh_writable_add(real, what, KH_WRITABLE_FOR_ALL))
+	if (fd < 0)
+		return kh_err_wrap(err, "%s", what);
+	if (!kh_writable_add_held(fd, what, KH_WRITABLE_FOR_ALL))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", what);
-	return !uses->path || put(uses, is_home ? HOME : WORKSPACE, real, err);
+	return !uses->path || put(uses, is_home ? HOME : WORKSPACE, folder, err);
 }
 
 static bool has_prefix(const char *text, const char *prefix)

@@ -115,7 +115,7 @@ static bool look_in_place(const struct kh_other_run *run, int *folder, struct kh
 	kh_buf_init(&text, 0);
 	unsigned long long dev = 0, ino = 0;
 	struct stat st = { 0 };
-	kh_auto_close int fd = kh_view_hold(run->workspace);
+	kh_auto_close int fd = kh_file_hold(run->workspace);
 	bool there = fd >= 0 || errno == ELOOP;
 	if ((fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP &&
 	     errno != ENAMETOOLONG) ||
@@ -140,10 +140,10 @@ static bool look_in_place(const struct kh_other_run *run, int *folder, struct kh
  */
 static bool find_outlets(struct kh_outlets *outlets, const char *state,
 			 const struct kh_other_runs *others, const struct kh_other_run *run,
-			 struct kh_err *err)
+			 int folder, struct kh_err *err)
 {
 	bool ok = kh_outlets_add_homes(outlets, state, run->workspace, err) &&
-		  kh_outlets_add_own(outlets, state, run->workspace, err);
+		  kh_outlets_add_own(outlets, state, run->workspace, folder, err);
 	for (size_t i = 0; ok && i < others->n; i++) {
 		const char *workspace = others->list[i].workspace;
 		ok = !*workspace || kh_outlets_add(outlets, workspace, run->workspace, err);
@@ -170,10 +170,10 @@ static bool survey_run(const char *state, const struct kh_other_runs *others,
 	if (!*run->workspace)
 		return kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "%s/workspace", run->path);
 	return look_in_place(run, &folder, err) &&
-	       find_outlets(&outlets, state, others, run, err) &&
 	       (folder < 0 ||
-		kh_survey_after(state, run->id, run->workspace, folder, kh_buf_view(&before),
-				kh_buf_view(&reads), &outlets, deadline));
+		(find_outlets(&outlets, state, others, run, folder, err) &&
+		 kh_survey_after(state, run->id, run->workspace, folder, kh_buf_view(&before),
+				 kh_buf_view(&reads), &outlets, deadline)));
 }
 
 /* `heeds_signals`: one of another run, for which nobody is to wait who wants to end. */
@@ -310,13 +310,26 @@ static bool note_workspace(const struct kh_run_record *record, struct kh_err *er
 {
 	struct stat st;
 	char text[64];
-	kh_auto_close int folder = kh_view_hold(record->workspace);
-	if (folder < 0 || fstat(folder, &st) != 0)
+	kh_auto_close int folder =
+		kh_file_hold_again(record->workspace, record->workspace_held, err);
+	if (folder < 0)
+		return kh_err_wrap(err, "--workspace");
+	if (fstat(folder, &st) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(record->workspace));
 	snprintf(text, sizeof(text), "%llu %llu\n", (unsigned long long)st.st_dev,
 		 (unsigned long long)st.st_ino);
 	return note(record, "place", kh_slice_str(text), err) &&
 	       note(record, "workspace", kh_slice_str(record->workspace), err);
+}
+
+/* First what is held, so that no list names another folder. */
+static bool note_home(const struct kh_run_record *record, const char *home, struct kh_err *err)
+{
+	kh_auto_close int folder = kh_file_hold_again(home, record->home_held, err);
+	if (folder < 0)
+		return kh_err_wrap(err, "--home");
+	return kh_outlets_note_home(record->state, home, err) &&
+	       kh_run_home_note(record->path, home, folder, err);
 }
 
 static bool register_run(struct kh_run_record *record, const char *home, struct kh_slice sees,
@@ -335,9 +348,7 @@ static bool register_run(struct kh_run_record *record, const char *home, struct 
 	return (kh_file_write_all(record->alive, kh_slice_str(text), err) ||
 		kh_err_wrap(err, "%s/alive", record->path)) &&
 	       (!record->workspace || note_workspace(record, err)) &&
-	       (!home || (kh_outlets_note_home(record->state, home, err) &&
-			  kh_run_home_note(record->path, home, err))) &&
-	       note(record, "sees", sees, err);
+	       (!home || note_home(record, home, err)) && note(record, "sees", sees, err);
 }
 
 static bool register_first(struct kh_run_record *record, const char *home, struct kh_slice sees,
@@ -370,11 +381,8 @@ bool kh_run_record_begin(struct kh_run_record *record, const char *state, const 
 				  "was in it (set HOME or XDG_STATE_HOME)");
 	kh_auto_free char *folder = kh_strf("%s/workspaces", state);
 	record->state = strdup(state);
-	record->workspace = workspace ? realpath(workspace, NULL) : NULL;
-	if (workspace && !record->workspace)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "--workspace %s",
-				  kh_esc_str(workspace));
-	if (!folder || !record->state)
+	record->workspace = workspace ? strdup(workspace) : NULL;
+	if (!folder || !record->state || (workspace && !record->workspace))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	if (kh_file_mkdirs(folder, 0700, &absent))
 		return register_first(record, home, sees, err);

@@ -33,15 +33,18 @@ struct kh_outlets;
  */
 struct kh_run_record {
 	char *state, *id, *path;
-	char *workspace;	/* NULL: no writable workspace */
+	char *workspace; /* NULL: no writable workspace */
+	/* Of the spec: what the paths had when they were resolved, or NULL. */
+	const int *workspace_held, *home_held;
 	int alive, lock, stubs; /* -1 */
 	struct kh_buf others;	/* stubs of other live runs: paths, each with a NUL */
 };
 
 void kh_run_record_init(struct kh_run_record *record);
 /* Cleans up after dead runs, and registers this one. `workspace`: the writable workspace, or NULL;
- * without one there may be no folder of records. `home`: --home, or NULL. `sees`: from kh_run_sees,
- * including the workspace. */
+ * without one there may be no folder of records. `home`: --home, or NULL. Both are resolved, and
+ * have no links; the caller has set the record's _held before. `sees`: from kh_run_sees, including
+ * the workspace. */
 bool kh_run_record_begin(struct kh_run_record *record, const char *state, const char *workspace,
 			 const char *home, struct kh_slice sees, struct kh_err *err);
 /* Held while the workspace is surveyed and stubs are made: no other run does either meanwhile. */

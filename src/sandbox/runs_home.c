@@ -22,17 +22,16 @@
 #include "runs_others.h"
 #include "sandbox_internal.h"
 
-bool kh_run_home_note(const char *run, const char *home, struct kh_err *err)
+bool kh_run_home_note(const char *run, const char *home, int folder, struct kh_err *err)
 {
 	struct stat st;
-	kh_auto_free char *real = realpath(home, NULL);
-	if (!real || stat(real, &st) != 0)
+	if (fstat(folder, &st) != 0)
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "--home %s", kh_esc_str(home));
 	if (st.st_mode & S_IWOTH)
 		return true;
 	kh_auto_free char *path = kh_strf("%s/home", run);
 	kh_auto_free char *text = kh_strf("%llu %llu %s", (unsigned long long)st.st_dev,
-					  (unsigned long long)st.st_ino, real);
+					  (unsigned long long)st.st_ino, home);
 	return path && text ? kh_file_write(path, kh_slice_str(text), 0600, err)
 			    : kh_err_set(err, KH_ERR_NO_MEMORY, "--home: no memory");
 }
@@ -46,7 +45,7 @@ static int open_home(const char *text, const char **path)
 	if (sscanf(text, "%llu %llu %n", &dev, &ino, &at) != 2 || text[at] != '/')
 		return -1;
 	*path = text + at;
-	kh_auto_close int fd = kh_view_hold(*path);
+	kh_auto_close int fd = kh_file_hold(*path);
 	if (fd < 0 || fstat(fd, &st) != 0 || (unsigned long long)st.st_dev != dev ||
 	    (unsigned long long)st.st_ino != ino || !(st.st_mode & S_IWOTH))
 		return -1;

@@ -135,10 +135,10 @@ static bool note_place(void *arg, const char *where)
 	       kh_buf_append_char(seen->out, '\0');
 }
 
-bool kh_run_sees(struct kh_buf *sees, const char *path, bool writable, struct kh_err *err)
+bool kh_run_sees(struct kh_buf *sees, const char *path, int fd, bool writable, struct kh_err *err)
 {
 	struct seen seen = { .out = sees, .writable = writable };
-	return kh_forbidden_places(path, note_place, &seen, err);
+	return kh_forbidden_places(path, fd, note_place, &seen, err);
 }
 
 static bool read_place(struct kh_other_run *run, const char *text)

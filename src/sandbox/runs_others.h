@@ -46,7 +46,8 @@ enum kh_note kh_run_note(const char *folder, const char *name, size_t most, stru
 bool kh_run_process_start(int pid, unsigned long long *start, struct kh_err *err);
 
 enum { KH_RUN_SEES_BYTES = 4 * 1024 * 1024 };
-/* Appends a folder or file of the host that a run sees, with everything that is mounted in it. */
-bool kh_run_sees(struct kh_buf *sees, const char *path, bool writable, struct kh_err *err);
+/* Appends a folder or file of the host that a run sees, with everything that is mounted in it.
+ * `fd`: it is held (kh_file_hold), and nothing goes by its path; -1. */
+bool kh_run_sees(struct kh_buf *sees, const char *path, int fd, bool writable, struct kh_err *err);
 
 #endif

@@ -115,6 +115,13 @@ static bool lay_init(struct kh_view *view, const struct kh_sandbox_spec *spec, s
 	return true;
 }
 
+static bool sees_held(struct kh_buf *sees, const char *path, const int *held, bool writable,
+		      struct kh_err *err)
+{
+	kh_auto_close int fd = kh_file_hold_again(path, held, err);
+	return fd >= 0 && kh_run_sees(sees, path, fd, writable, err);
+}
+
 /* What this run sees of the host, and where it may write: all that is laid, the workspace, which is
  * laid after it, and the proxy's folder. */
 static bool note_sees(struct kh_buf *sees, const struct kh_view *view,
@@ -123,19 +130,21 @@ static bool note_sees(struct kh_buf *sees, const struct kh_view *view,
 	bool writable = !spec->workspace_read_only;
 	for (size_t i = 0; i < view->n; i++)
 		if (kh_mount_is_tree(&view->list[i]) &&
-		    !kh_run_sees(sees, view->list[i].source, view->list[i].kind == KH_MOUNT_WRITE,
-				 err))
+		    !kh_run_sees(sees, view->list[i].source, view->list[i].fd,
+				 view->list[i].kind == KH_MOUNT_WRITE, err))
 			return false;
-	return kh_run_sees(sees, spec->socket_dir, false, err) &&
-	       (!spec->workspace ||
-		kh_run_sees(sees, spec->workspace, writable && !spec->review, err)) &&
-	       (!spec->review || kh_run_sees(sees, spec->review->folder, writable, err));
+	return sees_held(sees, spec->socket_dir, spec->socket_dir_judged, false, err) &&
+	       (!spec->workspace || sees_held(sees, spec->workspace, spec->workspace_held,
+					      writable && !spec->review, err)) &&
+	       (!spec->review || sees_held(sees, spec->review->folder, NULL, writable, err));
 }
 
 static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec,
 			  struct kh_err *err)
 {
-	struct kh_survey survey kh_cleanup(kh_survey_fini) = { .home = spec->home };
+	struct kh_survey survey kh_cleanup(kh_survey_fini) = { .home = spec->home,
+							       .root_held = spec->workspace_held,
+							       .home_held = spec->home_held };
 	struct kh_buf sees kh_cleanup(kh_buf_fini);
 	bool recorded = spec->workspace && !spec->workspace_read_only && !spec->review;
 	kh_buf_init(&sees, KH_RUN_SEES_BYTES);
@@ -145,6 +154,8 @@ static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec
 		      : kh_workspace_may_be(spec->workspace, err) &&
 				kh_outlets_check_homes(spec->state, spec->workspace, err)))
 		return false;
+	b->record.workspace_held = spec->workspace_held;
+	b->record.home_held = spec->home_held;
 	if (!note_sees(&sees, &b->view, spec, err) ||
 	    !kh_run_record_begin(&b->record, spec->state, recorded ? spec->workspace : NULL,
 				 spec->home, kh_buf_view(&sees), err))
@@ -206,7 +217,7 @@ static bool lay_way_out(struct kh_build *b, const struct kh_sandbox_spec *spec,
 {
 	if (engine->uplink) {
 		kh_view_dir(&b->view, KH_SANDBOX_RUN, 0755);
-		b->socket_dir = kh_view_hold(spec->socket_dir);
+		b->socket_dir = kh_file_hold(spec->socket_dir);
 		if (b->socket_dir < 0)
 			return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s",
 					  kh_esc_str(spec->socket_dir));
@@ -338,13 +349,25 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	return true;
 }
 
+static bool note_writable(const char *path, const int *held, const char *what,
+			  enum kh_writable_for use, struct kh_err *err)
+{
+	if (!path)
+		return true;
+	kh_auto_close int fd = kh_file_hold_again(path, held, err);
+	if (fd < 0)
+		return kh_err_wrap(err, "%s", what);
+	return kh_writable_add_held(fd, what, use) ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", what);
+}
+
 static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		const struct kh_engine *engine, int *status, struct kh_err *err)
 {
-	if ((spec->workspace &&
-	     !kh_writable_add(spec->workspace, "the workspace", KH_WRITABLE_FOR_PROGRAMS)) ||
-	    (spec->home && !kh_writable_add(spec->home, "--home", KH_WRITABLE_FOR_ALL)))
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the workspace or the home");
+	if (!note_writable(spec->workspace, spec->workspace_held, "the workspace",
+			   KH_WRITABLE_FOR_PROGRAMS, err) ||
+	    !note_writable(spec->home, spec->home_held, "--home", KH_WRITABLE_FOR_ALL, err))
+		return false;
 	kh_env_set(&b->env, "PWD", directory_of(spec));
 	if (!kh_env_fill(&b->env, spec, err) || !lay(b, spec, engine, err))
 		return false;

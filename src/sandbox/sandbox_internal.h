@@ -108,13 +108,14 @@ void kh_view_socket(struct kh_view *view, const char *target, int fd);
 /* The same for something that an agent may have written: opens it now, and follows no link. */
 bool kh_view_bind_held(struct kh_view *view, enum kh_mount_kind kind, const char *source,
 		       const char *target, enum kh_tree tree, struct kh_err *err);
+/* The same for what was held before (kh_file_hold_again). */
+bool kh_view_bind_again(struct kh_view *view, enum kh_mount_kind kind, const char *source,
+			const char *target, enum kh_tree tree, const int *held, struct kh_err *err);
 /* The same for a descriptor (O_PATH), of which it takes ownership; `source` is its path. */
 void kh_view_bind_fd(struct kh_view *view, enum kh_mount_kind kind, const char *source,
 		     const char *target, enum kh_tree tree, int fd);
 /* Records that the last entry, a file, is a copy of this file. */
 void kh_view_copied(struct kh_view *view, const char *source, const struct stat *st);
-/* Opens a path without symbolic links with O_PATH. Return: -1 with errno. */
-int kh_view_hold(const char *path);
 /* Is there an entry for exactly this target already? */
 bool kh_view_has(const struct kh_view *view, const char *target);
 
@@ -149,6 +150,7 @@ void kh_mountpoint_remove(const char *path);
  * top come first. */
 struct kh_survey {
 	const char *home; /* --home: no link of the workspace may lead there (outlets.h). NULL */
+	const int *root_held, *home_held; /* of the spec, or NULL (kh_file_hold_again) */
 	struct kh_paths {
 		char **list;
 		size_t n;
@@ -205,11 +207,13 @@ bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, si
 /* The same of a folder with keyhole's state (or NULL): what was set aside, what says what was in a
  * workspace before, and which files the user trusts, neither as a whole nor in parts. */
 bool kh_forbidden_check_state(const struct kh_view *view, const char *state, struct kh_err *err);
-/* Is one of two folders in the other, or in what is mounted in it? Both exist. */
+/* Is one of two folders in the other, or in what is mounted in it? Both exist, and their paths have
+ * no links. */
 bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, struct kh_err *err);
-/* Where the tree at `path`, and each that is mounted in it, lies: "8:1 /folder", by device. */
-bool kh_forbidden_places(const char *path, bool (*each)(void *arg, const char *where), void *arg,
-			 struct kh_err *err);
+/* Where the tree at `path`, and each that is mounted in it, lies: "8:1 /folder", by device. `fd`:
+ * the tree is held, and nothing goes by its path; -1. */
+bool kh_forbidden_places(const char *path, int fd, bool (*each)(void *arg, const char *where),
+			 void *arg, struct kh_err *err);
 
 /* process.c: does the kernel have Landlock, so that the command can't reopen its descriptors by
  * name? */

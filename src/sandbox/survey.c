@@ -239,19 +239,22 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 
 bool kh_survey_take(struct kh_survey *survey, const char *root, struct kh_err *err)
 {
-	kh_auto_close int root_fd = kh_view_hold(root);
+	kh_auto_close int root_fd = kh_file_hold_again(root, survey->root_held, err);
 	struct looking looking = { .survey = survey, .root = root, .root_fd = root_fd };
 	struct kh_deadline deadline;
 	struct kh_walk walk = { .visit = visit, .arg = &looking, .deadline = &deadline };
 	struct kh_stores stores kh_cleanup(kh_stores_fini) = { .root = root };
 	kh_deadline_start(&deadline, KH_LIMIT_SURVEY_MS, true);
 	if (root_fd < 0)
-		return kh_err_sys(err, KH_ERR_CONFIG, errno, "--workspace %s", kh_esc_str(root));
+		return kh_err_wrap(err, "--workspace");
+	kh_auto_close int home_fd =
+		survey->home ? kh_file_hold_again(survey->home, survey->home_held, err) : -1;
+	if (survey->home && home_fd < 0)
+		return kh_err_wrap(err, "--home");
 	survey->stores = &stores;
 	kh_buf_init(&survey->before, BEFORE_BYTES);
 	kh_buf_init(&survey->reads, KH_LIMIT_SURVEY_FILE_BYTES);
-	kh_auto_free char *home = survey->home ? realpath(survey->home, NULL) : NULL;
-	bool ok = (!home || kh_outlets_add(&looking.outlets, home, NULL, err)) &&
+	bool ok = (home_fd < 0 || kh_outlets_add_held(&looking.outlets, home_fd, err)) &&
 		  kh_walk_run_at(&walk, root_fd, root, err) &&
 		  kh_inlets_find(&looking.inlets, root_fd, root, note, survey, &deadline,
 				 &walk.missed, err) &&

@@ -4,10 +4,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
+#include <linux/openat2.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
@@ -24,6 +28,7 @@ struct walk {
 	struct kh_view *view;
 	size_t n_before;	     /* of the view: what was laid before */
 	const char *source, *target; /* the tree, on the host and inside */
+	int root;		     /* the tree: nothing in it is opened by its whole path */
 	bool writable;
 	struct kh_folder_queue queue;
 	unsigned entries, covers;
@@ -114,16 +119,28 @@ static bool cover_set_id(struct walk *w, const char *path)
 	       kh_view_bind_held(w->view, KH_MOUNT_READ, path, target, KH_TREE_HOST, w->err);
 }
 
+/* What has this path in the tree, by no link. Return: -1 with errno. */
+static int open_in_tree(const struct walk *w, const char *path, int flags)
+{
+	const char *rest = path + strlen(w->source);
+	struct open_how how = { .flags = (unsigned)flags | O_NOFOLLOW | O_CLOEXEC,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+	rest += strspn(rest, "/");
+	return (int)syscall(SYS_openat2, w->root, *rest ? rest : ".", &how, sizeof(how));
+}
+
 /* A file of which nobody can tell counts as one that has. */
-static bool has_privilege(int dir, const char *name, const char *path)
+static bool has_privilege(int dir, const char *name)
 {
 	struct stat st;
+	char path[32 + NAME_MAX];
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno != ENOENT;
 	if (!S_ISREG(st.st_mode))
 		return false;
 	if (st.st_mode & (S_ISUID | S_ISGID))
 		return true;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir, name);
 	return (st.st_mode & 0111) && (lgetxattr(path, "security.capability", NULL, 0) >= 0 ||
 				       (errno != ENODATA && errno != ENOTSUP && errno != ENOENT));
 }
@@ -165,7 +182,7 @@ static bool look(struct walk *w, int dir, const struct at *at, const struct dire
 		return no_memory(w);
 	if (type == DT_SOCK)
 		return cover_socket(w, path);
-	return !has_privilege(dir, entry->d_name, path) || cover_set_id(w, path);
+	return !has_privilege(dir, entry->d_name) || cover_set_id(w, path);
 }
 
 /* Who can't be told what is in a folder of theirs could let themselves in from inside. */
@@ -175,15 +192,17 @@ static bool cant_read(const struct walk *w, const char *folder)
 	struct stat st;
 	if (why == ENOENT || why == ENOTDIR || why == ELOOP)
 		return true;
-	if (lstat(folder, &st) != 0)
-		return errno == ENOENT || errno == ENOTDIR || cant_look(w, errno, folder);
+	kh_auto_close int fd = open_in_tree(w, folder, O_PATH);
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ||
+		       cant_look(w, errno, folder);
 	return (geteuid() != 0 && st.st_uid != geteuid()) || cant_look(w, why, folder);
 }
 
 static bool read_folder(struct walk *w, const struct at *at)
 {
 	const char *folder = at->path;
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = open_in_tree(w, folder, O_RDONLY | O_DIRECTORY);
 	struct stat st;
 	/* Who may read a folder and not search it sees names alone. */
 	if (fd < 0 || fstatat(fd, ".", &st, 0) != 0) {
@@ -238,10 +257,12 @@ bool kh_trees_cover(struct kh_view *view, struct kh_err *err)
 		struct stat st;
 		/* What lies in a layer is another file there, which nobody listens at. */
 		if ((m->kind != KH_MOUNT_READ && m->kind != KH_MOUNT_WRITE) ||
-		    m->tree == KH_TREE_HOST || stat(m->source, &st) != 0 || !S_ISDIR(st.st_mode))
+		    m->tree == KH_TREE_HOST || m->fd < 0 || fstat(m->fd, &st) != 0 ||
+		    !S_ISDIR(st.st_mode))
 			continue;
 		/* The view grows, and its list may move. */
-		kh_auto_free char *source = realpath(m->source, NULL), *target = strdup(m->target);
+		kh_auto_free char *source = kh_file_held_path(m->fd), *target = strdup(m->target);
+		w.root = m->fd;
 		w.source = source;
 		w.target = target;
 		w.writable = m->kind == KH_MOUNT_WRITE;

@@ -2,8 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <linux/openat2.h>
 #include <unistd.h>
 
 #include <keyhole/base/escape.h>
@@ -135,19 +133,18 @@ void kh_view_socket(struct kh_view *view, const char *target, int fd)
 	push(view, &m);
 }
 
-int kh_view_hold(const char *path)
-{
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
-				.resolve = RESOLVE_NO_SYMLINKS };
-	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
-}
-
 bool kh_view_bind_held(struct kh_view *view, enum kh_mount_kind kind, const char *source,
 		       const char *target, enum kh_tree tree, struct kh_err *err)
 {
-	int fd = kh_view_hold(source);
+	return kh_view_bind_again(view, kind, source, target, tree, NULL, err);
+}
+
+bool kh_view_bind_again(struct kh_view *view, enum kh_mount_kind kind, const char *source,
+			const char *target, enum kh_tree tree, const int *held, struct kh_err *err)
+{
+	int fd = kh_file_hold_again(source, held, err);
 	if (fd < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(source));
+		return false;
 	kh_view_bind_fd(view, kind, source, target, tree, fd);
 	return true;
 }

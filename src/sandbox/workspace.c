@@ -309,8 +309,9 @@ static bool begin(struct kh_work *w, const struct kh_sandbox_spec *spec, struct 
 	kh_deadline_start(&w->deadline, KH_LIMIT_SURVEY_MS, true);
 	if (!kh_workspace_check(w->root, err))
 		return false;
-	if (stat(w->root, &w->owner) != 0)
-		return kh_err_sys(err, KH_ERR_USAGE, errno, "--workspace %s", kh_esc_str(w->root));
+	kh_auto_close int fd = kh_file_hold_again(w->root, spec->workspace_held, err);
+	if (fd < 0 || fstat(fd, &w->owner) != 0)
+		return kh_err_wrap(err, "--workspace");
 	if (!S_ISDIR(w->owner.st_mode))
 		return kh_err_set(err, KH_ERR_USAGE, "--workspace %s: is not a folder",
 				  kh_esc_str(w->root));
@@ -324,8 +325,8 @@ bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 	struct kh_work w;
 	if (!begin(&w, spec, err))
 		return false;
-	if (!kh_view_bind_held(view, spec->workspace_read_only ? KH_MOUNT_READ : KH_MOUNT_WRITE,
-			       w.root, w.root, KH_TREE_AS_OWNER, err))
+	if (!kh_view_bind_again(view, spec->workspace_read_only ? KH_MOUNT_READ : KH_MOUNT_WRITE,
+				w.root, w.root, KH_TREE_AS_OWNER, spec->workspace_held, err))
 		return false;
 	if (spec->workspace_read_only)
 		return true;

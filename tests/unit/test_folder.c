@@ -217,6 +217,61 @@ static void only_a_folder_that_was_just_made_is_given_away(void **state)
 	(void)close(held);
 }
 
+static int code_of(const char *path, const int *held, struct kh_err *err)
+{
+	int fd = kh_file_hold_again(path, held, err), why = errno;
+	if (fd < 0)
+		return why;
+	(void)close(fd);
+	return 0;
+}
+
+/* A folder `above` with one in it, and beside it another one that has the same. */
+static void what_is_held_is_never_looked_for_through_a_link(void **state)
+{
+	char above[96], path[112], other[96], inner[112], aside[96];
+	(void)state;
+	(void)snprintf(above, sizeof(above), "%s/above", folder);
+	(void)snprintf(path, sizeof(path), "%s/work", above);
+	(void)snprintf(other, sizeof(other), "%s/other", folder);
+	(void)snprintf(inner, sizeof(inner), "%s/work", other);
+	(void)snprintf(aside, sizeof(aside), "%s/aside", folder);
+	assert_true(kh_file_mkdirs(path, 0700, NULL) && kh_file_mkdirs(inner, 0700, NULL));
+	struct kh_err err = KH_ERR_INIT;
+	kh_auto_close int held = kh_file_hold(path);
+	assert_true(held >= 0);
+	assert_int_equal(code_of(path, &held, &err), 0);
+	kh_auto_free char *is_at = kh_file_held_path(held);
+	assert_string_equal(is_at, path);
+
+	assert_int_equal(rename(above, aside), 0);
+	assert_int_equal(code_of(path, &held, &err), ENOENT);
+	assert_int_equal(symlink(other, above), 0);
+	assert_int_equal(kh_file_hold(path), -1);
+	assert_int_equal(errno, ELOOP);
+	assert_int_equal(code_of(path, &held, &err), ELOOP);
+	assert_non_null(strstr(err.text, "there is a symbolic link now"));
+	assert_non_null(strstr(err.text, path));
+	assert_int_equal(code_of(path, NULL, &err), ELOOP);
+	kh_auto_free char *went = kh_file_held_path(held);
+	assert_true(strncmp(went, aside, strlen(aside)) == 0);
+
+	assert_int_equal(unlink(above), 0);
+	assert_int_equal(rename(other, above), 0);
+	assert_int_equal(code_of(path, &held, &err), ESTALE);
+	assert_non_null(strstr(err.text, "another folder is there"));
+	assert_int_equal(code_of(path, NULL, &err), 0);
+
+	/* The end of the path is no exception. */
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(symlink("..", path), 0);
+	assert_int_equal(code_of(path, &held, &err), ELOOP);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rename(above, other), 0);
+	assert_int_equal(rename(aside, above), 0);
+	assert_int_equal(code_of(path, &held, &err), 0);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, finish)
 
 int main(void)
@@ -227,6 +282,7 @@ int main(void)
 		T(a_socket_whose_name_was_taken_gives_its_mode_to_nothing),
 		T(a_folder_that_others_may_write_to_is_known),
 		T(only_a_folder_that_was_just_made_is_given_away),
+		T(what_is_held_is_never_looked_for_through_a_link),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

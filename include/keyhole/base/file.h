@@ -61,6 +61,18 @@ bool kh_file_is_fresh(int fd);
 /* May others than root and `user` ((uid_t)-1: the folder's owner) remove or rename files of this
  * folder? False for a folder that does not exist. */
 bool kh_file_others_may_rename(const char *folder, uid_t user);
+/*
+ * A path that was resolved once is never resolved again: whoever may write to a folder above can
+ * put a symbolic link in the place of any part of it. Opens with O_PATH what has this path, and
+ * goes through no link. Return: a descriptor, the caller's; -1 with errno (ELOOP: there is a link).
+ */
+int kh_file_hold(const char *path);
+/* The same for what was held before: it has to be the same file or folder (device and inode) as
+ * *held. `held` NULL: any. Return: -1 with `err`, which says what is in its place, and errno
+ * (ESTALE: another one). */
+int kh_file_hold_again(const char *path, const int *held, struct kh_err *err);
+/* The path, without links, that what is held has now; on the heap. Return: NULL with errno. */
+char *kh_file_held_path(int held);
 /* Sets the mode of an open file, which may be O_PATH and is no link. Return: false with errno. */
 bool kh_file_set_mode(int fd, mode_t mode);
 bool kh_file_set_cloexec(int fd, bool on);

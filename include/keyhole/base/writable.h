@@ -19,6 +19,8 @@ enum kh_writable_for {
  * is no such folder, or no memory.
  */
 bool kh_writable_add(const char *folder, const char *what, enum kh_writable_for use);
+/* The same for a folder that is held (kh_file_hold), which the caller keeps. */
+bool kh_writable_add_held(int held, const char *what, enum kh_writable_for use);
 
 /*
  * The only answer to that question. The name is followed as the host would, component by component

@@ -27,8 +27,9 @@ struct kh_run_uses {
 
 /* Takes the lock, and makes the record at the first call. */
 bool kh_run_uses_lock(struct kh_run_uses *uses, const char *state, struct kh_err *err);
-/* The agent writes to this folder: tells the record, and the list of writable.h. */
-bool kh_run_uses_folder(struct kh_run_uses *uses, const char *folder, bool is_home,
+/* The agent writes to this folder: tells the record, and the list of writable.h. `held`: what the
+ * path had when it was resolved (kh_file_hold_again), or NULL. */
+bool kh_run_uses_folder(struct kh_run_uses *uses, const char *folder, const int *held, bool is_home,
 			struct kh_err *err);
 /* Does a live run name what lies in these folders, or is reached through them? Call it while the
  * list of writable.h has no others. */

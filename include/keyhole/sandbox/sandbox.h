@@ -73,12 +73,15 @@ struct kh_sandbox_spec {
 	const char *image;	/* an image in the store of the engine's own program, or NULL */
 	const char *entrypoint; /* with image: replaces its entrypoint and command; "": none; NULL:
 				   the image's */
-	const char *workspace;	/* absolute, or NULL */
+	const char *workspace;	/* absolute and without links, or NULL */
 	bool workspace_read_only;
 	const struct kh_sandbox_review *review; /* NULL: the agent writes into the workspace */
 	bool mask_env_files;			/* .env files of the workspace read as empty */
-	const char *home; /* a folder for a persistent home; NULL: a private one, discarded at the
-			     end */
+	const char *home; /* a folder for a persistent home, without links; NULL: a private one,
+			     discarded at the end */
+	/* Descriptors of the workspace and the home when their paths were resolved, which must
+	 * still be there (kh_file_hold_again); NULL: what is there now. */
+	const int *workspace_held, *home_held;
 	const char *const
 		*read_only; /* more folders or files of the host to show read-only; absolute */
 	size_t n_read_only;
