@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
@@ -21,6 +22,7 @@
 #include "runs.h"
 #include "runs_home.h"
 #include "runs_others.h"
+#include "runs_retry.h"
 #include "sandbox_internal.h"
 
 enum { STUBS_BYTES = 1024 * 1024, BEFORE_BYTES = 256 * 1024 * 1024 };
@@ -84,8 +86,8 @@ static bool remove_stubs(const char *folder, struct kh_err *err)
 
 static void remove_record(const char *folder)
 {
-	static const char *const names[] = { "stubs",	  "before", "reads", "init", "place",
-					     "workspace", "sees",   "home",  "alive" };
+	static const char *const names[] = { "stubs",	  "before", "reads", "init",   "place",
+					     "workspace", "sees",   "home",  "failed", "alive" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		kh_auto_free char *path = kh_strf("%s/%s", folder, names[i]);
 		if (path)
@@ -182,6 +184,7 @@ static bool finish(const char *state, const struct kh_other_runs *others,
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_deadline deadline;
+	uint64_t begun_ms = kh_clock_mono_ms();
 	kh_deadline_start(&deadline, KH_LIMIT_SURVEY_MS, heeds_signals);
 	if (kh_deadline_passed(&deadline))
 		return false;
@@ -190,6 +193,9 @@ static bool finish(const char *state, const struct kh_other_runs *others,
 		remove_record(run->path);
 		return true;
 	}
+	/* One that a signal ended has not failed. */
+	if (!deadline.signalled)
+		kh_run_retry_note(run->path, kh_clock_mono_ms() - begun_ms);
 	/* Else it was said. */
 	if (err.code != KH_ERR_NONE)
 		kh_log_error("%s was not surveyed: %s (use neither git nor an editor there before "
@@ -214,8 +220,8 @@ static void say_awaited(const struct kh_other_runs *others, const struct kh_othe
 }
 
 /* Each run that has ended, unless a live one may hold what it has opened; the run `own` (or NULL)
- * first, and whatever signal comes. */
-static bool sweep(const char *state, const char *own, struct kh_err *err)
+ * first, and whatever signal comes. `asked`: also one that rests (runs_retry.h). */
+static bool sweep(const char *state, const char *own, bool asked, struct kh_err *err)
 {
 	struct kh_other_runs others kh_cleanup(kh_other_runs_fini) = { 0 };
 	if (!kh_other_runs_find(state, NULL, &others, err))
@@ -242,7 +248,8 @@ static bool sweep(const char *state, const char *own, struct kh_err *err)
 	}
 	for (size_t i = 0; no_stubs && i < others.n; i++) {
 		size_t n;
-		if (!kh_other_runs_awaited(&others, &others.list[i], &n))
+		if (!kh_other_runs_awaited(&others, &others.list[i], &n) &&
+		    (asked || !kh_run_retry_rests(&others.list[i], !own)))
 			all = finish(state, &others, &others.list[i],
 				     !own || strcmp(others.list[i].id, own) != 0) &&
 			      all;
@@ -263,30 +270,10 @@ bool kh_workspace_survey(const char *state, struct kh_err *err)
 	if (lock < 0)
 		return false;
 	kh_log_hold();
-	bool ok = sweep(state, NULL, err);
+	bool ok = sweep(state, NULL, true, err);
 	close(kh_steal_fd(&lock));
 	kh_log_release();
 	return ok;
-}
-
-bool kh_workspace_is_unsurveyed(const char *state)
-{
-	enum { WAIT_MS = 1000 };
-	struct kh_other_runs others kh_cleanup(kh_other_runs_fini) = { 0 };
-	kh_auto_free char *folder = kh_strf("%s/workspaces", state);
-	if (folder && access(folder, F_OK) != 0 && errno == ENOENT)
-		return false;
-	/* A run that ends holds it while it looks through its own. */
-	kh_auto_close int lock = kh_run_records_lock(state, WAIT_MS, NULL, NULL);
-	if (lock < 0)
-		return false;
-	bool found = !kh_other_runs_find(state, NULL, &others, NULL);
-	for (size_t i = 0; !found && i < others.n; i++) {
-		kh_auto_free char *before = kh_strf("%s/before", others.list[i].path);
-		found = !others.list[i].live &&
-			(!before || access(before, F_OK) == 0 || errno != ENOENT);
-	}
-	return found;
 }
 
 /* ---- of this run ---- */
@@ -359,7 +346,7 @@ static bool register_first(struct kh_run_record *record, const char *home, struc
 	struct kh_deadline signals;
 	if (!kh_run_record_lock(record, err))
 		return false;
-	(void)sweep(record->state, NULL, &left);
+	(void)sweep(record->state, NULL, false, &left);
 	kh_deadline_start(&signals, KH_LIMIT_SURVEY_MS, true);
 	bool ok = kh_deadline_passed(&signals)
 			  ? kh_err_set(err, KH_ERR_SYSTEM,
@@ -494,7 +481,7 @@ static void end_now(struct kh_run_record *record, bool gone)
 	 * still removes something has inherited the descriptor. */
 	(void)flock(record->alive, LOCK_UN);
 	close(kh_steal_fd(&record->alive));
-	if (!sweep(record->state, record->id, &err))
+	if (!sweep(record->state, record->id, false, &err))
 		kh_log_error("%s", err.text);
 }
 
