@@ -51,9 +51,10 @@ size_t kh_screen_columns(int fd)
  * ?1047l moves no cursor, unlike ?1049l where the alternate screen is not shown. DECSTBM moves it
  * to the corner, so it is saved and restored around that; with it come attributes and wrap as they
  * were, so these are set afterwards. LNM, KAM: else Enter would be two characters, or no key one.
- * A VT52 knows nothing of all that, so it is left first. What ESC V guards no ESC[J erases, until
- * DECSCA takes its place. What a mouse, the window or a theme would type is for whoever asked for
- * it.
+ * A VT52 knows nothing of all that, so it is left first. A terminal that passes on to a printer
+ * what it gets does nothing else with it but end that (MC), so this comes next. What ESC V guards
+ * no ESC[J erases, until DECSCA takes its place. What a mouse, the window or a theme would type is
+ * for whoever asked for it.
  *
  * Each screen has keyboard flags of its own (kitty's protocol), so these are set back on both sides
  * of ?1047l: all that were kept go, then those that are in force. XTMODKEYS is set back as a whole,
@@ -66,6 +67,7 @@ size_t kh_screen_columns(int fd)
 static const char reset[] =
 	"\x18\x1b\\"	    /* CAN, ST: what was not finished */
 	"\x1b<"		    /* from a VT52's sequences to ours */
+	"\x1b[4i\x1b[?4i"   /* MC: nothing goes to a printer */
 	"\x1b[0$}\x1b[0$~"  /* the screen and not the status line; none */
 	"\x1b[0\"q"	    /* DECSCA: nothing is guarded */
 	"\x1b[?2026l"	    /* show what is written at once */
@@ -87,6 +89,7 @@ static const char reset[] =
 	"\x1b[?5W"		       /* a tabulator stop every 8 columns */
 	"\x1b[m\x1b(B\x0f\x1b%G"       /* attributes; ASCII, in G0; UTF-8 */
 	"\x1b]8;;\x1b\\\x1b]22;\x1b\\" /* no link; the usual pointer */
+	"\x1b]7;\x1b\\"		       /* no current folder: where a new window would begin */
 	"\x1b[?67l"		       /* DECBKM: the key of Backspace types DEL */
 	"\x1b#5\x1b[J"		       /* single width; nothing after the cursor */
 	"\x1b[?67h";		       /* it types BS: only where that is what erases */

@@ -21,6 +21,7 @@ LEFT = {
     "an open link": "\x1b]8;;https://a.test/\x1b\\",
     "a screen that is inverted": "\x1b[?5h",
     "keys with texts": "\x1bP0;1|17/6869\x1b\\\x1b[?67h\x1b]22;none\x1b\\",
+    "a folder for new windows": "\x1b]7;file:///tmp/evil\x1b\\",
     "insertion": "\x1b[4h",
     "a scrolling region": "\x1b[38;40r",
     "the other screen": "\x1b[?1049h",

@@ -10,10 +10,10 @@ import pytest
 from conftest import PATIENCE
 
 # What keyhole sends before lines of its own on a terminal (src/base/screen.c).
-RESET = (b"\x18\x1b\\\x1b<\x1b[0$}\x1b[0$~\x1b[0\"q\x1b[?2026l\x1b[<99u\x1b[=0u\x1b[?1047l\x1b[<99u\x1b[=0u"
+RESET = (b"\x18\x1b\\\x1b<\x1b[4i\x1b[?4i\x1b[0$}\x1b[0$~\x1b[0\"q\x1b[?2026l\x1b[<99u\x1b[=0u\x1b[?1047l\x1b[<99u\x1b[=0u"
          b"\x1b7\x1bP0;1|\x1b\\\x1b[?69l\x1b[r\x1b8\x1b[2l\x1b[4l\x1b[20l\x1b[?5l\x1b[?7h\x1b[?25h\x1b[?1l\x1b>"
          b"\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2004l\x1b[?2031l\x1b[?2048l\x1b[?9001l\x1b[>m\x1b[>4m"
-         b"\x1b[?5W\x1b[m\x1b(B\x0f\x1b%G\x1b]8;;\x1b\\\x1b]22;\x1b\\\x1b[?67l\x1b#5\x1b[J")  # fmt: skip
+         b"\x1b[?5W\x1b[m\x1b(B\x0f\x1b%G\x1b]8;;\x1b\\\x1b]22;\x1b\\\x1b]7;\x1b\\\x1b[?67l\x1b#5\x1b[J")  # fmt: skip
 
 
 class Tmux:

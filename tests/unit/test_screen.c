@@ -185,6 +185,19 @@ static void a_reset_clears_the_texts_of_keys_and_closes_a_link(void **state)
 	(void)place_of(text, "\x1b[?5l");
 }
 
+static void a_reset_prints_nothing_more_and_names_no_folder(void **state)
+{
+	(void)state;
+	setenv("TERM", "xterm", 1);
+	kh_auto_free char *text = kh_slice_dup(kh_screen_reset_text(-1));
+	assert_non_null(text);
+	/* All that comes before goes to the printer; in a VT52's mode the digits would be shown. */
+	static const char first[] = "\x18\x1b\\\x1b<\x1b[4i\x1b[?4i";
+	assert_int_equal(place_of(text, first), 0);
+	/* Where such a string is shown, that is erased. */
+	assert_true(place_of(text, "\x1b]7;\x1b\\") < place_of(text, "\x1b[J"));
+}
+
 static void backspace_types_what_the_terminal_takes_for_it(void **state)
 {
 	static const struct {
@@ -225,6 +238,7 @@ int main(void)
 		cmocka_unit_test(a_reset_ends_reports_of_the_mouse_and_of_the_window),
 		cmocka_unit_test(a_reset_has_the_keys_type_what_they_did),
 		cmocka_unit_test(a_reset_clears_the_texts_of_keys_and_closes_a_link),
+		cmocka_unit_test(a_reset_prints_nothing_more_and_names_no_folder),
 		cmocka_unit_test(backspace_types_what_the_terminal_takes_for_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
