@@ -50,7 +50,7 @@ struct run {
 	bool serves;	  /* the worker does: the command may start */
 	const char *lost; /* what had ended before the command did; NULL: nothing */
 	sigset_t mask;
-	char *state, *user_state; /* folders with keyhole's state; NULL: none */
+	char *state, *user_state, *cache; /* keyhole's own folders; NULL: none */
 };
 
 /* ---- the keeper ---- */
@@ -148,11 +148,13 @@ static bool has_terminal(void)
 /* Without a home there is none, and nothing in it. */
 static bool find_state(struct run *run, struct kh_err *err)
 {
-	struct kh_err homeless = KH_ERR_INIT;
+	struct kh_err homeless = KH_ERR_INIT, uncached = KH_ERR_INIT;
 	kh_auto_free char *base = kh_file_state_home(&homeless);
 	run->state = kh_workspace_state();
 	run->user_state = base ? kh_strf("%s/keyhole", base) : NULL;
-	return run->user_state || (!base && homeless.code == KH_ERR_USAGE) ||
+	run->cache = kh_image_cache(&uncached);
+	return ((run->user_state || (!base && homeless.code == KH_ERR_USAGE)) &&
+		(run->cache || uncached.code == KH_ERR_USAGE)) ||
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
 }
 
@@ -188,6 +190,7 @@ static struct kh_sandbox_spec spec_of(const struct run *run)
 		.n_env = o->n_env,
 		.state = run->state,
 		.user_state = run->user_state,
+		.cache = run->cache,
 		.forbidden_paths = (const char *const *)run->forbidden,
 		.n_forbidden = n_forbidden,
 		.host_uid = (uid_t)-1,
@@ -395,6 +398,7 @@ static void clean_up(struct run *run)
 	kh_run_forbidden_free(run->forbidden);
 	free(run->state);
 	free(run->user_state);
+	free(run->cache);
 }
 
 /* A command that could reach nothing any more may have ended as if all were well. */

@@ -63,16 +63,15 @@ static bool forbid_own(char ***list, const char *folder)
 	return !counts || forbid(list, folder);
 }
 
-/* The roots of other sandboxes. */
-static bool forbid_images(char ***list)
+/* The roots of other sandboxes, and what says which they are. */
+static bool forbid_cache(char ***list)
 {
 	struct kh_err err = KH_ERR_INIT;
 	kh_auto_free char *cache = kh_image_cache(&err);
 	/* Without a home there is no folder that holds any. */
 	if (!cache)
 		return err.code == KH_ERR_USAGE;
-	kh_auto_free char *images = kh_strf("%s/images", cache);
-	return images && forbid_own(list, images);
+	return forbid_own(list, cache);
 }
 
 /* What other agents did. */
@@ -107,7 +106,7 @@ static bool forbid_all(char ***list, const struct kh_run_options *options,
 	bool ok = forbid(list, options->trusted ? NULL : options->config_path) &&
 		  forbid(list, config->ca_key_path) && forbid(list, config->audit_path) &&
 		  forbid(list, folder->socket_path) && forbid(list, folder->ask_path) &&
-		  forbid_images(list) && forbid_reviews(list) && forbid_sockets(list);
+		  forbid_cache(list) && forbid_reviews(list) && forbid_sockets(list);
 	if (ok && config->audit_path) {
 		/* A daemon's, of what is used of limits. */
 		kh_auto_free char *state = kh_strf("%s.limits", config->audit_path);

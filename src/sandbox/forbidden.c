@@ -287,8 +287,10 @@ bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, si
 	return ok;
 }
 
-/* Would anything be visible that lies in the folder? */
-static bool check_within(const struct kh_view *view, const char *folder, struct kh_err *err)
+/* Would anything be visible that lies in the folder, but for what is in `except` (NULL: nothing)?
+ */
+static bool check_within(const struct kh_view *view, const char *folder, const char *except,
+			 struct kh_err *err)
 {
 	struct table table kh_cleanup(table_fini) = { 0 };
 	kh_auto_free char *resolved = realpath(folder, NULL);
@@ -303,27 +305,36 @@ static bool check_within(const struct kh_view *view, const char *folder, struct 
 				  kh_esc_str(folder));
 	for (size_t i = 0; i < view->n; i++) {
 		const struct kh_mount *m = &view->list[i];
-		if (!kh_mount_is_tree(m))
+		if (!kh_mount_is_tree(m) || (except && is_below(m->source, except)))
 			continue;
 		struct source source kh_cleanup(source_fini) = source_of(m);
 		if (source.path ? !locate_held(&table, source.fd, source.path, &place) ||
 					  holds(&within, &place)
 				: m->fd >= 0)
-			return refuse_seen(folder, m, err);
+			return kh_err_set(err, KH_ERR_CONFIG,
+					  "%s: the sandbox would see it through %s, which lies "
+					  "there (keyhole's own files are no sandbox's: name "
+					  "another folder)",
+					  kh_esc_str(folder), kh_esc_str(m->source));
 	}
 	return true;
 }
 
-bool kh_forbidden_check_state(const struct kh_view *view, const char *state, struct kh_err *err)
+/* Neither keyhole's state as a whole nor any part of it, but for the files of this run's review. */
+static bool check_state(const struct kh_view *view, const char *state,
+			const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
-	static const char *const parts[] = { "set-aside", "workspaces", "trusted" };
-	bool ok = !state || kh_forbidden_check(view, &state, 1, err);
-	for (size_t i = 0; ok && state && i < sizeof(parts) / sizeof(parts[0]); i++) {
-		kh_auto_free char *part = kh_strf("%s/%s", state, parts[i]);
-		ok = part ? check_within(view, part, err)
-			  : kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
-	}
-	return ok;
+	return !state ||
+	       (kh_forbidden_check(view, &state, 1, err) &&
+		check_within(view, state, spec->review ? spec->review->folder : NULL, err));
+}
+
+bool kh_forbidden_check_own(const struct kh_view *view, const struct kh_sandbox_spec *spec,
+			    struct kh_err *err)
+{
+	return check_state(view, spec->state, spec, err) &&
+	       check_state(view, spec->user_state, spec, err) &&
+	       (!spec->cache || check_within(view, spec->cache, spec->rootfs, err));
 }
 
 bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, struct kh_err *err)

@@ -48,8 +48,7 @@ bool kh_given_check_forbidden(const struct kh_view *view, const struct kh_sandbo
 			      struct kh_err *err)
 {
 	return kh_forbidden_check(view, spec->forbidden_paths, spec->n_forbidden, err) &&
-	       kh_forbidden_check_state(view, spec->state, err) &&
-	       kh_forbidden_check_state(view, spec->user_state, err);
+	       kh_forbidden_check_own(view, spec, err);
 }
 
 bool kh_sandbox_check_folders(const struct kh_sandbox_spec *spec, struct kh_err *err)

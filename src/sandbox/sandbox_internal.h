@@ -204,9 +204,11 @@ void kh_forbidden_unescape(char *text);
 /* forbidden.c: would any of these paths be visible? False names which, and through what. */
 bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, size_t n,
 			struct kh_err *err);
-/* The same of a folder with keyhole's state (or NULL): what was set aside, what says what was in a
- * workspace before, and which files the user trusts, neither as a whole nor in parts. */
-bool kh_forbidden_check_state(const struct kh_view *view, const char *state, struct kh_err *err);
+/* The same of keyhole's own folders, the state and the cache of the spec: neither as a whole (of
+ * the cache, forbidden_paths say so) nor in any part, but for the review and the root of this run.
+ */
+bool kh_forbidden_check_own(const struct kh_view *view, const struct kh_sandbox_spec *spec,
+			    struct kh_err *err);
 /* Is one of two folders in the other, or in what is mounted in it? Both exist, and their paths have
  * no links. */
 bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, struct kh_err *err);

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 from conftest import PATIENCE
+from test_run import Run
 
 
 def refused(sandbox, secret, **options):
@@ -86,3 +87,20 @@ def test_through_a_second_mount(sandbox, workspace, way):
         capture_output=True, timeout=PATIENCE, env=sandbox.environment(), check=False,
     )  # fmt: skip
     assert done.returncode == 125 and b"would see it" in done.stderr, done.stderr
+
+
+@pytest.mark.identity("user")
+@pytest.mark.parametrize("kept", ["cache/keyhole", "state/keyhole"])
+def test_no_part_of_keyholes_own_folders_is_a_sandboxs(sandbox, kept):
+    """Whatever it is called: of what lies there a run reads which image a reference means, say."""
+    run = Run(sandbox)
+    parts = ["", "refs", "tmp", "images/x/rootfs", "layers", "new"]
+    for part in parts:
+        sandbox.folder(f"{kept}/{part}", 0o700)
+    for part in parts:
+        folder = os.path.join(sandbox.place, kept, part).rstrip("/")
+        for options in (["--workspace", folder], ["--workspace", folder + ":ro"], ["--home", folder], ["--ro", folder])[:4 if part == "refs" else 1]:
+            done = run(*options, "--", "true", check=125, use=None, XDG_CACHE_HOME=os.path.join(sandbox.place, "cache"))
+            assert f"{os.path.join(sandbox.place, kept)}: the sandbox would see it" in done.stderr or (kept[0] == "s" and not part), (options, done.stderr)
+    beside = sandbox.folder(os.path.dirname(kept) + "/other")
+    run("-q", "--workspace", beside, "--", "true", check=0, use=None, XDG_CACHE_HOME=os.path.join(sandbox.place, "cache"))

@@ -173,7 +173,7 @@ def test_no_link_where_an_agent_may_write_leads_to_what_a_sandbox_is_given(run, 
     run(*words, option, private, "--", "true", check=0)
 
 
-OWN = {"images": ".cache/keyhole/images", "reviews": "state/keyhole/review"}
+OWN = {"images": "own/.cache/keyhole", "reviews": "state/keyhole/review"}
 
 
 @pytest.mark.parametrize("own", OWN)
@@ -185,9 +185,7 @@ def test_no_agent_makes_a_folder_of_keyholes_where_it_is_absent(run, sandbox, ow
     folder = os.path.join(path, *[".."] * up)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     sandbox.give(sandbox.place)
-    more = {"XDG_CACHE_HOME": "", "STATE_DIRECTORY": os.path.join(sandbox.place, "elsewhere")}
-    if os.geteuid() == 0 and sandbox.identity == "root":
-        more["XDG_CACHE_HOME"] = os.path.join(sandbox.place, ".cache")
+    more = {"XDG_CACHE_HOME": os.path.join(sandbox.place, "own/.cache"), "STATE_DIRECTORY": os.path.join(sandbox.place, "elsewhere")}
     written = not how and option != "--ro"
     done = run(option, os.path.realpath(folder) + how, "--", "true", **more)
     if written or own == "reviews":

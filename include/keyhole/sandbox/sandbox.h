@@ -118,13 +118,15 @@ struct kh_sandbox_spec {
 	size_t n_forbidden;
 	uid_t host_uid; /* on the host, when started by root; (uid_t)-1: KH_SANDBOX_HOST_UID */
 	gid_t host_gid;
-	const char *state;	/* of kh_workspace_state(); needed for a writable workspace */
-	const char *user_state; /* what keyhole keeps for the user who runs it, which for root is
-				   another folder: no part that others rely on may be visible */
-	const char *init_path;	/* path of keyhole-init; NULL: beside the binary, or where it is
-				   installed */
-	const uint16_t *ports;	/* ports, besides 80 and 443, on which connections of programs that
-				   use no proxy are captured */
+	const char *state; /* of kh_workspace_state(); needed for a writable workspace */
+	/* What keyhole keeps for the user who runs it, which for root is another folder than
+	 * `state`, and where it keeps images. No part of these folders may be visible. NULL: there
+	 * is none. */
+	const char *user_state, *cache;
+	const char *init_path; /* path of keyhole-init; NULL: beside the binary, or where it is
+				  installed */
+	const uint16_t *ports; /* ports, besides 80 and 443, on which connections of programs that
+				  use no proxy are captured */
 	size_t n_ports;
 	/* Where the addresses of names come from; family 0: 127.64.0.0/10. */
 	struct kh_cidr capture_range;
