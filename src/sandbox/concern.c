@@ -59,6 +59,7 @@ enum {
 	IS_YARN = 1 << 25,
 	IS_RENV = 1 << 26,
 	IS_SETTINGS = 1 << 27, /* of Eclipse */
+	IS_CVS = 1 << 28,
 	INHERITED = IN_GIT | IN_PACKAGES | IN_DOT_GIT,
 };
 
@@ -77,6 +78,7 @@ static const struct holder {
 	{ ".bzr", IS_BZR, false },	   { ".vim", IS_VIM, false },
 	{ ".bundle", IS_BUNDLE, false },   { ".yarn", IS_YARN, false },
 	{ "renv", IS_RENV, false },	   { ".settings", IS_SETTINGS, false },
+	{ "CVS", IS_CVS, false },
 };
 
 /* And the names; shell patterns. */
@@ -93,6 +95,7 @@ static const struct held {
 	{ IS_CARGO, "config" },
 	{ IS_CARGO, "config.toml" },
 	{ IS_CONFIG, "mise" },
+	{ IS_CONFIG, "irb" },
 	{ IS_GITHUB, "hooks" },
 	{ IS_GITHUB, "mcp.json" },
 	{ IS_GITHUB, "copilot" },
@@ -112,6 +115,7 @@ static const struct held {
 	{ IS_YARN, "plugins" },
 	{ IS_RENV, "activate.R" },
 	{ IS_SETTINGS, "language.settings.xml" },
+	{ IS_CVS, "Root" }, /* a repository, which names programs in its CVSROOT */
 };
 
 struct looking {

@@ -222,6 +222,22 @@ const struct kh_protected kh_protected_names[] = {
 	{ "_vimrc_local.vim", false },
 	{ ".vimrc.local", false },
 	{ ".rbenv-vars", false },
+	/* irb runs the first of its files that it finds in the current folder. */
+	{ "irbrc", false },
+	{ "_irbrc", false },
+	{ "$irbrc", false },
+	{ "irb.rc", false },
+	/* jedi completes Python in editors, and runs the interpreter that project.json names. */
+	{ ".jedi", false },
+	/* phpbrew's shell functions source it when somebody enters the folder. */
+	{ ".phpbrewrc", false },
+	/* PDM runs the interpreter that they name. */
+	{ ".pdm-python", false },
+	{ ".pdm.toml", false },
+	/* git-review fetches a hook from the host that it names, and git runs that. */
+	{ ".gitreview", false },
+	/* fossil evaluates the scripts th1-setup and tcl-setup in there. */
+	{ ".fossil-settings", false },
 	{ "keyhole.yaml", false },
 	{ ".keyhole", false },
 	{ NULL, false },

@@ -30,9 +30,9 @@
 /* Beside those of protected.c, these, which lie in folders that hold more than that: a link in
  * their place is refused. The survey finds those that are none (concern.c). */
 static const char *const inner_files[] = {
-	".cargo/config.toml", ".cargo/config",	".config/mise",
-	"mise/config.toml",   ".github/hooks",	".clinerules/hooks",
-	".gitlab/duo",	      ".pi/extensions", NULL,
+	".cargo/config.toml", ".cargo/config",	   ".config/mise", "mise/config.toml",
+	".github/hooks",      ".clinerules/hooks", ".gitlab/duo",  ".pi/extensions",
+	".config/irb",	      "CVS/Root",	   NULL,
 };
 /* hg runs what they say at any command; absent ones can't be made where there is a .hg. */
 static const char *const of_mercurial[] = { "hgrc", "hgrc-not-shared", "sharedpath", NULL };

@@ -438,7 +438,7 @@ MADE = [".yarnrc.yml", ".cargo/config.toml", "x.code-workspace", ".aider.conf.ym
         ".rbenv-vars"]  # fmt: skip
 # The project's own code, although a tool may load it: what the page says that is left out on purpose.
 PROJECT = ["Makefile", "package.json", "pnpm-workspace.yaml", "eslint.config.js", ".eslintrc.js", ".prettierrc.cjs", ".rubocop.yml",
-           "conftest.py", "tsconfig.json", "build.rs", "gradle/wrapper/gradle-wrapper.properties", "mix.exs", ".bazelrc", "uv.toml",
+           "conftest.py", "tsconfig.json", ".pylintrc", ".perltidyrc", "CVS/Entries", ".config/irbs/x", "build.rs", "gradle/wrapper/gradle-wrapper.properties", "mix.exs", ".bazelrc", "uv.toml",
            "global.json", "config.nims", ".python-version", ".config/nextest.toml", "app/.config/x.toml", ".venv/bin/activate", ".pnp.cjs", "flake.nix", "shell.nix", "AGENTS.md", "renv/settings.json",
            ".settings/org.eclipse.core.resources.prefs",
            ".github/workflows/ci.yml"]  # fmt: skip

@@ -68,11 +68,11 @@ def test_a_folder_of_another_user_that_the_agent_could_not_enter_either_stops_no
 def test_each_protected_name_counts_in_every_folder(host):
     """A workspace may hold several projects, and each of them has a top of its own."""
     names = protected_names(absent_too=False)
-    assert len(names) > 60 and {".envrc", "lefthook.yaml", ".pre-commit-config.yaml", "x.code-workspace"} <= set(names)
+    assert len(names) > 60 and {".envrc", "lefthook.yaml", ".pre-commit-config.yaml", "x.code-workspace", "$irbrc", ".jedi", ".pdm-python", ".gitreview"} <= set(names)
     for name in names:
         host.sandbox.file(host.path(f"mine/{name}"), "mine\n")
         host.sandbox.give(host.path("mine"))
-    tried = "".join(f"(echo evil > mine/{name}) 2>/dev/null && echo {name}; echo evil > new/deep/{name.swapcase()}\n" for name in names)
+    tried = "".join(f"(echo evil > 'mine/{name}') 2>/dev/null && echo '{name}'; echo evil > 'new/deep/{name.swapcase()}'\n" for name in names)
     done = run(host, "mkdir -p new/deep\n" + tried + "true")
     assert done.stdout == b"" and [host.read(f"mine/{name}") for name in names] == ["mine\n"] * len(names)
     assert len(host.keyhole("set-aside").splitlines()) >= len(names) and os.listdir(host.path("new/deep")) == []
@@ -287,7 +287,7 @@ def test_more_repositories_than_can_be_protected_are_refused_with_what_to_do(hos
 
 # ---- links ----
 
-INNER = [".cargo/config.toml", ".hg/hgrc", "sub/.hg/hgrc", ".config/lefthook.yml", ".config/mise", ".github/hooks", "mise/config.toml",
+INNER = ["CVS/Root", ".config/irb", ".cargo/config.toml", ".hg/hgrc", "sub/.hg/hgrc", ".config/lefthook.yml", ".config/mise", ".github/hooks", "mise/config.toml",
          ".sl/config", "sub/_darcs/prefs/defaults", ".bzr/branch/branch.conf", ".clinerules/hooks"]  # fmt: skip
 
 
@@ -322,7 +322,8 @@ def test_where_such_a_link_of_the_users_leads_nothing_can_be_put(host, there):
 MORE = [".yarnrc", "rust-toolchain.toml", "rust-toolchain", ".helix/languages.toml", "sub/.helix/languages.toml", ".sl/config", "sub/.sl/config",
         "_darcs/prefs/defaults", ".clinerules/hooks/PreToolUse", ".factory/settings.json", ".Rprofile", "sub/.Rprofile", "mise/config.local.toml",
         ".npmrc", "sub/.npmrc", ".pnpmfile.cjs", ".tool-versions", "sub/.tool-versions", ".perldb", ".rdbgrc", ".psysh.php", ".augment/settings.json", "hk.pkl",
-        ".pi/settings.json", ".pi/mcp.json", ".p4config", ".gclient"]  # fmt: skip
+        ".pi/settings.json", ".pi/mcp.json", ".p4config", ".gclient", "CVS/Root", "sub/CVS/Root", ".config/irb/irbrc", "sub/.config/irb/irbrc",
+        ".fossil-settings/th1-setup", ".jedi/project.json"]  # fmt: skip
 
 
 def test_more_names_that_tools_run_things_from_are_set_aside_and_stay_as_the_user_has_them(host):
