@@ -43,7 +43,7 @@ static enum kh_writable_for use_of_workspace(const struct kh_run_options *o)
 	return written || o->trusted ? KH_WRITABLE_FOR_ALL : KH_WRITABLE_FOR_PROGRAMS;
 }
 
-/* Where agents under review write. */
+/* Where agents under review write. The user may have it elsewhere by a link. */
 static bool note_reviews(struct kh_err *err)
 {
 	struct kh_err homeless = KH_ERR_INIT;
@@ -52,8 +52,9 @@ static bool note_reviews(struct kh_err *err)
 	if (!reviews)
 		return homeless.code == KH_ERR_USAGE ||
 		       kh_err_set(err, KH_ERR_NO_MEMORY, "run: no memory");
-	return kh_writable_add(reviews, "the folder of reviews", KH_WRITABLE_FOR_ALL) ||
-	       errno == ENOENT || kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", reviews);
+	return kh_writable_note(&(struct kh_writable_folder){ .path = reviews,
+							      .what = "the folder of reviews" }) ||
+	       kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", reviews);
 }
 
 /* First where this agent writes, and whether a live run names something there. */
@@ -69,14 +70,16 @@ static bool note_written(const struct kh_run_options *o, const char *state, stru
 	if (o->workspace &&
 	    !kh_writable_add_held(o->workspace_held, "the workspace", use_of_workspace(o)))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the workspace");
-	return note_reviews(err);
+	return true;
 }
 
-/* One that has begun since the last time counts too. */
-static bool note_others(const char *state, struct kh_err *err)
+/* With the lock of the records. First those of live runs, of which more is known. */
+static bool note_others(struct kh_err *err)
 {
-	return (!state || kh_workspace_note_written(state, err)) &&
-	       kh_run_uses_note_folders(&uses, state, err);
+	kh_auto_free char *state = kh_workspace_state();
+
+	return kh_run_uses_note_folders(&uses, state, err) &&
+	       (!state || kh_workspace_note_written(state, err)) && note_reviews(err);
 }
 
 static bool check(const char *name, const char *path, struct kh_err *err)
@@ -240,7 +243,8 @@ bool kh_run_names_check(const struct kh_run_options *o, struct kh_err *err)
 {
 	kh_auto_free char *state = kh_workspace_state();
 	bool ok = kh_run_uses_lock(&uses, state, err) && note_written(o, state, err) &&
-		  note_others(state, err) && check_options(o, err) && kh_run_uses_write(&uses, err);
+		  kh_writable_renew(note_others, err) && check_options(o, err) &&
+		  kh_run_uses_write(&uses, err);
 
 	kh_run_uses_unlock(&uses);
 	return ok;
@@ -434,12 +438,12 @@ static bool check_all(const struct kh_config *config, struct kh_err *err)
 	return true;
 }
 
-/* In the keeper, before each command: other runs may have begun, and made the first review. */
-static bool note_those_since(struct kh_err *err)
+/* In the keeper, before each command: other runs may have begun or ended, and made the first
+ * review. */
+static bool renew(struct kh_err *err)
 {
 	kh_auto_free char *state = kh_workspace_state();
-	bool ok =
-		kh_run_uses_lock(&uses, state, err) && note_others(state, err) && note_reviews(err);
+	bool ok = kh_run_uses_lock(&uses, state, err) && kh_writable_renew(note_others, err);
 
 	kh_run_uses_unlock(&uses);
 	return ok;
@@ -448,10 +452,10 @@ static bool note_those_since(struct kh_err *err)
 bool kh_run_names_check_config(const struct kh_config *config, struct kh_err *err)
 {
 	kh_auto_free char *state = kh_workspace_state();
-	bool ok = kh_run_uses_lock(&uses, state, err) && note_others(state, err) &&
+	bool ok = kh_run_uses_lock(&uses, state, err) && kh_writable_renew(note_others, err) &&
 		  check_all(config, err) && kh_run_uses_write(&uses, err);
 
 	kh_run_uses_unlock(&uses);
-	kh_writable_set_more(note_those_since);
+	kh_writable_set_renew(renew);
 	return ok;
 }

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,6 +25,7 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/program.h>
+#include <keyhole/base/writable.h>
 #include <keyhole/worker/worker.h>
 
 const char *const kh_exec_variables[] = {
@@ -160,10 +162,26 @@ static char **environment_of(struct kh_job *job, const struct kh_vault *vault)
 	return list;
 }
 
-/* A name without a slash is looked for on PATH, but never where a sandbox may write; nor does the
- * program find others there. Return: what it failed at. */
-static enum kh_exec_step become(const struct kh_exec *exec, char **environment)
+static enum kh_exec_step refuse(struct kh_exec_report *report, const char *why)
 {
+	(void)snprintf(report->why, sizeof(report->why), "%s", why);
+	return KH_EXEC_COVERING;
+}
+
+/* A name without a slash is looked for on PATH, but never where a sandbox may write; nor does the
+ * program find others there. Return: what it failed at; `report` says why it must not be started.
+ */
+static enum kh_exec_step become(const struct kh_exec *exec, char **environment,
+				struct kh_exec_report *report)
+{
+	struct kh_err err = KH_ERR_INIT;
+	if (!kh_writable_refresh(NULL))
+		return refuse(
+			report,
+			"was not started: keyhole can't tell where the agents of other live runs "
+			"write (end these runs; what they left is in the folder names/ of "
+			"keyhole's "
+			"state)");
 	kh_auto_free char *found =
 		strchr(exec->argv[0], '/') ? NULL : kh_program_find(exec->argv[0]);
 	if (!found && !strchr(exec->argv[0], '/'))
@@ -180,8 +198,8 @@ static enum kh_exec_step become(const struct kh_exec *exec, char **environment)
 		return KH_EXEC_PREPARING;
 	if (access(program, X_OK) != 0)
 		return KH_EXEC_PROGRAM;
-	if (!kh_exec_cover(program, exec->argv, &cover))
-		return KH_EXEC_COVERING;
+	if (!kh_exec_cover(program, exec->argv, &cover, &err))
+		return refuse(report, err.text);
 	kh_spawn_restore_descriptors();
 	if (cover.program)
 		(void)execve(cover.program, (char **)(uintptr_t)cover.argv, environment);
@@ -201,9 +219,10 @@ __attribute__((noreturn)) static void child(const struct kh_exec *exec, char **e
 	    dup2(out, STDOUT_FILENO) >= 0 && dup2(complaint, STDERR_FILENO) >= 0 &&
 	    kh_spawn_bare(-1) && chdir("/") == 0) {
 		(void)signal(SIGUSR2, SIG_DFL);
-		step = become(exec, environment);
+		step = become(exec, environment, report);
 	}
-	*report = (struct kh_exec_report){ step, errno };
+	report->sys = errno;
+	report->step = step;
 	_exit(1);
 }
 

@@ -4,12 +4,21 @@
  * A command opens files that nobody named: its script changes the folder, its libraries read
  * settings. Names can be judged before (run_names.c), but no reading of a script tells all that it
  * will open. So bubblewrap starts the command, with an empty folder in the place of each one to
- * which an agent may write (writable.h). A program with privileges of its own (set-ID, file
- * capabilities) would lose them there: it is started as it is, and only its names are judged.
+ * which an agent may write (writable.h), at each of its names (mounts.h). A program with privileges
+ * of its own (set-ID, file capabilities) would lose them there: it is started as it is, and only
+ * its names are judged.
+ *
+ * bubblewrap goes by path, and makes what is missing. So it gets no path that goes through an
+ * agent's folder, where a link could lead it anywhere: only the outermost names are covered, and
+ * all below is hidden with them. A folder of a live run that is not at its path is somewhere else,
+ * and the command could find it: then it is not started. But it is hidden if the path goes through
+ * a folder that is covered: the agent of that one has moved it, who can't move it out of there.
  */
 #include "job_internal.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,37 +26,195 @@
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/mounts.h>
 #include <keyhole/base/program.h>
 #include <keyhole/base/writable.h>
 
+struct name {
+	char *path;
+	bool is_folder;
+};
+
 struct cover {
+	struct kh_mounts mounts;
+	struct name *names;
+	size_t n_names;
+	struct kh_writable_folder *lost; /* views */
+	size_t n_lost;
 	const char **argv;
 	size_t n;
+	struct kh_err *err;
 	bool ok;
 };
+
+static bool no_memory(struct cover *cover)
+{
+	return kh_err_set(cover->err, KH_ERR_NO_MEMORY, "was not started: no memory");
+}
 
 static void add(struct cover *cover, const char *word)
 {
 	const char **more = reallocarray(cover->argv, cover->n + 2, sizeof(*more));
 
-	cover->ok = cover->ok && more && word;
-	if (!more)
+	if (!more) {
+		cover->ok = no_memory(cover);
 		return;
+	}
 	cover->argv = more;
 	more[cover->n++] = word;
 	more[cover->n] = NULL;
 }
 
-static void hide(void *arg, const char *folder)
-{
-	struct stat st;
+/* ---- where what agents write is found ---- */
 
-	/* What is gone must not be made anew on the host. */
-	if (stat(folder, &st) != 0 && errno == ENOENT)
+static bool add_name(struct cover *cover, const char *path, bool is_folder)
+{
+	struct name *more = reallocarray(cover->names, cover->n_names + 1, sizeof(*more));
+
+	if (!more)
+		return no_memory(cover);
+	cover->names = more;
+	more[cover->n_names] = (struct name){ strdup(path), is_folder };
+	return more[cover->n_names++].path || no_memory(cover);
+}
+
+/* Nothing is found by this name: not by us, nor by what we start. */
+static bool is_nothing(int why)
+{
+	return why == ENOENT || why == ENOTDIR || why == ELOOP || why == EACCES ||
+	       why == ENAMETOOLONG;
+}
+
+static bool cant_tell(struct cover *cover, const char *path)
+{
+	return kh_err_set(cover->err, KH_ERR_SYSTEM,
+			  "was not started: keyhole can't tell by which names it could find what "
+			  "an agent writes: %s",
+			  kh_esc_str(path));
+}
+
+/* Another mount may hide it, or a folder may be shut to us. */
+static bool add_other_name(void *arg, const char *path, uint64_t id)
+{
+	struct cover *cover = arg;
+	struct stat st;
+	uint64_t is;
+	kh_auto_close int fd = kh_file_hold(path);
+
+	if (fd < 0 && is_nothing(errno))
+		return true;
+	if (fd < 0 || fstat(fd, &st) != 0 || !kh_mounts_id(fd, &is))
+		return cant_tell(cover, path);
+	if (is != id || S_ISLNK(st.st_mode))
+		return true;
+	return strcmp(path, "/") == 0 ? cant_tell(cover, path)
+				      : add_name(cover, path, S_ISDIR(st.st_mode));
+}
+
+static bool add_lost(struct cover *cover, const struct kh_writable_folder *folder)
+{
+	struct kh_writable_folder *more =
+		reallocarray(cover->lost, cover->n_lost + 1, sizeof(*more));
+
+	if (!more)
+		return no_memory(cover);
+	cover->lost = more;
+	more[cover->n_lost++] = *folder;
+	return true;
+}
+
+static void look(void *arg, const struct kh_writable_folder *folder)
+{
+	struct cover *cover = arg;
+	struct stat st;
+	uint64_t id;
+	kh_auto_close int fd = kh_file_hold(folder->path);
+
+	if (!cover->ok)
 		return;
-	add(arg, "--tmpfs");
-	add(arg, folder);
+	if (fd < 0 || fstat(fd, &st) != 0 || !folder->has_id || st.st_dev != folder->dev ||
+	    st.st_ino != folder->ino) {
+		/* What is gone must not be made anew on the host. */
+		cover->ok = !folder->live || add_lost(cover, folder);
+		return;
+	}
+	cover->ok = add_name(cover, folder->path, true) &&
+		    ((kh_mounts_id(fd, &id) && kh_mounts_each_name(&cover->mounts, id, folder->path,
+								   add_other_name, cover)) ||
+		     cover->err->code != KH_ERR_NONE || cant_tell(cover, folder->path)) &&
+		    cover->err->code == KH_ERR_NONE;
+}
+
+/* ---- which of them are covered ---- */
+
+/* An outer folder comes right before all that is in it: '/' is less than any other byte. */
+static int by_way(const void *a, const void *b)
+{
+	const unsigned char *x = (const unsigned char *)((const struct name *)a)->path;
+	const unsigned char *y = (const unsigned char *)((const struct name *)b)->path;
+
+	while (*x && *x == *y) {
+		x++;
+		y++;
+	}
+	int left = *x == '/' ? 1 : *x ? *x + 1 : 0, right = *y == '/' ? 1 : *y ? *y + 1 : 0;
+	return left - right;
+}
+
+static bool is_in(const char *path, const char *folder)
+{
+	size_t len = strlen(folder);
+
+	return strncmp(path, folder, len) == 0 && (path[len] == '/' || !path[len]);
+}
+
+/* What is left of the names: the outermost ones. */
+static void keep_outermost(struct cover *cover)
+{
+	size_t n = 0;
+
+	if (cover->n_names > 0)
+		qsort(cover->names, cover->n_names, sizeof(*cover->names), by_way);
+	for (size_t i = 0; i < cover->n_names; i++)
+		if (n == 0 || !is_in(cover->names[i].path, cover->names[n - 1].path))
+			cover->names[n++] = cover->names[i];
+	cover->n_names = n;
+}
+
+/* With a mount in the outer folder, that may have been the inner one, or one on the way to it. */
+static bool is_hidden(const struct cover *cover, const char *path)
+{
+	for (size_t i = 0; i < cover->n_names; i++)
+		if (is_in(path, cover->names[i].path))
+			return !kh_mounts_has_below(&cover->mounts, cover->names[i].path);
+	return false;
+}
+
+static bool check_lost(struct cover *cover)
+{
+	for (size_t i = 0; i < cover->n_lost; i++) {
+		const struct kh_writable_folder *one = &cover->lost[i];
+		if (!is_hidden(cover, one->path))
+			return kh_err_set(
+				cover->err, KH_ERR_SYSTEM,
+				"was not started: %s is not any more where it was when that run "
+				"began, so the command could find there what an agent wrote (move "
+				"it back, or end that run): %s",
+				one->what, kh_esc_str(one->path));
+	}
+	return true;
+}
+
+static void hide(struct cover *cover)
+{
+	for (size_t i = 0; i < cover->n_names; i++) {
+		add(cover, cover->names[i].is_folder ? "--tmpfs" : "--dev-bind");
+		if (!cover->names[i].is_folder)
+			add(cover, "/dev/null");
+		add(cover, cover->names[i].path);
+	}
 }
 
 static bool has_privileges(const char *program)
@@ -58,18 +225,31 @@ static bool has_privileges(const char *program)
 	       getxattr(program, "security.capability", NULL, 0) >= 0;
 }
 
-bool kh_exec_cover(const char *program, char *const *argv, struct kh_exec_cover *out)
+static bool find_names(struct cover *cover)
 {
-	struct cover cover = { .ok = true };
+	if (!kh_mounts_read(&cover->mounts, cover->err))
+		return kh_err_wrap(cover->err, "was not started: keyhole can't tell by which names "
+					       "it could find what an agent writes");
+	kh_writable_each(look, cover);
+	if (!cover->ok)
+		return false;
+	keep_outermost(cover);
+	return check_lost(cover);
+}
+
+bool kh_exec_cover(const char *program, char *const *argv, struct kh_exec_cover *out,
+		   struct kh_err *err)
+{
+	struct cover cover = { .err = err, .ok = true };
 
 	*out = (struct kh_exec_cover){ NULL, NULL };
-	if (!kh_writable_refresh(NULL))
-		return false;
 	if (!kh_writable_any() || has_privileges(program))
 		return true;
 	out->program = kh_program_find("bwrap");
 	if (!out->program)
 		return true;
+	if (!find_names(&cover))
+		return false;
 	add(&cover, "bwrap");
 	add(&cover, "--dev-bind");
 	add(&cover, "/");
@@ -78,7 +258,7 @@ bool kh_exec_cover(const char *program, char *const *argv, struct kh_exec_cover 
 		add(&cover, "--cap-add");
 		add(&cover, "ALL");
 	}
-	kh_writable_each(hide, &cover);
+	hide(&cover);
 	add(&cover, "--chdir");
 	add(&cover, "/");
 	add(&cover, "--die-with-parent");

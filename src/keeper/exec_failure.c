@@ -49,10 +49,7 @@ static void not_started(const struct kh_job *job, char *text, size_t size)
 			       why);
 		return;
 	case KH_EXEC_COVERING:
-		(void)snprintf(text, size,
-			       "was not started: keyhole can't tell where the agents of other live "
-			       "runs write (end these runs; what they left is in the folder names/ "
-			       "of keyhole's state)");
+		(void)snprintf(text, size, "%s", job->report->why);
 		return;
 	case KH_EXEC_STARTED:
 	case KH_EXEC_PREPARING:

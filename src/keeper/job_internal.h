@@ -76,6 +76,7 @@ enum kh_exec_step {
 struct kh_exec_report {
 	enum kh_exec_step step;
 	int sys;
+	char why[KH_ERR_TEXT_BYTES]; /* of KH_EXEC_COVERING: continues "the command" */
 };
 
 struct kh_jobs {
@@ -126,16 +127,17 @@ bool kh_rotation_may_begin(struct kh_rotation *rotation, struct kh_err *err);
 bool kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err);
 void kh_exec_report_free(struct kh_exec_report *report);
 /*
- * exec_cover.c: how a program is started without a sight of what agents may write. out->program:
- * NULL, as it is; otherwise this one, with these words. Heap, but the process is about to become
- * another one. Return: false: it must not be started, since nobody can tell where agents write, or
- * without memory.
+ * exec_cover.c: how a program is started without a sight of what agents may write, as writable.h
+ * knows it. out->program: NULL, as it is; otherwise this one, with these words. Heap, but the
+ * process is about to become another one. Return: false: it must not be started; `err` continues
+ * "the command", and says why. It may not be NULL.
  */
 struct kh_exec_cover {
 	char *program;
 	const char **argv;
 };
-bool kh_exec_cover(const char *program, char *const *argv, struct kh_exec_cover *out);
+bool kh_exec_cover(const char *program, char *const *argv, struct kh_exec_cover *out,
+		   struct kh_err *err);
 /* fetch_start.c: starts the fetcher, by executing this binary. */
 bool kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err);
 /* spawn.c: between fork and exec: default signals, /dev/null, `keep` (-1: none) as descriptor 3, no

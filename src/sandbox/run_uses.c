@@ -27,7 +27,9 @@
 #include "runs.h"
 #include "runs_others.h"
 
-/* Each entry is one letter and a text, with a NUL. The last one tells that it is whole. */
+/* Each entry is one letter and a text, with a NUL. The last one tells that it is whole. A folder
+ * has its device and inode, "DEV:INO:/path"; in records of earlier versions it has the path alone.
+ */
 enum entry {
 	PROCESS = 'p',
 	WORKSPACE = 'w',
@@ -67,11 +69,40 @@ struct reading {
 typedef bool on_entry(const struct reading *r, enum entry entry, const char *text,
 		      struct kh_err *err);
 
+/* "DEV:". Return: what follows; NULL: it is no number. */
+static const char *read_number(const char *text, unsigned long long *out)
+{
+	char *end;
+
+	if (text[0] < '0' || text[0] > '9')
+		return NULL;
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	return *end == ':' && errno == 0 ? end + 1 : NULL;
+}
+
+static bool read_folder(const char *text, struct kh_writable_folder *out)
+{
+	unsigned long long dev = 0, ino = 0;
+	const char *rest = text[0] == '/' ? text : read_number(text, &dev);
+
+	out->has_id = text[0] != '/';
+	if (rest && out->has_id)
+		rest = read_number(rest, &ino);
+	out->dev = (dev_t)dev;
+	out->ino = (ino_t)ino;
+	out->path = rest;
+	return rest && rest[0] == '/';
+}
+
 static bool is_known(char entry, const char *text)
 {
+	struct kh_writable_folder folder;
+
 	switch (entry) {
 	case WORKSPACE:
 	case HOME:
+		return read_folder(text, &folder);
 	case NAME:
 		return text[0] == '/';
 	case PROCESS:
@@ -204,18 +235,18 @@ bool kh_run_uses_check(const struct kh_run_uses *uses, const char *state, struct
 	return each_other(uses, state, check_entry, err);
 }
 
-/* What is gone can't be written to. */
 static bool note_folder(const struct reading *r, enum entry entry, const char *text,
 			struct kh_err *err)
 {
-	(void)r;
-	if (entry != WORKSPACE && entry != HOME)
+	struct kh_writable_folder folder = { .live = true };
+
+	if ((entry != WORKSPACE && entry != HOME) || !read_folder(text, &folder))
 		return true;
-	return kh_writable_add(text,
-			       entry == HOME ? "the --home of another run"
-					     : "the workspace of another run",
-			       KH_WRITABLE_FOR_ALL) ||
-	       errno != ENOMEM || no_memory(err);
+	kh_auto_free char *what =
+		kh_strf("%s of another run (process %s)",
+			entry == HOME ? "the --home" : "the workspace", r->process);
+	folder.what = what;
+	return (what && kh_writable_note(&folder)) || no_memory(err);
 }
 
 bool kh_run_uses_note_folders(const struct kh_run_uses *uses, const char *state, struct kh_err *err)
@@ -267,6 +298,18 @@ bool kh_run_uses_lock(struct kh_run_uses *uses, const char *state, struct kh_err
 	return uses->lock >= 0 && (uses->path || make(uses, names, err));
 }
 
+static bool put_folder(struct kh_run_uses *uses, enum entry entry, int held, const char *path,
+		       struct kh_err *err)
+{
+	struct stat st;
+
+	if (fstat(held, &st) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
+	kh_auto_free char *text = kh_strf("%llu:%llu:%s", (unsigned long long)st.st_dev,
+					  (unsigned long long)st.st_ino, path);
+	return text ? put(uses, entry, text, err) : no_memory(err);
+}
+
 bool kh_run_uses_folder(struct kh_run_uses *uses, const char *folder, const int *held, bool is_home,
 			struct kh_err *err)
 {
@@ -277,7 +320,7 @@ bool kh_run_uses_folder(struct kh_run_uses *uses, const char *folder, const int 
 		return kh_err_wrap(err, "%s", what);
 	if (!kh_writable_add_held(fd, what, KH_WRITABLE_FOR_ALL))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", what);
-	return !uses->path || put(uses, is_home ? HOME : WORKSPACE, folder, err);
+	return !uses->path || put_folder(uses, is_home ? HOME : WORKSPACE, fd, folder, err);
 }
 
 static bool has_prefix(const char *text, const char *prefix)

@@ -1,7 +1,9 @@
 """A command of a credential does not find what an agent may write, however it gets there."""
 
+import contextlib
 import os
 import shutil
+import subprocess
 import time
 
 import pytest
@@ -105,6 +107,64 @@ def test_nor_what_the_agent_of_a_later_run_writes(run):
         assert counted.later() == {"1"}, "nobody writes there any more"
 
 
+@contextlib.contextmanager
+def mounted(*pairs):
+    """Bind mounts: of what, where."""
+    done = []
+    try:
+        for what, where in pairs:
+            if subprocess.run(["mount", "--bind", what, where], capture_output=True, check=False).returncode:
+                pytest.skip("nothing can be mounted here")
+            done.append(where)
+        yield
+    finally:
+        for where in reversed(done):
+            subprocess.run(["umount", "-l", where], check=True)
+
+
+def test_nor_by_another_mount_of_what_an_agent_writes(run):
+    """Of its folder, of the one above it, of one in it, of a file in it; and of what is mounted in it."""
+    ALL = ["above/work/in ner/found", "bound/in ner/found", "file/found", "other/found", "part\\ of it/found", "place/work/in ner/found",
+           "place/work/inside/found"]  # fmt: skip
+    place = run.sandbox.folder("place")
+    work, other = run.sandbox.folder("place/work"), run.sandbox.folder("other")
+    file = run.sandbox.file(os.path.join(run.sandbox.folder("place/work/in ner"), "found"), "secret")
+    run.sandbox.file(os.path.join(other, "found"), "secret")
+    names = {name: run.sandbox.folder(name) for name in ("bound", "above", "part\\ of it")}
+    one, found = run.sandbox.file(os.path.join(run.sandbox.folder("file"), "found")), os.path.join(run.sandbox.folder("seen"), "names")
+    script = f"find {run.sandbox.place} -name found -size +0 -printf '%P\\n' | sort > {found}; echo secretsecretsecret"
+    config = settings(Tools(run), {"exec": ["/bin/sh", "-c", script]})
+    inside = run.sandbox.folder("place/work/inside")
+    run.sandbox.give(run.sandbox.place)
+    pairs = [(work, names["bound"]), (place, names["above"]), (os.path.dirname(file), names["part\\ of it"]), (file, one), (other, inside)]
+    with mounted(*pairs):
+        for options, expected in [([], ALL), (["--workspace", work], [])]:
+            run("-c", config, *options, "--", "true", use=None, check=0)
+            with open(found, encoding="ascii") as said:
+                assert said.read().splitlines() == expected
+
+
+def test_no_command_is_started_while_a_live_runs_folder_is_elsewhere(run):
+    work, config = run.sandbox.folder("work"), settings(Tools(run), {"exec": ["/bin/echo", "secretsecretsecret"]})
+    with Other(run, "--workspace", work) as other:
+        os.rename(work, work + "-moved")
+        done = run("-c", config, "--", "true", use=None, check=125)
+        assert f"was not started: the workspace of another run (process {other.process.pid}) is not any more where" in done.stderr, done.stderr
+        assert "(move it back, or end that run): " + work in done.stderr
+        os.rename(work + "-moved", work)
+        other.end()
+
+
+def test_what_an_agent_puts_in_the_place_of_an_inner_workspace_bars_no_command(run):
+    outer, inner = run.sandbox.folder("outer"), run.sandbox.folder("outer/inner")
+    config = settings(Tools(run), {"exec": ["/bin/echo", "secretsecretsecret"]})
+    swap = f"cd {outer}; until [ -e inner/begun ]; do sleep 0.02; done; mv inner moved; ln -s /usr inner; echo done;"
+    with Other(run, "--workspace", outer, meanwhile=swap) as agent, Other(run, "--workspace", inner):
+        run.sandbox.file(os.path.join(inner, "begun"))
+        assert agent.process.stdout.readline() == b"done\n" and os.path.islink(inner)
+        run("-c", config, "--", "true", use=None, check=0)
+
+
 def test_no_command_is_started_where_nobody_can_tell_what_agents_write(run):
     ground, names = Ground(run, "workspace"), os.path.join(run.state, "keyhole", "names")
     counted = Counted(run, "echo x")
@@ -115,13 +175,11 @@ def test_no_command_is_started_where_nobody_can_tell_what_agents_write(run):
             (record,) = set(os.listdir(names)) - own
             with open(os.path.join(names, record), "r+b") as file:
                 file.truncate(3)
-            time.sleep(2)
+            said = next((line for line in other.process.stderr if b"was not started" in line), b"")
             before = len(counted.lines())
-            time.sleep(2)
+            time.sleep(1.2)  # in which it is due again
             assert len(counted.lines()) == before
-        other.process.kill()
-        said = other.process.communicate()[1].decode()
-    assert "can't tell where the agents of other live runs write" in said, said
+    assert b"can't tell where the agents of other live runs write" in said, said
 
 
 def test_nor_the_first_review_that_is_made_later(run):

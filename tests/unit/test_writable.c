@@ -165,6 +165,46 @@ static void a_folder_for_programs_counts_for_them_alone(void **state)
 	assert_false(kh_writable_add(at("safe/file"), "it", KH_WRITABLE_FOR_ALL));
 }
 
+static bool note_two(struct kh_err *err)
+{
+	(void)err;
+	return kh_writable_note(
+		       &(struct kh_writable_folder){ .path = at("linked"), .what = "it" }) &&
+	       kh_writable_note(
+		       &(struct kh_writable_folder){ .path = at("work/away"), .what = "it" });
+}
+
+static bool note_nothing(struct kh_err *err)
+{
+	(void)err;
+	return true;
+}
+
+static bool note_and_fail(struct kh_err *err)
+{
+	return kh_writable_note(&(struct kh_writable_folder){ .path = at("safe"), .what = "it" }) &&
+	       kh_err_set(err, KH_ERR_SYSTEM, "it fails");
+}
+
+static void a_recorded_folder_is_followed_by_the_users_link_and_by_no_agents(void **state)
+{
+	(void)state;
+	assert_int_equal(symlink(at("earlier-real"), at("linked")), 0);
+	assert_int_equal(mkdir(at("earlier-real"), 0755), 0);
+	assert_true(kh_writable_renew(note_two, NULL));
+	assert_true(kh_writable_is(at("earlier-real/x"), KH_WRITABLE_FOR_ALL));
+	assert_false(kh_writable_is(at("safe/x"), KH_WRITABLE_FOR_ALL)); /* by work/away */
+	/* Where it fails, those from before stay. */
+	assert_false(kh_writable_renew(note_and_fail, NULL));
+	assert_true(kh_writable_is(at("earlier-real/x"), KH_WRITABLE_FOR_ALL));
+	assert_false(kh_writable_is(at("safe/x"), KH_WRITABLE_FOR_ALL));
+	assert_true(kh_writable_renew(note_nothing, NULL));
+	assert_false(kh_writable_is(at("earlier-real/x"), KH_WRITABLE_FOR_ALL));
+	assert_true(kh_writable_is(at("work/x"), KH_WRITABLE_FOR_ALL)); /* it was added */
+	assert_int_equal(rmdir(at("earlier-real")), 0);
+	assert_int_equal(unlink(at("linked")), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,6 +214,7 @@ int main(void)
 		cmocka_unit_test(what_only_another_process_knows_counts_as_changeable),
 		cmocka_unit_test(an_open_file_is_known_by_where_it_is),
 		cmocka_unit_test(a_folder_for_programs_counts_for_them_alone),
+		cmocka_unit_test(a_recorded_folder_is_followed_by_the_users_link_and_by_no_agents),
 	};
 
 	return cmocka_run_group_tests(tests, make, unmake);

@@ -634,6 +634,9 @@ enum {
 	/* What a run notes of the names that it uses: a configuration whose commands have more
 	   words than that is refused. Each later run follows all of them. */
 	KH_LIMIT_RUN_USES_BYTES = 4 * 1024 * 1024,
+	/* What the kernel tells of its mounts before a command of a run: the host of thousands of
+	   containers. The kernel has 100,000 of them at most, unless fs.mount-max says more. */
+	KH_LIMIT_MOUNTS_BYTES = 64 * 1024 * 1024,
 
 	/* An image: each of its JSON texts; the variables and words of its command line (an image
 	   that has more than a command line holds); its files (a layer of a few megabytes can hold

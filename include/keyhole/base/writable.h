@@ -3,6 +3,7 @@
 #define KEYHOLE_BASE_WRITABLE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include <keyhole/base/err.h>
 
@@ -31,12 +32,36 @@ bool kh_writable_add_held(int held, const char *what, enum kh_writable_for use);
 bool kh_writable_is(const char *name, enum kh_writable_for use);
 /* Has any been added for KH_WRITABLE_FOR_ALL? */
 bool kh_writable_any(void);
-/* Calls this with each of them, without links; an outer folder comes before those inside. */
-void kh_writable_each(void (*each)(void *arg, const char *folder), void *arg);
-/* Sandboxes begin while others live: `more` adds the folders of those that are not in the list yet.
- * _refresh calls it, if there is one. Return of both: false with an error. */
-void kh_writable_set_more(bool (*more)(struct kh_err *err));
+
+/* A folder as it was recorded, or added: views. */
+struct kh_writable_folder {
+	const char *path; /* without links then */
+	const char *what; /* "the workspace", for messages */
+	bool has_id;	  /* dev and ino are known. Else it is what `path` has now */
+	bool live;	  /* an agent writes there now, whatever `path` has become */
+	dev_t dev;
+	ino_t ino;
+};
+/* Calls this with each of those for KH_WRITABLE_FOR_ALL. The path may have another folder now. */
+void kh_writable_each(void (*each)(void *arg, const struct kh_writable_folder *folder), void *arg);
+
+/*
+ * The folders of other runs, for KH_WRITABLE_FOR_ALL, come and go. _renew forgets those that were
+ * noted before, and calls `note`, which notes those that there are. Where that fails, those from
+ * before stay. Return: false with the error of `note`, or without memory.
+ *
+ * _note goes through no link that has come into the path: an agent whose folder holds the recorded
+ * one could have made it. A folder that is live is noted with its device and inode, whatever its
+ * path has now. One that is not live is only noted where it is found; if the user has put a link
+ * into the path, where no agent writes, it is found through that. Return: false without memory.
+ */
+bool kh_writable_renew(bool (*note)(struct kh_err *err), struct kh_err *err);
+bool kh_writable_note(const struct kh_writable_folder *folder);
+/* Sandboxes begin while others live: before each command, _refresh calls `renew` (_renew with the
+ * locks that it needs), if there is one. Return: false with an error. */
+void kh_writable_set_renew(bool (*renew)(struct kh_err *err));
 bool kh_writable_refresh(struct kh_err *err);
+
 /* The same for KH_WRITABLE_FOR_ALL, for a message. *folder: what the folder was called when it was
  * added; NULL: it can't be told where the name leads. */
 bool kh_writable_leads(const char *name, const char **folder);

@@ -8,10 +8,11 @@
 #include <keyhole/base/err.h>
 
 /*
- * STATE/names/ID, one file per run: its pid, the folders to which its agent writes, and the names
- * that it uses. It is locked as long as the run or its keeper lives, and is written and read with
- * the lock of the runs' records held (runs.h). So of two runs that start at once, the second one
- * sees the first. A live run's file that can't be understood is an error.
+ * STATE/names/ID, one file per run: its pid, the folders to which its agent writes (with device and
+ * inode, since the path may get another folder), and the names that it uses. It is locked as long
+ * as the run or its keeper lives, and is written and read with the lock of the runs' records held
+ * (runs.h). So of two runs that start at once, the second one sees the first. A live run's file
+ * that can't be understood is an error.
  */
 struct kh_run_uses {
 	char *path; /* NULL: there is no state, and so no run with a workspace */
@@ -34,7 +35,7 @@ bool kh_run_uses_folder(struct kh_run_uses *uses, const char *folder, const int 
 /* Does a live run name what lies in these folders, or is reached through them? Call it while the
  * list of writable.h has no others. */
 bool kh_run_uses_check(const struct kh_run_uses *uses, const char *state, struct kh_err *err);
-/* Adds the folders of live runs to the list of writable.h. */
+/* Notes the folders of live runs in the list of writable.h, as kh_writable_renew asks. */
 bool kh_run_uses_note_folders(const struct kh_run_uses *uses, const char *state,
 			      struct kh_err *err);
 /* The run uses this name; `option` is what names it. A relative one begins in the working folder.

@@ -1,0 +1,212 @@
+/*
+ * mounts.c - what is mounted where, and by which other names a folder can be reached so
+ *
+ * The same folder of a file system can be seen at many paths: by a mount of it, of a folder above
+ * it, or of one in it (a part). The kernel tells of each mount which file system it shows (by
+ * device), from which folder of it on (the root), and where (the point). So each folder has a place
+ * in its file system: what the root of its mount is, and the rest of its path behind the point.
+ */
+#include <keyhole/base/mounts.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <keyhole/base/buf.h>
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
+
+void kh_mounts_fini(struct kh_mounts *mounts)
+{
+	for (size_t i = 0; i < mounts->n; i++) {
+		free(mounts->list[i].root);
+		free(mounts->list[i].point);
+	}
+	free(mounts->list);
+	*mounts = (struct kh_mounts){ NULL, 0 };
+}
+
+/* ---- the table ---- */
+
+static bool is_octal(const char *text)
+{
+	return text[0] >= '0' && text[0] <= '3' && text[1] >= '0' && text[1] <= '7' &&
+	       text[2] >= '0' && text[2] <= '7' && strncmp(text, "000", 3) != 0;
+}
+
+/* "\040" is a blank. Heap. */
+static char *unescape(struct kh_slice text)
+{
+	char *all = kh_slice_dup(text), *out = all;
+
+	for (const char *in = all; in && *in;) {
+		if (in[0] == '\\' && is_octal(in + 1)) {
+			*out++ = (char)((in[1] - '0') * 64 + (in[2] - '0') * 8 + (in[3] - '0'));
+			in += 4;
+		} else {
+			*out++ = *in++;
+		}
+	}
+	if (out)
+		*out = '\0';
+	return all;
+}
+
+/* What is in front of the next `end`, and then it is behind it. */
+static struct kh_slice take(struct kh_slice *rest, char end)
+{
+	size_t at = kh_slice_find(*rest, end, 0);
+	struct kh_slice part = kh_slice_sub(*rest, 0, at);
+
+	*rest = kh_slice_sub(*rest, at + 1, SIZE_MAX);
+	return part;
+}
+
+static bool is_kernels(struct kh_slice type)
+{
+	static const char *const types[] = { "proc",   "sysfs",	  "devtmpfs",
+					     "devpts", "cgroup2", "cgroup" };
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (kh_slice_eq(type, kh_slice_str(types[i])))
+			return true;
+	return false;
+}
+
+/* "36 35 98:0 /root /point options [more...] - type source options" */
+static bool read_line(struct kh_slice line, struct kh_mounts_entry *out)
+{
+	struct kh_slice id = take(&line, ' ');
+	(void)take(&line, ' ');
+	struct kh_slice major = take(&line, ':'), minor = take(&line, ' ');
+	struct kh_slice root = take(&line, ' '), point = take(&line, ' ');
+	struct kh_slice options = take(&line, ' ');
+
+	while (line.len > 0 && !kh_slice_eq(take(&line, ' '), KH_SLICE("-")))
+		;
+	out->is_writable =
+		!kh_slice_eq(take(&options, ','), KH_SLICE("ro")) && !is_kernels(take(&line, ' '));
+	if (line.len == 0 || root.len == 0 || point.len == 0 || point.ptr[0] != '/' ||
+	    !kh_slice_to_u64(id, &out->id) || !kh_slice_to_u64(major, &out->major) ||
+	    !kh_slice_to_u64(minor, &out->minor))
+		return false;
+	out->root = unescape(root);
+	out->point = unescape(point);
+	return out->root && out->point;
+}
+
+bool kh_mounts_parse(struct kh_slice text, struct kh_mounts *out)
+{
+	size_t lines = 0;
+
+	*out = (struct kh_mounts){ NULL, 0 };
+	for (size_t i = 0; i < text.len; i++)
+		lines += text.ptr[i] == '\n';
+	if (lines == 0 || text.ptr[text.len - 1] != '\n')
+		return false; /* cut short */
+	out->list = calloc(lines, sizeof(*out->list));
+	if (!out->list)
+		return false;
+	while (out->n < lines)
+		if (!read_line(take(&text, '\n'), &out->list[out->n++])) {
+			kh_mounts_fini(out);
+			return false;
+		}
+	return true;
+}
+
+bool kh_mounts_read(struct kh_mounts *out, struct kh_err *err)
+{
+	static const char path[] = "/proc/self/mountinfo";
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+
+	kh_buf_init(&text, KH_LIMIT_MOUNTS_BYTES);
+	*out = (struct kh_mounts){ NULL, 0 };
+	return kh_file_read(path, &text, err) &&
+	       (kh_mounts_parse(kh_buf_view(&text), out) ||
+		kh_err_set(err, KH_ERR_SYSTEM, "%s: can't be understood", path));
+}
+
+bool kh_mounts_id(int fd, uint64_t *id)
+{
+	struct statx st;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) != 0)
+		return false;
+	*id = st.stx_mnt_id;
+	errno = ENOSYS;
+	return (st.stx_mask & STATX_MNT_ID) != 0;
+}
+
+/* ---- names ---- */
+
+/* What follows in `path` below `folder`: "" or "/x". NULL: it is not in there. */
+static const char *rest_of(const char *path, const char *folder)
+{
+	size_t len = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
+
+	return strncmp(path, folder, len) == 0 && (path[len] == '/' || !path[len]) ? path + len
+										   : NULL;
+}
+
+/* Heap; NULL without memory. `rest`: of rest_of. */
+static char *join(const char *folder, const char *rest)
+{
+	bool ends = !*rest || strcmp(rest, "/") == 0;
+
+	if (strcmp(folder, "/") == 0)
+		return strdup(ends ? "/" : rest);
+	return kh_strf("%s%s", folder, ends ? "" : rest);
+}
+
+/* By each mount that shows the place `root` of a file system, or a part of it. */
+static bool each_view(const struct kh_mounts *mounts, const struct kh_mounts_entry *of,
+		      const char *root, const char *but,
+		      bool (*each)(void *arg, const char *name, uint64_t id), void *arg)
+{
+	for (size_t i = 0; i < mounts->n; i++) {
+		const struct kh_mounts_entry *m = &mounts->list[i];
+		const char *rest = rest_of(root, m->root);
+		if (m->major != of->major || m->minor != of->minor ||
+		    (!rest && !rest_of(m->root, root)))
+			continue;
+		kh_auto_free char *name = join(m->point, rest ? rest : "");
+		if (!name || (strcmp(name, but) != 0 && !each(arg, name, m->id)))
+			return false;
+	}
+	return true;
+}
+
+bool kh_mounts_each_name(const struct kh_mounts *mounts, uint64_t id, const char *folder,
+			 bool (*each)(void *arg, const char *name, uint64_t id), void *arg)
+{
+	const struct kh_mounts_entry *own = NULL;
+
+	for (size_t i = 0; i < mounts->n && !own; i++)
+		if (mounts->list[i].id == id)
+			own = &mounts->list[i];
+	const char *rest = own ? rest_of(folder, own->point) : NULL;
+	kh_auto_free char *root = rest ? join(own->root, rest) : NULL;
+	bool ok = root && each_view(mounts, own, root, folder, each, arg);
+	/* The agent sees what is mounted in there. */
+	for (size_t i = 0; ok && i < mounts->n; i++) {
+		const struct kh_mounts_entry *m = &mounts->list[i];
+		rest = rest_of(m->point, folder);
+		if (rest && *rest && m->is_writable)
+			ok = each_view(mounts, m, m->root, folder, each, arg);
+	}
+	return ok;
+}
+
+bool kh_mounts_has_below(const struct kh_mounts *mounts, const char *folder)
+{
+	for (size_t i = 0; i < mounts->n; i++) {
+		const char *rest = rest_of(mounts->list[i].point, folder);
+		if (rest && *rest)
+			return true;
+	}
+	return false;
+}
