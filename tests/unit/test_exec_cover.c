@@ -14,10 +14,25 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/mounts.h>
 #include <keyhole/base/writable.h>
 #include <keyhole/sandbox/run_uses.h>
 
 #include "keeper/job_internal.h"
+
+/* wrap: kh_mounts_read */
+bool __real_kh_mounts_read(struct kh_mounts *out, struct kh_err *err);
+bool __wrap_kh_mounts_read(struct kh_mounts *out, struct kh_err *err);
+
+/* What the table of mounts is; NULL: the kernel's. */
+static const char *table;
+
+bool __wrap_kh_mounts_read(struct kh_mounts *out, struct kh_err *err)
+{
+	return table ? kh_mounts_parse(kh_slice_str(table), out) ||
+			       kh_err_set(err, KH_ERR_SYSTEM, "the table: can't be understood")
+		     : __real_kh_mounts_read(out, err);
+}
 
 static char *top, *state;
 static struct kh_run_uses own = KH_RUN_USES_INIT;
@@ -258,6 +273,52 @@ static void what_can_not_be_understood_leaves_all_as_it_was(void **unused)
 	kh_run_uses_end(&first);
 }
 
+static void no_command_is_started_where_the_mounts_are_not_known(void **unused)
+{
+	static const char *const bad[] = { "", "1 0 8:1 / / rw - x y z", "99 0 8:1 / / rw\n",
+					   /* without the mount of the folder */
+					   "4294967295 0 8:1 / / rw - x y z\n" };
+	struct kh_run_uses other = KH_RUN_USES_INIT;
+
+	(void)unused;
+	make_folder("work");
+	live(&other, "work", false);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		table = bad[i];
+		if (!strstr(covered(), "was not started: keyhole can't tell by which names"))
+			fail_msg("with this table it was: %s", bad[i]);
+	}
+	table = NULL;
+	assert_string_equal(covered(), "work ");
+	kh_run_uses_end(&other);
+}
+
+static void with_a_mount_in_the_outer_folder_the_inner_one_may_be_elsewhere(void **unused)
+{
+	struct kh_run_uses inner = KH_RUN_USES_INIT, outer = KH_RUN_USES_INIT;
+	struct kh_mounts mounts kh_cleanup(kh_mounts_fini);
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+
+	(void)unused;
+	kh_buf_init(&text, 1 << 20);
+	make_folder("outer");
+	make_folder("outer/inner");
+	live(&inner, "outer/inner", false);
+	live(&outer, "outer", false);
+	assert_int_equal(rename(at("outer/inner"), at("outer/moved")), 0);
+	assert_string_equal(covered(), "outer ");
+	assert_true(kh_file_read("/proc/self/mountinfo", &text, NULL));
+	assert_true(kh_buf_append_str(&text, "4294967295 0 0:1 / ") &&
+		    kh_buf_append_str(&text, at("outer/x")) &&
+		    kh_buf_append_str(&text, " rw - x y z\n"));
+	table = kh_buf_cstr(&text);
+	assert_true(kh_mounts_parse(kh_slice_str(table), &mounts));
+	assert_non_null(strstr(covered(), "was not started: the workspace of another run"));
+	table = NULL;
+	kh_run_uses_end(&outer);
+	kh_run_uses_end(&inner);
+}
+
 /* The last one: what is added stays. */
 static void the_same_holds_for_the_folder_of_the_run_itself(void **unused)
 {
@@ -286,6 +347,11 @@ int main(void)
 						begin, end),
 		cmocka_unit_test_setup_teardown(what_can_not_be_understood_leaves_all_as_it_was,
 						begin, end),
+		cmocka_unit_test_setup_teardown(
+			no_command_is_started_where_the_mounts_are_not_known, begin, end),
+		cmocka_unit_test_setup_teardown(
+			with_a_mount_in_the_outer_folder_the_inner_one_may_be_elsewhere, begin,
+			end),
 		cmocka_unit_test_setup_teardown(the_same_holds_for_the_folder_of_the_run_itself,
 						begin, end),
 	};
