@@ -32,22 +32,21 @@
 #include <keyhole/base/program.h>
 #include <keyhole/base/writable.h>
 
-struct name {
-	char *path;
-	bool is_folder;
-};
-
 struct cover {
+	struct kh_exec_cover *out;
+	size_t n_words;
 	struct kh_mounts mounts;
-	struct name *names;
-	size_t n_names;
 	struct kh_writable_folder *lost; /* views */
 	size_t n_lost;
-	const char **argv;
-	size_t n;
 	struct kh_err *err;
 	bool ok;
 };
+
+static void cover_fini(struct cover *cover)
+{
+	kh_mounts_fini(&cover->mounts);
+	free(cover->lost);
+}
 
 static bool no_memory(struct cover *cover)
 {
@@ -56,28 +55,29 @@ static bool no_memory(struct cover *cover)
 
 static void add(struct cover *cover, const char *word)
 {
-	const char **more = reallocarray(cover->argv, cover->n + 2, sizeof(*more));
+	const char **more = reallocarray(cover->out->argv, cover->n_words + 2, sizeof(*more));
 
 	if (!more) {
 		cover->ok = no_memory(cover);
 		return;
 	}
-	cover->argv = more;
-	more[cover->n++] = word;
-	more[cover->n] = NULL;
+	cover->out->argv = more;
+	more[cover->n_words++] = word;
+	more[cover->n_words] = NULL;
 }
 
 /* ---- where what agents write is found ---- */
 
 static bool add_name(struct cover *cover, const char *path, bool is_folder)
 {
-	struct name *more = reallocarray(cover->names, cover->n_names + 1, sizeof(*more));
+	struct kh_exec_cover *out = cover->out;
+	struct kh_exec_cover_name *more = reallocarray(out->names, out->n_names + 1, sizeof(*more));
 
 	if (!more)
 		return no_memory(cover);
-	cover->names = more;
-	more[cover->n_names] = (struct name){ strdup(path), is_folder };
-	return more[cover->n_names++].path || no_memory(cover);
+	out->names = more;
+	more[out->n_names] = (struct kh_exec_cover_name){ strdup(path), is_folder };
+	return more[out->n_names++].path || no_memory(cover);
 }
 
 /* Nothing is found by this name: not by us, nor by what we start. */
@@ -152,8 +152,10 @@ static void look(void *arg, const struct kh_writable_folder *folder)
 /* An outer folder comes right before all that is in it: '/' is less than any other byte. */
 static int by_way(const void *a, const void *b)
 {
-	const unsigned char *x = (const unsigned char *)((const struct name *)a)->path;
-	const unsigned char *y = (const unsigned char *)((const struct name *)b)->path;
+	const unsigned char *x =
+		(const unsigned char *)((const struct kh_exec_cover_name *)a)->path;
+	const unsigned char *y =
+		(const unsigned char *)((const struct kh_exec_cover_name *)b)->path;
 
 	while (*x && *x == *y) {
 		x++;
@@ -171,24 +173,27 @@ static bool is_in(const char *path, const char *folder)
 }
 
 /* What is left of the names: the outermost ones. */
-static void keep_outermost(struct cover *cover)
+static void keep_outermost(struct kh_exec_cover *out)
 {
+	struct kh_exec_cover_name *names = out->names;
 	size_t n = 0;
 
-	if (cover->n_names > 0)
-		qsort(cover->names, cover->n_names, sizeof(*cover->names), by_way);
-	for (size_t i = 0; i < cover->n_names; i++)
-		if (n == 0 || !is_in(cover->names[i].path, cover->names[n - 1].path))
-			cover->names[n++] = cover->names[i];
-	cover->n_names = n;
+	if (out->n_names > 0)
+		qsort(names, out->n_names, sizeof(*names), by_way);
+	for (size_t i = 0; i < out->n_names; i++)
+		if (n > 0 && is_in(names[i].path, names[n - 1].path))
+			free(names[i].path);
+		else
+			names[n++] = names[i];
+	out->n_names = n;
 }
 
 /* With a mount in the outer folder, that may have been the inner one, or one on the way to it. */
 static bool is_hidden(const struct cover *cover, const char *path)
 {
-	for (size_t i = 0; i < cover->n_names; i++)
-		if (is_in(path, cover->names[i].path))
-			return !kh_mounts_has_below(&cover->mounts, cover->names[i].path);
+	for (size_t i = 0; i < cover->out->n_names; i++)
+		if (is_in(path, cover->out->names[i].path))
+			return !kh_mounts_has_below(&cover->mounts, cover->out->names[i].path);
 	return false;
 }
 
@@ -209,11 +214,12 @@ static bool check_lost(struct cover *cover)
 
 static void hide(struct cover *cover)
 {
-	for (size_t i = 0; i < cover->n_names; i++) {
-		add(cover, cover->names[i].is_folder ? "--tmpfs" : "--dev-bind");
-		if (!cover->names[i].is_folder)
+	for (size_t i = 0; i < cover->out->n_names; i++) {
+		const struct kh_exec_cover_name *name = &cover->out->names[i];
+		add(cover, name->is_folder ? "--tmpfs" : "--dev-bind");
+		if (!name->is_folder)
 			add(cover, "/dev/null");
-		add(cover, cover->names[i].path);
+		add(cover, name->path);
 	}
 }
 
@@ -233,39 +239,54 @@ static bool find_names(struct cover *cover)
 	kh_writable_each(look, cover);
 	if (!cover->ok)
 		return false;
-	keep_outermost(cover);
+	keep_outermost(cover->out);
 	return check_lost(cover);
+}
+
+static bool fill(const char *program, char *const *argv, struct cover *cover)
+{
+	if (!find_names(cover))
+		return false;
+	add(cover, "bwrap");
+	add(cover, "--dev-bind");
+	add(cover, "/");
+	add(cover, "/");
+	if (geteuid() == 0) { /* root stays what it is */
+		add(cover, "--cap-add");
+		add(cover, "ALL");
+	}
+	hide(cover);
+	add(cover, "--chdir");
+	add(cover, "/");
+	add(cover, "--die-with-parent");
+	add(cover, "--");
+	add(cover, program);
+	for (size_t i = 1; argv[0] && argv[i]; i++)
+		add(cover, argv[i]);
+	return cover->ok;
 }
 
 bool kh_exec_cover(const char *program, char *const *argv, struct kh_exec_cover *out,
 		   struct kh_err *err)
 {
-	struct cover cover = { .err = err, .ok = true };
+	struct cover cover kh_cleanup(cover_fini) = { .out = out, .err = err, .ok = true };
 
-	*out = (struct kh_exec_cover){ NULL, NULL };
+	*out = (struct kh_exec_cover){ 0 };
 	if (!kh_writable_any() || has_privileges(program))
 		return true;
 	out->program = kh_program_find("bwrap");
-	if (!out->program)
+	if (!out->program || fill(program, argv, &cover))
 		return true;
-	if (!find_names(&cover))
-		return false;
-	add(&cover, "bwrap");
-	add(&cover, "--dev-bind");
-	add(&cover, "/");
-	add(&cover, "/");
-	if (geteuid() == 0) { /* root stays what it is */
-		add(&cover, "--cap-add");
-		add(&cover, "ALL");
-	}
-	hide(&cover);
-	add(&cover, "--chdir");
-	add(&cover, "/");
-	add(&cover, "--die-with-parent");
-	add(&cover, "--");
-	add(&cover, program);
-	for (size_t i = 1; argv[0] && argv[i]; i++)
-		add(&cover, argv[i]);
-	out->argv = cover.argv;
-	return cover.ok;
+	kh_exec_cover_fini(out);
+	return false;
+}
+
+void kh_exec_cover_fini(struct kh_exec_cover *cover)
+{
+	for (size_t i = 0; i < cover->n_names; i++)
+		free(cover->names[i].path);
+	free(cover->names);
+	free(cover->argv);
+	free(cover->program);
+	*cover = (struct kh_exec_cover){ 0 };
 }

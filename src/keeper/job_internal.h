@@ -128,16 +128,21 @@ bool kh_exec_start(const struct kh_vault *vault, struct kh_job *job, struct kh_e
 void kh_exec_report_free(struct kh_exec_report *report);
 /*
  * exec_cover.c: how a program is started without a sight of what agents may write, as writable.h
- * knows it. out->program: NULL, as it is; otherwise this one, with these words. Heap, but the
- * process is about to become another one. Return: false: it must not be started; `err` continues
- * "the command", and says why. It may not be NULL.
+ * knows it. out->program: NULL, as it is; otherwise this one, with these words. Return: false: it
+ * must not be started; `err` continues "the command", and says why. It may not be NULL.
  */
 struct kh_exec_cover {
 	char *program;
-	const char **argv;
+	const char **argv; /* NULL: no program */
+	struct kh_exec_cover_name {
+		char *path;
+		bool is_folder; /* else a file, or what is like one */
+	} * names;		/* what is covered */
+	size_t n_names;
 };
 bool kh_exec_cover(const char *program, char *const *argv, struct kh_exec_cover *out,
 		   struct kh_err *err);
+void kh_exec_cover_fini(struct kh_exec_cover *cover);
 /* fetch_start.c: starts the fetcher, by executing this binary. */
 bool kh_fetch_start(const struct kh_vault *vault, struct kh_job *job, struct kh_err *err);
 /* spawn.c: between fork and exec: default signals, /dev/null, `keep` (-1: none) as descriptor 3, no

@@ -141,8 +141,7 @@ static const char *covered(void)
 		len += (size_t)snprintf(said + len, sizeof said - len, "%s ",
 					cover.argv[i + 1] + strlen(top) + 1);
 	}
-	free(cover.argv);
-	free(cover.program);
+	kh_exec_cover_fini(&cover);
 	return said;
 }
 
