@@ -33,10 +33,11 @@ static const char *const settings[] = {
 	"-c", "pack.threads=2",
 	"-c", "core.bigFileThreshold=32m",
 };
-/* By the descriptor that is held: who may write to a folder above can't send git elsewhere. */
-#define FOLDER 3
+/* By the descriptor that is held: who may write to the folder above can't send git elsewhere, nor
+ * have it run as somebody else. */
+#define HELD 3
 #define TEXT_OF(number) #number
-#define DIR_BY(number) "/proc/self/fd/" TEXT_OF(number) "/.git"
+#define DIR_BY(number) "/proc/self/fd/" TEXT_OF(number)
 
 enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]), WORDS_MOST = 36 };
 
@@ -44,7 +45,7 @@ static bool become_owner(void *arg)
 {
 	const struct kh_host_git *git = arg;
 	if (!kh_child_bound(KH_LIMIT_REVIEW_GIT_MEMORY_BYTES, KH_LIMIT_REVIEW_GIT_CPU_SECONDS) ||
-	    dup2(git->folder, FOLDER) < 0 || fcntl(FOLDER, F_SETFD, 0) != 0)
+	    dup2(git->held, HELD) < 0 || fcntl(HELD, F_SETFD, 0) != 0)
 		return false;
 	if (geteuid() != 0 || git->uid == 0)
 		return true;
@@ -151,16 +152,39 @@ bool kh_host_git(const struct kh_host_git *git, const char *const *args, int in,
 	       explain(words[1 + N_SETTINGS], &result, kh_buf_view(said), err);
 }
 
+/* git writes there, through links that the repository may hold (its logs): only as its owner, and
+ * as root where nobody else could have put it there. */
+static bool may_run(int folder, const struct stat *repository, struct kh_err *err)
+{
+	struct stat above;
+	uid_t uid = repository->st_uid;
+	if (fstat(folder, &above) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the workspace");
+	if (geteuid() == 0 ? uid != 0 || above.st_uid == 0 : uid == geteuid())
+		return true;
+	return kh_err_set(err, KH_ERR_SYSTEM,
+			  "git is not run: the repository belongs to uid %u and its folder to uid "
+			  "%u (apply as their owner; --no-commits does without)",
+			  (unsigned)uid, (unsigned)above.st_uid);
+}
+
 bool kh_host_git_open(struct kh_host_git *git, int folder, struct kh_err *err)
 {
 	struct stat st;
-	*git = (struct kh_host_git){ .folder = folder };
-	if (kh_review_beneath_stat(folder, ".git", &st) != 0 || !S_ISDIR(st.st_mode))
+	*git = (struct kh_host_git){ .held = -1 };
+	kh_auto_close int held =
+		kh_review_beneath_open(folder, ".git", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (held < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EXDEV))
 		return true;
+	if (held < 0 || fstat(held, &st) != 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, ".git");
+	if (!may_run(folder, &st, err))
+		return false;
 	git->uid = st.st_uid;
 	git->gid = st.st_gid;
 	git->program = kh_program_find("git");
-	git->dir = DIR_BY(FOLDER);
+	git->dir = DIR_BY(HELD);
+	git->held = kh_steal_fd(&held);
 	return git->program || kh_err_set(err, KH_ERR_SYSTEM,
 					  "git is not on the PATH, which takes commits over "
 					  "(`apt install git`; --no-commits does without)");
@@ -169,5 +193,7 @@ bool kh_host_git_open(struct kh_host_git *git, int folder, struct kh_err *err)
 void kh_host_git_fini(struct kh_host_git *git)
 {
 	free(git->program);
-	*git = (struct kh_host_git){ .folder = -1 };
+	if (git->dir && git->held >= 0)
+		(void)close(git->held);
+	*git = (struct kh_host_git){ .held = -1 };
 }

@@ -13,13 +13,14 @@ struct kh_review_objects;
 struct kh_host_git {
 	char *program;
 	const char *dir; /* the repository; NULL: the workspace has none of its own */
-	int folder;	 /* the workspace, held; the caller's */
+	int held;	 /* the same, held */
 	uid_t uid;	 /* its owner */
 	gid_t gid;
 	/* Where new objects go, and are; NULL: into the repository. The caller's. */
 	const struct kh_review_objects *objects;
 };
-/* `folder` is the workspace, held, until git has run for the last time. */
+/* Holds the repository of the workspace `folder`, whose owner git runs as. Return: false with
+ * `err`, also where it belongs to another user, or to root in another user's folder. */
 bool kh_host_git_open(struct kh_host_git *git, int folder, struct kh_err *err);
 void kh_host_git_fini(struct kh_host_git *git);
 /* Runs it with these words (NULL at the end), and `in` (-1: nothing) as its standard input. `said`

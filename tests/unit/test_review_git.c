@@ -2,6 +2,7 @@
  */
 #include "unit.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,53 @@ static void what_a_bound_ended_is_told_from_what_git_found(void **state)
 	}
 }
 
+/* What git writes by the links of another user's repository must not be written as us. */
+static void it_runs_as_nobody_but_the_owner_of_the_repository(void **state)
+{
+	enum { ANOTHER = 65533 };
+	static const struct {
+		uid_t folder, repository;
+		bool runs;
+	} rows[] = {
+		{ 0, 0, true },
+		{ ANOTHER, ANOTHER, true },
+		{ 0, ANOTHER, true },
+		{ ANOTHER, 0, false },
+	};
+	char place[] = "/tmp/keyhole-repository-XXXXXX";
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_non_null(mkdtemp(place));
+	kh_auto_free char *git_dir = kh_strf("%s/.git", place);
+	kh_auto_free char *other = kh_strf("%s/other", place);
+	assert_int_equal(mkdir(git_dir, 0755), 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct kh_host_git git;
+		struct kh_err err = KH_ERR_INIT;
+		kh_auto_close int folder = open(place, O_PATH | O_CLOEXEC);
+		assert_int_equal(chown(place, rows[i].folder, 0), 0);
+		assert_int_equal(chown(git_dir, rows[i].repository, 0), 0);
+		assert_int_equal(kh_host_git_open(&git, folder, &err), rows[i].runs);
+		struct stat held, then;
+		assert_int_equal(stat(git_dir, &then), 0);
+		/* Another one in its place changes nothing any more. */
+		assert_int_equal(rename(git_dir, other), 0);
+		if (rows[i].runs) {
+			assert_int_equal(git.uid, rows[i].repository);
+			assert_int_equal(fstat(git.held, &held), 0);
+			assert_int_equal(held.st_ino, then.st_ino);
+		} else {
+			assert_non_null(strstr(err.text, "the repository belongs to uid 0"));
+		}
+		kh_host_git_fini(&git);
+		assert_int_equal(rename(other, git_dir), 0);
+	}
+	assert_int_equal(rmdir(git_dir), 0);
+	assert_int_equal(rmdir(place), 0);
+}
+
 static int set_up(void **state)
 {
 	int fd = mkstemp(program);
@@ -86,6 +134,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_gets_bounded_memory_and_time),
 		cmocka_unit_test(what_a_bound_ended_is_told_from_what_git_found),
+		cmocka_unit_test(it_runs_as_nobody_but_the_owner_of_the_repository),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
