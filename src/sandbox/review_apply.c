@@ -57,6 +57,11 @@ static bool refuse(const struct sides *s, const char *why)
 	return kh_err_set(s->err, KH_ERR_USAGE, "%s: %s", kh_esc_str(s->change->path), why);
 }
 
+static bool refuse_changed(const struct sides *s)
+{
+	return refuse(s, "the workspace's own changed at this moment (look again)");
+}
+
 static int open_side(int root, const char *path)
 {
 	int fd = kh_review_beneath_open(root, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -96,9 +101,39 @@ struct putting {
 	const char *name; /* under this name */
 	mode_t mode;
 	struct owner owner;
-	bool fresh; /* nothing is there, and nothing is replaced */
+	bool fresh;		  /* nothing is there, and nothing is replaced */
+	const struct stat *there; /* else what was looked at under that name, and no other thing */
 	char temporary[40];
 };
+
+/* Is it the same thing, of the same owner? */
+static bool is_same(const struct stat *was, const struct stat *now)
+{
+	return ((was->st_mode ^ now->st_mode) & S_IFMT) == 0 && was->st_dev == now->st_dev &&
+	       was->st_ino == now->st_ino && was->st_uid == now->st_uid &&
+	       was->st_gid == now->st_gid;
+}
+
+static bool is_unchanged(const struct stat *was, const struct stat *now)
+{
+	if (!was->st_mode || !now->st_mode)
+		return was->st_mode == now->st_mode;
+	/* Of a folder all else changes with what is in it. */
+	return is_same(was, now) &&
+	       (S_ISDIR(was->st_mode) ||
+		(was->st_mode == now->st_mode && was->st_size == now->st_size &&
+		 was->st_ctim.tv_sec == now->st_ctim.tv_sec &&
+		 was->st_ctim.tv_nsec == now->st_ctim.tv_nsec));
+}
+
+/* ESTALE: somebody who writes to the workspace has put another thing in its place. */
+static bool is_still_there(const struct putting *p, const struct stat *now)
+{
+	if (is_unchanged(p->there, now))
+		return true;
+	errno = ESTALE;
+	return false;
+}
 
 /* By the descriptor: under the name somebody who writes to the workspace could put another thing.
  */
@@ -132,12 +167,27 @@ static bool write_link(const struct putting *p)
 	       (!S_ISLNK(st.st_mode) || st.st_uid != geteuid() || st.st_nlink > 1 || own(p, made));
 }
 
+/* Owner and mode go to the folder that was made, or looked at: whatever has its name by now. */
 static bool put_folder(const struct putting *p)
 {
+	struct stat st;
 	if (p->fresh && mkdirat(p->parent, p->name, 0700) != 0)
 		return false;
 	kh_auto_close int made = kh_review_open_made(p->parent, p->name, p->fresh);
-	return made >= 0 && own(p, made) && kh_file_set_mode(made, p->mode & 0777);
+	if (made < 0 || (!p->fresh && (fstat(made, &st) != 0 || !is_still_there(p, &st))))
+		return false;
+	return own(p, made) && kh_file_set_mode(made, p->mode & 0777);
+}
+
+/* To write a large file takes long. */
+static bool place(const struct putting *p)
+{
+	struct stat now;
+	if (!p->fresh && (fstatat(p->parent, p->name, &now, AT_SYMLINK_NOFOLLOW) != 0 ||
+			  !is_still_there(p, &now)))
+		return false;
+	return renameat2(p->parent, p->temporary, p->parent, p->name,
+			 p->fresh ? RENAME_NOREPLACE : 0) == 0;
 }
 
 static bool put(struct putting *p)
@@ -148,8 +198,7 @@ static bool put(struct putting *p)
 	if (unlinkat(p->parent, p->temporary, 0) != 0 && errno != ENOENT)
 		return false;
 	bool ok = S_ISLNK(p->mode) ? write_link(p) : S_ISREG(p->mode) && write_file(p);
-	ok = ok && renameat2(p->parent, p->temporary, p->parent, p->name,
-			     p->fresh ? RENAME_NOREPLACE : 0) == 0;
+	ok = ok && place(p);
 	int saved = errno;
 	if (!ok)
 		(void)unlinkat(p->parent, p->temporary, 0);
@@ -163,15 +212,6 @@ static void begin(struct putting *p, const struct sides *s)
 }
 
 /* ---- to the workspace ---- */
-
-static bool is_unchanged(const struct stat *was, const struct stat *now)
-{
-	if (!was->st_mode || !now->st_mode || S_ISDIR(was->st_mode))
-		return (was->st_mode & S_IFMT) == (now->st_mode & S_IFMT);
-	return was->st_mode == now->st_mode && was->st_ino == now->st_ino &&
-	       was->st_size == now->st_size && was->st_ctim.tv_sec == now->st_ctim.tv_sec &&
-	       was->st_ctim.tv_nsec == now->st_ctim.tv_nsec;
-}
 
 static struct owner owner_of(const struct stat *was, int parent)
 {
@@ -284,12 +324,15 @@ static bool put_theirs(const struct sides *s, int parent, const char *name)
 			     .name = name,
 			     .mode = (c->is.st_mode & S_IFMT) | kh_change_mode(c),
 			     .owner = owner_of(&c->was, parent),
-			     .fresh = !c->was.st_mode };
+			     .fresh = !c->was.st_mode,
+			     .there = &c->was };
 	begin(&p, s);
 	if (kh_review_beneath_stat(s->upper, c->path, &is) != 0 || !is_unchanged(&c->is, &is))
 		return refuse(s, "the review has changed meanwhile (look at it again)");
 	if (put(&p))
 		return true;
+	if (errno == ESTALE)
+		return refuse_changed(s);
 	if (errno == EACCES && S_ISREG(c->is.st_mode) && !(c->is.st_mode & S_IRUSR))
 		return refuse(s,
 			      "the mode of the agent's file lets nobody read it (`chmod u+r` it in "
@@ -321,7 +364,7 @@ bool kh_review_apply(const struct kh_review *review, const struct kh_change *cha
 	bool made_above =
 		adds && S_ISDIR(change->is.st_mode) && !change->was.st_mode && S_ISDIR(now.st_mode);
 	if (!made_above && !is_unchanged(&change->was, &now) && (adds || now.st_mode))
-		return refuse(&s, "the workspace's own changed at this moment (look again)");
+		return refuse_changed(&s);
 	if (!made_above && !(adds ? put_theirs(&s, parent, name) : remove_ours(&s, parent, name)))
 		return false;
 	return done(&s);
@@ -345,7 +388,8 @@ static bool put_ours(const struct sides *s)
 			     .parent = parent,
 			     .name = name,
 			     .mode = c->was.st_mode,
-			     .fresh = !there.st_mode };
+			     .fresh = !there.st_mode,
+			     .there = &there };
 	if (geteuid() == 0)
 		p.owner = (struct owner){ true, KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID };
 	begin(&p, s);

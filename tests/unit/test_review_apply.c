@@ -1,0 +1,169 @@
+/* wrap: kh_copy_content */
+/* test_review_apply.c - one change of a review goes to the thing that was looked at, to its owner,
+ * and to nothing else */
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/file.h>
+
+#include "sandbox/review_internal.h"
+
+/* A workspace and what an agent made of its copy: "work" and "tree" below it. */
+static char ground[] = "/tmp/keyhole-apply-XXXXXX";
+static char id[] = "0123abcd", d[] = "d", f[] = "f";
+static struct kh_review review;
+static void (*while_copying)(void);
+
+bool __real_kh_copy_content(int from, int to);
+bool __wrap_kh_copy_content(int from, int to)
+{
+	if (while_copying)
+		while_copying();
+	return __real_kh_copy_content(from, to);
+}
+
+static void file(const char *path, const char *text, mode_t mode)
+{
+	assert_true(kh_file_write(path, kh_slice_str(text), mode, NULL));
+	assert_int_equal(chmod(path, mode), 0);
+}
+
+static void folder(const char *path, mode_t mode)
+{
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(chmod(path, mode), 0);
+}
+
+static struct stat look(const char *path)
+{
+	struct stat st = { 0 };
+
+	return lstat(path, &st) == 0 ? st : (struct stat){ 0 };
+}
+
+static void swap(const char *a, const char *b)
+{
+	assert_int_equal(renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE), 0);
+}
+
+/* The change at this path, as it is looked at now. */
+static struct kh_change change(char *path)
+{
+	kh_auto_free char *work = kh_strf("work/%s", path), *tree = kh_strf("tree/%s", path);
+	struct kh_change c = { .path = path, .was = look(work), .is = look(tree) };
+
+	c.kind = !c.is.st_mode	 ? KH_CHANGE_DELETED
+		 : c.was.st_mode ? KH_CHANGE_CHANGED
+				 : KH_CHANGE_ADDED;
+	return c;
+}
+
+static void assert_changed_at_this_moment(const struct kh_change *c)
+{
+	struct kh_err err = KH_ERR_INIT;
+
+	assert_false(kh_review_apply(&review, c, false, &err));
+	assert_non_null(strstr(err.text, "the workspace's own changed at this moment"));
+}
+
+static void another_folder_in_its_place_keeps_its_mode_and_owner(void **state)
+{
+	(void)state;
+	folder("work/d", 0755);
+	folder("work/other", 0700);
+	folder("tree/d", 0775);
+	struct kh_change c = change(d);
+
+	swap("work/d", "work/other");
+	assert_changed_at_this_moment(&c);
+	assert_int_equal(look("work/d").st_mode & 07777, 0700);
+	swap("work/d", "work/other");
+	assert_true(kh_review_apply(&review, &c, false, NULL));
+	assert_int_equal(look("work/d").st_mode & 07777, 0775);
+}
+
+static void a_folder_that_got_another_owner_is_left_alone(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	folder("work/d", 0755);
+	folder("tree/d", 0775);
+	struct kh_change c = change(d);
+
+	assert_int_equal(chown("work/d", 1, 1), 0);
+	assert_changed_at_this_moment(&c);
+	assert_int_equal(look("work/d").st_uid, 1);
+	assert_int_equal(look("work/d").st_mode & 07777, 0755);
+}
+
+static void swap_files(void)
+{
+	swap("work/f", "work/other");
+}
+
+static void another_file_that_came_while_the_new_one_was_written_stays(void **state)
+{
+	(void)state;
+	file("work/f", "old", 0644);
+	file("work/other", "other", 0644);
+	file("tree/f", "the agent's", 0644);
+	struct kh_change c = change(f);
+
+	while_copying = swap_files;
+	assert_changed_at_this_moment(&c);
+	assert_int_equal(look("work/f").st_size, strlen("other"));
+	assert_int_equal(look("work/.keyhole-0123abcd").st_mode, 0);
+	while_copying = NULL;
+	swap_files();
+	c = change(f);
+	assert_true(kh_review_apply(&review, &c, false, NULL));
+	assert_int_equal(look("work/f").st_size, strlen("the agent's"));
+}
+
+static int set_up(void **state)
+{
+	static char home[sizeof(ground)], tree[sizeof(ground) + 8], work[sizeof(ground) + 8];
+
+	(void)state;
+	snprintf(home, sizeof(home), "%s", "/tmp/keyhole-apply-XXXXXX");
+	if (!mkdtemp(home) || chdir(home) != 0 || mkdir("work", 0755) != 0 ||
+	    mkdir("tree", 0755) != 0)
+		return -1;
+	memcpy(ground, home, sizeof(ground));
+	snprintf(work, sizeof(work), "%s/work", home);
+	snprintf(tree, sizeof(tree), "%s/tree", home);
+	review = (struct kh_review){ .id = id,
+				     .path = home,
+				     .workspace = work,
+				     .folder = tree,
+				     .lock = -1,
+				     .top = open("work", O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
+	while_copying = NULL;
+	return review.top < 0 ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	close(review.top);
+	return chdir("/") == 0 && kh_tree_remove(AT_FDCWD, ground, NULL) ? 0 : -1;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(another_folder_in_its_place_keeps_its_mode_and_owner),
+		TEST(a_folder_that_got_another_owner_is_left_alone),
+		TEST(another_file_that_came_while_the_new_one_was_written_stays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
