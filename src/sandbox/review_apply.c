@@ -4,8 +4,8 @@
  * A file is written beside its place under a temporary name and renamed over it, so that there is
  * always either the old or the new one, and an interrupted command can be repeated. Folders on the
  * path are opened through no symbolic link and into no other mount. Of a mode only the permissions
- * are applied: never set-ID bits, and no new write permission for others. Owner and group are those
- * of the replaced file, or of the folder.
+ * are applied: never set-ID bits, and no new write permission for others. Owner and group of
+ * what is the agent's own are those of the replaced file, or of the folder.
  *
  * An applied change is recorded, and removed from the upper folder if nothing else hides the
  * workspace there, so that a later run sees the workspace's own file.
@@ -88,38 +88,25 @@ int kh_review_open_is(const struct kh_review *review, const struct kh_change *ch
 
 /* ---- putting something in a place ---- */
 
-struct owner {
-	bool set;
-	uid_t uid;
-	gid_t gid;
-};
-
 struct putting {
-	int from;	  /* the tree that has it */
-	const char *path; /* there */
-	int parent;	  /* where it goes, */
-	const char *name; /* under this name */
+	int from;		 /* the tree that has it */
+	const char *path;	 /* there */
+	const struct stat *what; /* what was looked at there */
+	int parent;		 /* where it goes, */
+	const char *name;	 /* under this name */
 	mode_t mode;
-	struct owner owner;
+	struct kh_review_ids owner;
 	bool fresh;		  /* nothing is there, and nothing is replaced */
 	const struct stat *there; /* else what was looked at under that name, and no other thing */
 	char temporary[40];
 };
-
-/* Is it the same thing, of the same owner? */
-static bool is_same(const struct stat *was, const struct stat *now)
-{
-	return ((was->st_mode ^ now->st_mode) & S_IFMT) == 0 && was->st_dev == now->st_dev &&
-	       was->st_ino == now->st_ino && was->st_uid == now->st_uid &&
-	       was->st_gid == now->st_gid;
-}
 
 static bool is_unchanged(const struct stat *was, const struct stat *now)
 {
 	if (!was->st_mode || !now->st_mode)
 		return was->st_mode == now->st_mode;
 	/* Of a folder all else changes with what is in it. */
-	return is_same(was, now) &&
+	return kh_review_owner_is_same(was, now) &&
 	       (S_ISDIR(was->st_mode) ||
 		(was->st_mode == now->st_mode && was->st_size == now->st_size &&
 		 was->st_ctim.tv_sec == now->st_ctim.tv_sec &&
@@ -146,11 +133,16 @@ static bool own(const struct putting *p, int fd)
 
 static bool write_file(const struct putting *p)
 {
+	struct stat st;
 	kh_auto_close int from = open_side(p->from, p->path);
-	kh_auto_close int to =
-		from < 0 ? -1
-			 : openat(p->parent, p->temporary,
-				  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (from < 0 || fstat(from, &st) != 0)
+		return false;
+	if (!kh_review_owner_is_same(p->what, &st)) {
+		errno = ESTALE;
+		return false;
+	}
+	kh_auto_close int to = openat(p->parent, p->temporary,
+				      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return to >= 0 && kh_copy_content(from, to) && own(p, to) &&
 	       fchmod(to, p->mode & 0777) == 0;
 }
@@ -213,14 +205,15 @@ static void begin(struct putting *p, const struct sides *s)
 
 /* ---- to the workspace ---- */
 
-static struct owner owner_of(const struct stat *was, int parent)
+/* `was`: st_mode 0: nothing was there. A folder that was there keeps its owner. */
+static struct kh_review_ids owner_of(const struct stat *was, const struct stat *is, int parent)
 {
 	struct stat st = *was;
-	if (!st.st_mode && fstat(parent, &st) != 0)
-		return (struct owner){ 0 };
+	if ((!st.st_mode && fstat(parent, &st) != 0) || S_ISDIR(was->st_mode))
+		return (struct kh_review_ids){ 0 };
 	if (geteuid() == 0)
-		return (struct owner){ true, st.st_uid, st.st_gid };
-	return (struct owner){ was->st_mode != 0, (uid_t)-1, st.st_gid };
+		return kh_review_owner_back(&st, is);
+	return (struct kh_review_ids){ was->st_mode != 0, (uid_t)-1, st.st_gid };
 }
 
 /* Folders above that the workspace lacks, which were not named themselves. */
@@ -243,7 +236,7 @@ static bool make_above(const struct sides *s, const char *path)
 			    !S_ISDIR(st.st_mode))
 				return false;
 			p.mode = S_IFDIR | kh_change_mode(&(struct kh_change){ .is = st });
-			p.owner = owner_of(&(struct stat){ 0 }, parent);
+			p.owner = owner_of(&(struct stat){ 0 }, &st, parent);
 			if (!put_folder(&p) && errno != EEXIST)
 				return false;
 		}
@@ -320,10 +313,11 @@ static bool put_theirs(const struct sides *s, int parent, const char *name)
 	struct stat is;
 	struct putting p = { .from = s->upper,
 			     .path = c->path,
+			     .what = &c->is,
 			     .parent = parent,
 			     .name = name,
 			     .mode = (c->is.st_mode & S_IFMT) | kh_change_mode(c),
-			     .owner = owner_of(&c->was, parent),
+			     .owner = owner_of(&c->was, &c->is, parent),
 			     .fresh = !c->was.st_mode,
 			     .there = &c->was };
 	begin(&p, s);
@@ -385,15 +379,20 @@ static bool put_ours(const struct sides *s)
 		there = (struct stat){ 0 };
 	struct putting p = { .from = s->workspace,
 			     .path = c->path,
+			     .what = &c->was,
 			     .parent = parent,
 			     .name = name,
 			     .mode = c->was.st_mode,
 			     .fresh = !there.st_mode,
 			     .there = &there };
-	if (geteuid() == 0)
-		p.owner = (struct owner){ true, KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID };
+	struct kh_review_owner owner = { .change = geteuid() == 0 };
+	if (fstat(s->workspace, &owner.workspace) != 0)
+		return fail(s);
+	p.owner = kh_review_owner_there(&owner, &c->was);
 	begin(&p, s);
-	return put(&p) || fail(s);
+	if (put(&p))
+		return true;
+	return errno == ESTALE ? refuse_changed(s) : fail(s);
 }
 
 static bool remove_theirs(const struct sides *s)

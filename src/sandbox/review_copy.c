@@ -54,14 +54,10 @@ static enum kh_walk_order fail(struct taking *t, const char *path)
 	return KH_WALK_STOP;
 }
 
-/* What is the workspace owner's is the sandbox's in the copy. */
 static bool give(const struct taking *t, int parent, const char *name, const struct stat *st)
 {
-	if (!t->owner->change)
-		return true;
-	uid_t uid = st->st_uid == t->owner->workspace.st_uid ? KH_SANDBOX_HOST_UID : st->st_uid;
-	gid_t gid = st->st_gid == t->owner->workspace.st_gid ? KH_SANDBOX_HOST_GID : st->st_gid;
-	return fchownat(parent, name, uid, gid, AT_SYMLINK_NOFOLLOW) == 0;
+	struct kh_review_ids ids = kh_review_owner_there(t->owner, st);
+	return !ids.set || fchownat(parent, name, ids.uid, ids.gid, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static bool copy_file(const struct taking *t, int from, int parent, const char *name,
@@ -104,7 +100,9 @@ static enum kh_walk_order copy_one(struct taking *t, const char *path, const str
 	if (ok && S_ISREG(st->st_mode)) {
 		kh_auto_close int from = kh_review_beneath_open(t->workspace, path,
 								O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-		if (from < 0)
+		struct stat now;
+		/* Whoever writes to the workspace may have put another user's file there since. */
+		if (from < 0 || fstat(from, &now) != 0 || !kh_review_owner_is_same(st, &now))
 			return left_out(t);
 		ok = copy_file(t, from, parent, name, st);
 	} else if (ok && S_ISLNK(st->st_mode)) {

@@ -87,12 +87,30 @@ bool kh_base_is_same(const struct kh_base_entry *entry, const struct stat *st);
 /* Has nobody written to the copy since it was made? */
 bool kh_base_is_copy(const struct kh_base_entry *entry, const struct stat *copy);
 
-/* ---- review_copy.c ---- */
+/* ---- review_owner.c ---- */
 
 struct kh_review_owner {
 	bool change; /* as root: files of the workspace's owner get the sandbox's uid */
 	struct stat workspace;
 };
+struct kh_review_ids {
+	bool set; /* false: whoever makes it */
+	uid_t uid;
+	gid_t gid;
+};
+/* Whose a file of the workspace is in the agent's folder: the sandbox's if it is the workspace
+ * owner's, else nobody gets it. The group in the same way. */
+struct kh_review_ids kh_review_owner_there(const struct kh_review_owner *owner,
+					   const struct stat *ours);
+/* As root: whose a file of the agent's folder is in the workspace. The sandbox's goes to the owner
+ * of `place`, the file that it replaces or else the folder; another user's stays that user's. */
+struct kh_review_ids kh_review_owner_back(const struct stat *place, const struct stat *theirs);
+/* Is it the same thing, of the same owner and group? Under its name somebody may have put another.
+ */
+bool kh_review_owner_is_same(const struct stat *was, const struct stat *now);
+
+/* ---- review_copy.c ---- */
+
 /* Copies the content of a regular file, by reference (reflink) if possible. Return: false with
  * errno. */
 bool kh_copy_content(int from, int to);

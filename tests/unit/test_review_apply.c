@@ -126,6 +126,80 @@ static void another_file_that_came_while_the_new_one_was_written_stays(void **st
 	assert_int_equal(look("work/f").st_size, strlen("the agent's"));
 }
 
+/* The workspace is user 1's, and one of its files user 2's. */
+static void one_file_is_of_another_user(void)
+{
+	assert_int_equal(chown("work", 1, 1), 0);
+	file("work/d", "user 1's", 0644);
+	file("work/f", "user 2's", 0600);
+	assert_int_equal(chown("work/d", 1, 1), 0);
+	assert_int_equal(chown("work/f", 2, 2), 0);
+}
+
+static void assert_owner(const char *path, unsigned id_wanted)
+{
+	struct stat st = look(path);
+
+	assert_int_not_equal(st.st_mode, 0);
+	assert_int_equal(st.st_uid, id_wanted);
+	assert_int_equal(st.st_gid, id_wanted);
+}
+
+static void a_file_of_another_user_is_not_the_agents_after_a_discard(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	one_file_is_of_another_user();
+	struct kh_change mine = change(d), others = change(f);
+
+	assert_true(kh_review_drop(&review, &mine, NULL));
+	assert_true(kh_review_drop(&review, &others, NULL));
+	assert_owner("tree/d", KH_SANDBOX_HOST_UID);
+	assert_owner("tree/f", 2);
+	assert_int_equal(look("tree/f").st_mode & 07777, 0600);
+}
+
+static void a_discard_does_not_read_the_file_that_came_in_the_place_of_another(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	one_file_is_of_another_user();
+	struct kh_change mine = change(d);
+	struct kh_err err = KH_ERR_INIT;
+
+	swap("work/d", "work/f");
+	assert_false(kh_review_drop(&review, &mine, &err));
+	assert_non_null(strstr(err.text, "the workspace's own changed at this moment"));
+	assert_int_equal(look("tree/d").st_mode, 0);
+}
+
+/* The agent has renamed it, over a file of its own or to a name of its own. */
+static void a_file_of_another_user_stays_that_users_under_any_name(void **state)
+{
+	static char fresh[] = "fresh", own[] = "own";
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	one_file_is_of_another_user();
+	file("tree/d", "user 2's", 0600);
+	file("tree/fresh", "user 2's too", 0600);
+	file("tree/own", "the agent's", 0600);
+	assert_int_equal(chown("tree/d", 2, 2), 0);
+	assert_int_equal(chown("tree/fresh", 2, 2), 0);
+	assert_int_equal(chown("tree/own", KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID), 0);
+	struct kh_change over = change(d), added = change(fresh), agents = change(own);
+
+	assert_true(kh_review_apply(&review, &over, false, NULL));
+	assert_true(kh_review_apply(&review, &added, false, NULL));
+	assert_true(kh_review_apply(&review, &agents, false, NULL));
+	assert_owner("work/d", 2);
+	assert_owner("work/fresh", 2);
+	assert_owner("work/own", 1);
+}
+
 static int set_up(void **state)
 {
 	static char home[sizeof(ground)], tree[sizeof(ground) + 8], work[sizeof(ground) + 8];
@@ -163,6 +237,9 @@ int main(void)
 		TEST(another_folder_in_its_place_keeps_its_mode_and_owner),
 		TEST(a_folder_that_got_another_owner_is_left_alone),
 		TEST(another_file_that_came_while_the_new_one_was_written_stays),
+		TEST(a_file_of_another_user_is_not_the_agents_after_a_discard),
+		TEST(a_discard_does_not_read_the_file_that_came_in_the_place_of_another),
+		TEST(a_file_of_another_user_stays_that_users_under_any_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
