@@ -12,9 +12,11 @@
 #include "name_fold.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/slice.h>
 
@@ -66,6 +68,26 @@ const char *kh_name_fold(const char *name, char room[KH_NAME_FOLD_ROOM])
 	room[n] = '\0';
 	cut_as_windows(room);
 	return room;
+}
+
+char *kh_name_fold_path(const char *path)
+{
+	size_t n = 0;
+	/* No name gets longer by it. */
+	kh_auto_free char *text = strdup(path);
+	char *out = text ? malloc(strlen(path) + 1) : NULL;
+	for (char *name = text; out && name;) {
+		char room[KH_NAME_FOLD_ROOM], *slash = strchr(name, '/');
+		if (slash)
+			*slash = '\0';
+		kh_name_fold(name, room);
+		size_t len = strlen(room);
+		memcpy(out + n, room, len);
+		n += len;
+		out[n++] = slash ? '/' : '\0';
+		name = slash ? slash + 1 : NULL;
+	}
+	return out;
 }
 
 bool kh_name_fold_is(const char *name, const char *wanted)

@@ -149,10 +149,28 @@ int kh_review_upper(const struct kh_review *review, struct kh_err *err);
 
 /* ---- git_shape.c ---- */
 
-/* Would git recognise `folder` as a git folder? `has` tells which paths exist. */
-bool kh_git_has_shape(bool (*has)(void *arg, const char *path), void *arg, const char *folder);
-/* The same for the workspace; with `agents`, including the agent's files. */
-bool kh_git_is_shaped(int workspace, int upper, const char *folder, bool agents);
+/*
+ * Finds folders that git would recognise as git folders by what is in them, in any spelling that a
+ * file system may take for it: what the workspace and the agent's folder (-1: none) have counts
+ * together with the names of `changes`. Which is faster if it is asked in the order of the paths.
+ */
+struct kh_git_shapes {
+	int workspace, upper;
+	char **names; /* of the changes, folded and sorted */
+	size_t n;
+	struct kh_git_asked {
+		char *folder;
+		bool is;
+	} asked[KH_LIMIT_REVIEW_DEPTH + 2]; /* the last one at each depth */
+};
+/* Return: false without memory. kh_git_shapes_fini also after that. */
+bool kh_git_shapes_init(struct kh_git_shapes *shapes, int workspace, int upper,
+			const struct kh_changes *changes);
+/* Is `path` in such a folder, or (`is_folder`) one? *len: of that folder's path; 0: the top, of
+ * which only git's own names are git's. Return: false without memory. */
+bool kh_git_shapes_find(struct kh_git_shapes *shapes, const char *path, bool is_folder, bool *found,
+			size_t *len);
+void kh_git_shapes_fini(struct kh_git_shapes *shapes);
 /* Is `rest`, a path in a git folder, part of what makes it one, or something that git runs? */
 bool kh_git_is_part(const char *rest);
 

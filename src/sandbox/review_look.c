@@ -380,61 +380,33 @@ static void keep_replaced(struct kh_changes *changes)
 
 /* ---- folders with the shape of a git folder ---- */
 
-/* The last folder that was asked about. */
-struct asked {
-	char *folder;
-	bool ours, theirs;
-};
-
-static bool ask(const struct look *l, struct asked *asked, const char *path, size_t len)
-{
-	if (asked->folder && strlen(asked->folder) == len && strncmp(asked->folder, path, len) == 0)
-		return true;
-	free(asked->folder);
-	asked->folder = strndup(path, len);
-	if (!asked->folder)
-		return false;
-	asked->ours = kh_git_is_shaped(l->workspace, l->upper, asked->folder, false);
-	asked->theirs =
-		asked->ours || kh_git_is_shaped(l->workspace, l->upper, asked->folder, true);
-	return true;
-}
-
 /*
  * Is the change in a git folder by its shape, or one of such a folder (its mode)? At the top, the
- * rest is the project. By depth, since changes come in the order of their paths.
+ * rest is the project.
  */
-static bool bar_shape(struct look *l, struct asked *asked, struct kh_change *c, bool *grouped)
+static bool bar_shape(struct look *l, struct kh_git_shapes *shapes, struct kh_change *c,
+		      bool *grouped)
 {
-	bool is_folder = S_ISDIR(c->is.st_mode) || S_ISDIR(c->was.st_mode);
-	size_t total = strlen(c->path), len = 0;
-	for (size_t depth = 0; depth < KH_LIMIT_REVIEW_DEPTH + 2; depth++) {
-		if (!ask(l, &asked[depth], c->path, len))
-			return false;
-		if ((asked[depth].ours || asked[depth].theirs) &&
-		    (len > 0 || kh_git_is_part(c->path))) {
-			c->bar = KH_BAR_GIT;
-			*grouped = len > 0;
-			return len == 0 || kh_review_groups_count(&l->groups, l->out, c->path, len,
-								  KH_BAR_GIT, l->err);
-		}
-		const char *slash = len < total ? strchr(c->path + len + 1, '/') : NULL;
-		if (len == total || (!slash && !is_folder))
-			break;
-		len = slash ? (size_t)(slash - c->path) : total;
-	}
-	return true;
+	bool is_folder = S_ISDIR(c->is.st_mode) || S_ISDIR(c->was.st_mode), found;
+	size_t len;
+	if (!kh_git_shapes_find(shapes, c->path, is_folder, &found, &len))
+		return false;
+	if (found)
+		c->bar = KH_BAR_GIT;
+	*grouped = found && len > 0;
+	return !*grouped ||
+	       kh_review_groups_count(&l->groups, l->out, c->path, len, KH_BAR_GIT, l->err);
 }
 
 static bool bar_shapes(struct look *l)
 {
-	struct asked asked[KH_LIMIT_REVIEW_DEPTH + 2] = { { 0 } };
-	bool ok = true;
+	struct kh_git_shapes shapes kh_cleanup(kh_git_shapes_fini);
+	bool ok = kh_git_shapes_init(&shapes, l->workspace, l->upper, l->out);
 	size_t kept = 0;
 	for (size_t i = 0; ok && i < l->out->n; i++) {
 		struct kh_change *c = &l->out->list[i];
 		bool shaped = false;
-		ok = bar_shape(l, asked, c, &shaped);
+		ok = bar_shape(l, &shapes, c, &shaped);
 		if (shaped)
 			change_fini(c);
 		else
@@ -442,8 +414,6 @@ static bool bar_shapes(struct look *l)
 	}
 	if (ok)
 		l->out->n = kept;
-	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
-		free(asked[i].folder);
 	return ok || no_memory(l);
 }
 

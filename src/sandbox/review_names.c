@@ -293,51 +293,21 @@ static void join(struct kh_changes *all)
 	all->n = kept;
 }
 
-/* The first of the list that is not before it. */
-static const struct kh_change *find(const struct kh_changes *all, const char *path)
-{
-	size_t low = 0, high = all->n;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (strcmp(all->list[middle].path, path) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < all->n ? &all->list[low] : NULL;
-}
-
-/* In a commit, or in the workspace: what one brought must not wait for what the next one brings. */
-static bool has(void *arg, const char *path)
-{
-	const struct names *names = arg;
-	struct stat st;
-	kh_auto_free char *below = kh_strf("%s/", path);
-	const struct kh_change *c = find(names->out, path);
-	if (!below || kh_review_beneath_stat(names->workspace, path, &st) == 0 ||
-	    (c && strcmp(c->path, path) == 0))
-		return true;
-	c = find(names->out, below);
-	return c && strncmp(c->path, below, strlen(below)) == 0;
-}
-
-/* Those in a folder that would be taken for a git folder. */
+/* Those in a folder that would be taken for a git folder. What is in a commit counts with what is
+ * in the workspace: what one brought must not wait for what the next one brings. */
 static bool bar_shapes(struct names *names)
 {
-	for (size_t i = 0; i < names->out->n; i++) {
+	struct kh_git_shapes shapes kh_cleanup(kh_git_shapes_fini);
+	bool ok = kh_git_shapes_init(&shapes, names->workspace, -1, names->out);
+	for (size_t i = 0; ok && i < names->out->n; i++) {
 		struct kh_change *c = &names->out->list[i];
-		kh_auto_free char *folder = strdup(c->path);
-		if (!folder)
-			return no_memory(names->err);
-		for (char *slash; c->bar != KH_BAR_GIT && (slash = strrchr(folder, '/'));) {
-			*slash = '\0';
-			if (kh_git_has_shape(has, names, folder))
-				c->bar = KH_BAR_GIT;
-		}
-		if (kh_git_is_part(c->path) && kh_git_has_shape(has, names, ""))
+		bool found;
+		size_t len;
+		ok = kh_git_shapes_find(&shapes, c->path, false, &found, &len);
+		if (ok && found)
 			c->bar = KH_BAR_GIT;
 	}
-	return true;
+	return ok || no_memory(names->err);
 }
 
 bool kh_review_commit_names(const struct kh_review *review, const struct kh_review_refs *refs,

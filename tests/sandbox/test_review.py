@@ -596,9 +596,11 @@ def test_a_bare_repository_can_not_be_put_together_in_parts(review):
     review.apply(check=1)
     assert "b/commondir" not in review.tree()
     # The workspace itself can't become one either.
-    review.agent("mkdir -p objects refs hooks; echo 'ref: refs/heads/main' > HEAD; echo c > config; echo p > project")
+    # Nor is one put together in a spelling that another file system takes for git's.
+    review.agent("mkdir -p objects refs hooks; echo 'ref: refs/heads/main' > HEAD; echo c > config; echo p > project;"
+                 "mkdir -p y/Objects Y/refs; echo 'ref: refs/heads/main' > y/head; echo c > Y/config")  # fmt: skip
     review.apply(check=1)
-    assert not set(review.tree()) & {"objects", "refs", "hooks", "HEAD", "config"}
+    assert not set(review.tree()) & {"objects", "refs", "hooks", "HEAD", "config", "y/head", "Y/config", "y/Objects", "Y/refs"}
     assert review.contents()["project"] == "p\n"
 
 
