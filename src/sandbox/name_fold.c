@@ -80,9 +80,9 @@ char *kh_name_fold_path(const char *path)
 		char room[KH_NAME_FOLD_ROOM], *slash = strchr(name, '/');
 		if (slash)
 			*slash = '\0';
-		kh_name_fold(name, room);
-		size_t len = strlen(room);
-		memcpy(out + n, room, len);
+		const char *part = *kh_name_fold(name, room) ? room : name;
+		size_t len = strlen(part);
+		memcpy(out + n, part, len);
 		n += len;
 		out[n++] = slash ? '/' : '\0';
 		name = slash ? slash + 1 : NULL;

@@ -13,7 +13,8 @@ enum { KH_NAME_FOLD_ROOM = 256 };
  * Return: `room`.
  */
 const char *kh_name_fold(const char *name, char room[KH_NAME_FOLD_ROOM]);
-/* Folds each name of a path. Heap; NULL without memory. */
+/* Folds each name of a path, except one of which nothing would be left. Heap; NULL without memory.
+ */
 char *kh_name_fold_path(const char *path);
 /* May a file system treat `name` as equal to `wanted`, which is ASCII? */
 bool kh_name_fold_is(const char *name, const char *wanted);

@@ -34,7 +34,7 @@ static enum kh_change_bar bar_of(struct kh_slice name)
 	if (!text || strcmp(kh_name_fold(text, room), ".git") == 0)
 		return KH_BAR_GIT;
 	for (size_t i = 0; i < sizeof(bulky) / sizeof(bulky[0]); i++)
-		if (kh_slice_eq(name, kh_slice_str(bulky[i])))
+		if (strcmp(room, bulky[i]) == 0)
 			return KH_BAR_BULKY;
 	return KH_BAR_NONE;
 }

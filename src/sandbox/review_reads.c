@@ -305,13 +305,42 @@ static bool follow_links(struct finding *f)
 	return ok;
 }
 
+/* ---- what is compared ---- */
+
+static bool fold_relative(struct finding *f)
+{
+	struct kh_buf folded kh_cleanup(kh_buf_fini);
+	struct kh_slice all = kh_buf_view(&f->out->relative);
+	kh_buf_init(&folded, KH_LIMIT_SURVEY_FILE_BYTES);
+	for (size_t at = 0; at < all.len; at += strlen(all.ptr + at) + 1) {
+		kh_auto_free char *path = kh_name_fold_path(all.ptr + at);
+		if (!path || !kh_buf_append(&folded, path, strlen(path) + 1))
+			return no_memory(f);
+	}
+	kh_buf_clear(&f->out->relative);
+	return kh_buf_append_slice(&f->out->relative, kh_buf_view(&folded)) || no_memory(f);
+}
+
+/* On some file systems, HK is another spelling of hk. */
+static bool fold_all(struct finding *f)
+{
+	for (size_t i = 0; i < f->out->n; i++) {
+		char *folded = kh_name_fold_path(f->out->list[i]);
+		if (!folded)
+			return no_memory(f);
+		free(f->out->list[i]);
+		f->out->list[i] = folded;
+	}
+	return fold_relative(f);
+}
+
 bool kh_review_reads_find(struct kh_review_reads *out, const char *workspace, struct kh_err *err)
 {
 	struct kh_survey survey kh_cleanup(kh_survey_fini) = { 0 };
 	struct finding f = { .out = out, .root = workspace, .err = err };
 	kh_buf_init(&out->relative, KH_LIMIT_SURVEY_FILE_BYTES);
 	return kh_survey_take(&survey, workspace, err) && follow_names(&f, &survey) &&
-	       ask_git(&f, &survey) && follow_links(&f);
+	       ask_git(&f, &survey) && follow_links(&f) && fold_all(&f);
 }
 
 /* How much of the path has to be named for `read`, a path from the same folder. */
@@ -338,7 +367,7 @@ static size_t reach_anywhere(const char *read, const char *path, bool is_folder)
 	return most;
 }
 
-size_t kh_review_reads_reach(const struct kh_review_reads *reads, const char *path, bool is_folder)
+static size_t reach_folded(const struct kh_review_reads *reads, const char *path, bool is_folder)
 {
 	size_t most = 0;
 	for (size_t i = 0; i < reads->n; i++) {
@@ -351,4 +380,17 @@ size_t kh_review_reads_reach(const struct kh_review_reads *reads, const char *pa
 		most = reach > most ? reach : most;
 	}
 	return most;
+}
+
+size_t kh_review_reads_reach(const struct kh_review_reads *reads, const char *path, bool is_folder)
+{
+	kh_auto_free char *folded = kh_name_fold_path(path);
+	size_t reach = folded ? reach_folded(reads, folded, is_folder) : strlen(path), at = 0;
+	if (!folded || reach == 0)
+		return reach;
+	/* As many names of the path as it was folded. */
+	for (size_t i = 0; i < reach; i++)
+		if (folded[i] == '/')
+			at += strcspn(path + at, "/") + 1;
+	return at + strcspn(path + at, "/");
 }

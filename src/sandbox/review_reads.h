@@ -9,7 +9,8 @@
 #include <keyhole/base/buf.h>
 #include <keyhole/base/err.h>
 
-/* Paths below the workspace; "": a protected link leads to the whole workspace. */
+/* Paths below the workspace, folded (kh_name_fold_path); "": a protected link leads to the whole
+ * workspace. */
 struct kh_review_reads {
 	char **list;
 	size_t n;
@@ -24,8 +25,8 @@ bool kh_review_reads_find(struct kh_review_reads *out, const char *workspace, st
 void kh_review_reads_fini(struct kh_review_reads *reads);
 /*
  * How many bytes of this path a name must match at least to include what is read there
- * (kh_change.reach): the path is one of these, or below one, or replaces a folder above one. 0:
- * none of these. `is_folder`: it is a folder after the change.
+ * (kh_change.reach): the path, in any spelling, is one of these, or below one, or replaces a folder
+ * above one. 0: none of these. `is_folder`: it is a folder after the change.
  */
 size_t kh_review_reads_reach(const struct kh_review_reads *reads, const char *path, bool is_folder);
 

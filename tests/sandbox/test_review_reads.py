@@ -127,12 +127,14 @@ def test_no_link_comes_into_the_place_of_a_folder_on_the_way(review, script):
 @pytest.mark.identity("user")
 def test_configuration_that_git_includes_is_taken_over_only_where_it_is_named(review):
     review.file("conf/git.inc", "[core]\n")
-    configure(review, ("include.path", "../conf/git.inc"))
-    review.agent("printf '[core]\\n\\tfsmonitor = \"touch %s; false\"\\n' " + review.canary + " > conf/git.inc; echo x > conf/other")
+    configure(review, ("include.path", "../conf/git.inc"), ("core.hooksPath", "HK"))
+    review.agent("printf '[core]\\n\\tfsmonitor = \"touch %s; false\"\\n' " + review.canary + " > conf/git.inc; echo x > conf/other;"
+                 "mkdir hk Conf; echo x > hk/pre-commit; cp conf/git.inc Conf/Git.inc.")  # fmt: skip
     review.apply(check=1)
-    review.apply("conf", check=1)
+    review.apply("conf", "Conf", check=1)
     assert not commit(review)
-    assert review.contents()["conf/other"] == "x\n"
+    # Where case does not count, these are the same files.
+    assert review.contents() == {"conf/git.inc": "[core]\n", "conf/other": "x\n"}
     review.apply("conf/git.inc")
     assert commit(review)
 
