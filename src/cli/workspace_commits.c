@@ -58,8 +58,9 @@ const char *kh_workspace_commit_mark(enum kh_change_bar bar)
 	case KH_BAR_LINK:
 		return "a symbolic link that may lead out of the workspace";
 	case KH_BAR_SPECIAL:
-	case KH_BAR_UNREADABLE:
 		return "no regular file: another repository";
+	case KH_BAR_UNREADABLE:
+		return "nested too deep";
 	}
 	return NULL;
 }

@@ -106,6 +106,20 @@ size_t kh_review_bar_group(const char *path, enum kh_change_bar *bar)
 	return found;
 }
 
+_Static_assert(KH_LIMIT_REVIEW_DEPTH < KH_LIMIT_SURVEY_DEPTH,
+	       "what is applied can be looked at by a survey");
+
+bool kh_review_bar_is_too_deep(const struct kh_review *review, const char *path, bool is_folder)
+{
+	const char *slash = strrchr(path, '/');
+	size_t len = is_folder ? strlen(path) : slash ? (size_t)(slash - path) : 0;
+	int depth = len > 0;
+	for (size_t i = 0; i < len; i++)
+		depth += path[i] == '/';
+	return depth > KH_LIMIT_REVIEW_DEPTH ||
+	       strlen(review->workspace) + 1 + len + 1 > KH_LIMIT_SURVEY_PATH_BYTES;
+}
+
 bool kh_review_bar_is_named(const char *path, char *const *names)
 {
 	for (; names && *names; names++) {

@@ -190,6 +190,11 @@ bool kh_review_bar_reads(const struct kh_review *review, struct kh_changes *chan
 			 struct kh_err *err);
 /* The bulky or git folder that `path` is, or is in. Return: the length of its path; 0: none. */
 size_t kh_review_bar_group(const char *path, enum kh_change_bar *bar);
+/*
+ * Is this folder, or the folder of this file, nested so deep, or its path so long, that no survey
+ * can look into it? Nothing would start in that workspace any more.
+ */
+bool kh_review_bar_is_too_deep(const struct kh_review *review, const char *path, bool is_folder);
 /* Is `path` one of the names, or below one? */
 bool kh_review_bar_is_named(const char *path, char *const *names);
 /* Does a symbolic link at `path` with this text stay in the workspace, judged by its text alone? */

@@ -320,9 +320,16 @@ static bool hide(struct look *l, const char *path)
 
 /* ---- the two kinds of reviews ---- */
 
+static enum kh_walk_order leave_behind(struct look *l, const char *path)
+{
+	return add_unreadable(l, path) ? KH_WALK_SKIP : KH_WALK_STOP;
+}
+
 static enum kh_walk_order upper_entry(void *arg, const char *path, const struct stat *st)
 {
 	struct look *l = arg;
+	if (S_ISDIR(st->st_mode) && kh_review_bar_is_too_deep(l->review, path, true))
+		return leave_behind(l, path);
 	if (is_whiteout(st)) {
 		size_t len = l->opaque ? strlen(l->opaque) : 0;
 		bool known = l->opaque && strncmp(path, l->opaque, len) == 0 && path[len] == '/';
@@ -334,6 +341,8 @@ static enum kh_walk_order upper_entry(void *arg, const char *path, const struct 
 static enum kh_walk_order copy_entry(void *arg, const char *path, const struct stat *st)
 {
 	struct look *l = arg;
+	if (S_ISDIR(st->st_mode) && kh_review_bar_is_too_deep(l->review, path, true))
+		return leave_behind(l, path);
 	if (kh_base_is_copy(kh_base_find(&l->base, path), st))
 		return KH_WALK_ON;
 	return on_unless(!judge(l, path, st));

@@ -330,6 +330,8 @@ bool kh_review_commit_names(const struct kh_review *review, const struct kh_revi
 	for (size_t i = 0; i < out->n; i++) {
 		struct kh_change *c = &out->list[i];
 		c->bar = kh_review_bar_of(folder, c->path, c->is.st_mode, c->is_link);
+		if (c->is.st_mode && kh_review_bar_is_too_deep(review, c->path, false))
+			c->bar = KH_BAR_UNREADABLE;
 	}
 	if (out->n > 1)
 		qsort(out->list, out->n, sizeof(*out->list), by_path);

@@ -654,9 +654,10 @@ enum {
 	   processor time (an agent whose commit has some megabytes as it is stored, and a thousand
 	   when it is read); new commits of a ref whose file names are checked, and bytes of the
 	   list of these. READS: paths that git and other tools of the host read, with which each
-	   change is compared (an agent whose earlier changes were applied). */
+	   change is compared (an agent whose earlier changes were applied). DEPTH: what is applied
+	   can be looked at by the next survey, without which nothing starts there. */
 	KH_LIMIT_REVIEW_ENTRIES = 4 * 1024 * 1024,
-	KH_LIMIT_REVIEW_DEPTH = 256,
+	KH_LIMIT_REVIEW_DEPTH = KH_LIMIT_SURVEY_DEPTH - 1,
 	KH_LIMIT_REVIEW_CHANGES = 256 * 1024,
 	KH_LIMIT_REVIEW_TEXT_BYTES = 4 * 1024 * 1024,
 	KH_LIMIT_REVIEW_DIFF_BYTES = 16 * 1024 * 1024,
