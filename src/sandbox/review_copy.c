@@ -1,7 +1,8 @@
 /*
  * review_copy.c - records the state of a workspace when an agent begins, and copies it if needed
  *
- * A copy shares the blocks of the original if the file system supports that. Files that keyhole's
+ * A copy shares the blocks of the original if the file system supports that. Holes stay holes: an
+ * agent makes one of terabytes as quickly as none. Files that keyhole's
  * user can't read are left out, and later do not count as deleted. Sockets, named pipes and devices
  * are not copied.
  */
@@ -22,20 +23,56 @@
 
 enum { STEP_BYTES = 4 * 1024 * 1024 };
 
-bool kh_copy_content(int from, int to)
+static size_t step(off_t at, off_t end)
 {
-	if (ioctl(to, FICLONE, from) == 0)
-		return true;
-	ssize_t n;
-	while ((n = copy_file_range(from, NULL, to, NULL, STEP_BYTES, 0)) > 0 ||
-	       (n < 0 && errno == EINTR))
+	return end - at < STEP_BYTES ? (size_t)(end - at) : STEP_BYTES;
+}
+
+/* Less if the file has become shorter meanwhile. */
+static bool copy_part(int from, int to, off_t at, off_t end)
+{
+	off_t in = at, out = at;
+	ssize_t n = 1;
+	while (in < end && ((n = copy_file_range(from, &in, to, &out, step(in, end), 0)) > 0 ||
+			    (n < 0 && errno == EINTR)))
 		;
-	if (n == 0)
+	if (in >= end || n == 0)
 		return true;
 	/* Between file systems, and where it is not known: from where it stopped. */
-	while ((n = sendfile(to, from, NULL, STEP_BYTES)) > 0 || (n < 0 && errno == EINTR))
+	if (lseek(to, in, SEEK_SET) < 0)
+		return false;
+	while (in < end &&
+	       ((n = sendfile(to, from, &in, step(in, end))) > 0 || (n < 0 && errno == EINTR)))
 		;
-	return n == 0;
+	return in >= end || n == 0;
+}
+
+off_t kh_copy_next_data(int fd, off_t at, off_t end)
+{
+	off_t data = lseek(fd, at, SEEK_DATA);
+	if (data >= 0)
+		return data < end ? data : end;
+	return errno == ENXIO ? end : at;
+}
+
+bool kh_copy_content(int from, int to)
+{
+	struct stat st, now;
+	if (ioctl(to, FICLONE, from) == 0)
+		return true;
+	if (fstat(from, &st) != 0)
+		return false;
+	for (off_t at = 0; at < st.st_size;) {
+		off_t data = kh_copy_next_data(from, at, st.st_size);
+		off_t hole = data < st.st_size ? lseek(from, data, SEEK_HOLE) : st.st_size;
+		off_t end = hole > data && hole < st.st_size ? hole : st.st_size;
+		if (data < end && !copy_part(from, to, data, end))
+			return false;
+		at = end;
+	}
+	if (fstat(from, &now) != 0)
+		return false;
+	return ftruncate(to, now.st_size < st.st_size ? now.st_size : st.st_size) == 0;
 }
 
 struct taking {

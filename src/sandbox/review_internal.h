@@ -111,9 +111,11 @@ bool kh_review_owner_is_same(const struct stat *was, const struct stat *now);
 
 /* ---- review_copy.c ---- */
 
-/* Copies the content of a regular file, by reference (reflink) if possible. Return: false with
- * errno. */
+/* Copies the content of a regular file into an empty one, by reference (reflink) if possible; holes
+ * stay holes. No more than what it has at the beginning. Return: false with errno. */
 bool kh_copy_content(int from, int to);
+/* Where the next byte is that is in no hole, from `at` on: `end`: there is none before. */
+off_t kh_copy_next_data(int fd, off_t at, off_t end);
 /* Records the state of everything in the workspace. `tree`: the folder for a copy; -1: no copy.
  * Unreadable files are left out; *left_out counts them. */
 bool kh_review_take(int workspace, int tree, struct kh_base_writer *base,

@@ -200,6 +200,37 @@ static void a_file_of_another_user_stays_that_users_under_any_name(void **state)
 	assert_owner("work/own", 1);
 }
 
+/* Both ways: 64 MiB of which 1 byte is there. */
+static void holes_stay_holes(void **state)
+{
+	enum { SIZE = 64 * 1024 * 1024, MOST_BLOCKS = 1024 * 1024 / 512 };
+	static const char *const files[] = { "tree/d", "work/f" };
+	char byte = 'x';
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		kh_auto_close int fd = open(files[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+		assert_int_equal(ftruncate(fd, SIZE), 0);
+		assert_int_equal(pwrite(fd, &byte, 1, SIZE / 2), 1);
+	}
+	struct kh_change agents = change(d), ours = change(f);
+
+	assert_true(kh_review_apply(&review, &agents, false, NULL));
+	assert_true(kh_review_drop(&review, &ours, NULL));
+	for (size_t i = 0; i < 2; i++) {
+		kh_auto_close int fd = open(i ? "tree/f" : "work/d", O_RDONLY | O_CLOEXEC);
+		struct stat st;
+
+		assert_int_equal(fstat(fd, &st), 0);
+		assert_int_equal(st.st_size, SIZE);
+		assert_in_range(st.st_blocks, 1, MOST_BLOCKS);
+		byte = 0;
+		assert_int_equal(pread(fd, &byte, 1, SIZE / 2), 1);
+		assert_int_equal(byte, 'x');
+	}
+}
+
 static int set_up(void **state)
 {
 	static char home[sizeof(ground)], tree[sizeof(ground) + 8], work[sizeof(ground) + 8];
@@ -240,6 +271,7 @@ int main(void)
 		TEST(a_file_of_another_user_is_not_the_agents_after_a_discard),
 		TEST(a_discard_does_not_read_the_file_that_came_in_the_place_of_another),
 		TEST(a_file_of_another_user_stays_that_users_under_any_name),
+		TEST(holes_stay_holes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
