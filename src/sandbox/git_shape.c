@@ -72,10 +72,11 @@ void kh_git_shapes_fini(struct kh_git_shapes *shapes)
 /* The first of the list that is not before it. */
 static const char *find(const struct kh_git_shapes *shapes, const char *name)
 {
-	size_t low = 0, high = shapes->names ? shapes->n : 0;
+	size_t low = 0, high = shapes->n;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (strcmp(shapes->names[middle], name) < 0)
+		const char *at = shapes->names[middle];
+		if (at && strcmp(at, name) < 0)
 			low = middle + 1;
 		else
 			high = middle;
