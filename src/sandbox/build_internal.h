@@ -58,6 +58,8 @@ gid_t kh_build_host_gid(const struct kh_sandbox_spec *spec);
 
 /* ---- stdio.c: what the command gets in the place of our standard descriptors ---- */
 
+/* Is the command given a terminal that is not this session's, and so may be nobody's? */
+bool kh_stdio_has_free_terminal(const struct kh_sandbox_spec *spec);
 /* Fills b->stdio, and `tty` with the digits of those that become a terminal made inside. Refuses
  * descriptors that a sandbox must not get. */
 bool kh_stdio_take(struct kh_build *b, const struct kh_sandbox_spec *spec, char tty[4],

@@ -105,7 +105,7 @@ static bool lay_init(struct kh_view *view, const struct kh_sandbox_spec *spec, s
 	kh_buf_init(&calls, FILTER_MOST_BYTES);
 	kh_buf_init(&filter, FILTER_MOST_BYTES);
 	if (!kh_view_file(view, INIT_INSIDE, 0555, kh_buf_view(&binary), err) ||
-	    !kh_seccomp_programs(&calls, &filter, err) ||
+	    !kh_seccomp_programs(&calls, &filter, !kh_stdio_has_free_terminal(spec), err) ||
 	    !kh_view_file(view, CALLS_INSIDE, 0444, kh_buf_view(&calls), err) ||
 	    !kh_view_file(view, FILTER_INSIDE, 0444, kh_buf_view(&filter), err))
 		return false;

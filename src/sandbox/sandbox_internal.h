@@ -237,8 +237,10 @@ bool kh_env_fill(struct kh_env *env, const struct kh_sandbox_spec *spec, struct 
 /* ---- seccomp.c ---- */
 
 /* Appends the two programs of the filter as classic BPF, which keyhole-init loads in this order:
- * the calls that there are, and what of them is refused. */
-bool kh_seccomp_programs(struct kh_buf *allowed, struct kh_buf *refused_too, struct kh_err *err);
+ * the calls that there are, and what of them is refused. `controlling`: the command may make a
+ * terminal its controlling one, which one of the caller's must not become. */
+bool kh_seccomp_programs(struct kh_buf *allowed, struct kh_buf *refused_too, bool controlling,
+			 struct kh_err *err);
 
 /* ---- proc_paths.c: proc_paths.c: files of /proc that show or change something of the host;
  * NULL-terminated ---- */

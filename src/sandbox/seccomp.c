@@ -17,6 +17,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -356,6 +357,16 @@ static bool refuse(scmp_filter_ctx ctx)
 	       refuse_namespaces(ctx) && keep_core_limit(ctx) && spare_init(ctx);
 }
 
+/*
+ * A terminal that is no session's becomes the controlling one of the first that asks for it, and
+ * /dev/tty opens that for writing as well.
+ */
+static bool refuse_with_controlling(scmp_filter_ctx ctx)
+{
+	return refuse(ctx) && seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
+					       SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffff, TIOCSCTTY)) == 0;
+}
+
 static bool append(struct kh_buf *out, uint32_t otherwise, bool (*fill)(scmp_filter_ctx ctx))
 {
 	scmp_filter_ctx ctx = seccomp_init(otherwise);
@@ -374,9 +385,11 @@ static bool append(struct kh_buf *out, uint32_t otherwise, bool (*fill)(scmp_fil
 	return made && n == 0;
 }
 
-bool kh_seccomp_programs(struct kh_buf *allowed, struct kh_buf *refused_too, struct kh_err *err)
+bool kh_seccomp_programs(struct kh_buf *allowed, struct kh_buf *refused_too, bool controlling,
+			 struct kh_err *err)
 {
 	return (append(allowed, SCMP_ACT_ERRNO(ENOSYS), kh_seccomp_allow) &&
-		append(refused_too, SCMP_ACT_ALLOW, refuse)) ||
+		append(refused_too, SCMP_ACT_ALLOW,
+		       controlling ? refuse : refuse_with_controlling)) ||
 	       kh_err_set(err, KH_ERR_SYSTEM, "seccomp: the filter could not be made");
 }

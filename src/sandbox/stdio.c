@@ -233,6 +233,14 @@ static bool take_one(struct kh_build *b, int fd, struct kh_err *err)
 	return b->stdio[fd] >= 0 || kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", names[fd]);
 }
 
+bool kh_stdio_has_free_terminal(const struct kh_sandbox_spec *spec)
+{
+	bool found = false;
+	for (int fd = 0; fd < 3 && !spec->tty && !spec->no_stdio; fd++)
+		found = found || (isatty(fd) && tcgetsid(fd) < 0);
+	return found;
+}
+
 bool kh_stdio_take(struct kh_build *b, const struct kh_sandbox_spec *spec, char tty[4],
 		   struct kh_err *err)
 {

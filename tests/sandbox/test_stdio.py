@@ -229,7 +229,8 @@ def test_a_pipe_is_handed_in_and_comes_back_as_it_was(run):
 @pytest.mark.before_the_engine
 @pytest.mark.parametrize("which", ["stdin", "stdout", "stderr"])
 def test_a_terminal_on_one_descriptor_is_as_it_was_afterwards(run, sandbox, which):
-    """The command may set its modes for itself; what a shell finds there later are its own."""
+    """The command may set its modes for itself; what a shell finds there later are its own. One that is no session's does not
+    become the command's, which would open it for writing too."""
     master, slave = os.openpty()
     if sandbox.identity == "user" and os.geteuid() == 0:
         os.fchown(slave, USER, USER)
@@ -237,12 +238,14 @@ def test_a_terminal_on_one_descriptor_is_as_it_was_afterwards(run, sandbox, whic
 import fcntl, os, struct, termios, tty
 fd = {["stdin", "stdout", "stderr"].index(which)}
 out = []
-for request in (termios.TIOCSETD, termios.TIOCEXCL):
-    try: fcntl.ioctl(fd, request, struct.pack('i', 3)); out.append(0)
+for request, arg in ((termios.TIOCSCTTY, 0), (termios.TIOCSETD, struct.pack('i', 3)), (termios.TIOCEXCL, 0)):
+    try: fcntl.ioctl(fd, request, arg); out.append(0)
     except OSError as e: out.append(e.errno)
+try: os.open('/dev/tty', os.O_RDWR); out.append(0)
+except OSError: pass
 tty.setraw(fd, termios.TCSANOW)
 mode = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
-os._exit(7 if out == [{errno.EPERM}] * 2 and mode == {os.O_RDONLY if which == "stdin" else os.O_WRONLY} else 1)
+os._exit(7 if out == [{errno.EPERM}] * 3 and mode == {os.O_RDONLY if which == "stdin" else os.O_WRONLY} else 1)
 """
     before = termios.tcgetattr(slave)
     try:
