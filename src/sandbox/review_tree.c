@@ -141,12 +141,16 @@ static enum kh_walk_order stop_unless(bool ok)
 	return ok ? KH_WALK_ON : KH_WALK_STOP;
 }
 
-static enum kh_walk_order enter(struct state *s, int fd, const char *name)
+/* The folder that `entry` was told of: by now another user's may have its name. */
+static enum kh_walk_order enter(struct state *s, int fd, const char *name, const struct stat *st)
 {
 	struct kh_tree_walker *w = s->walker;
+	struct stat now;
 	kh_auto_close int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (below < 0 || s->depth >= KH_LIMIT_REVIEW_DEPTH)
 		return w->unreadable(w->arg, s->path, below < 0 ? errno : ENAMETOOLONG);
+	if (fstat(below, &now) != 0 || !kh_review_owner_is_same(st, &now))
+		return w->unreadable(w->arg, s->path, ESTALE);
 	s->depth++;
 	enum kh_walk_order got = walk(s, below);
 	s->depth--;
@@ -170,7 +174,7 @@ static enum kh_walk_order visit(struct state *s, int fd, const char *name, size_
 	} else {
 		got = w->entry(w->arg, s->path, &st);
 		if (got == KH_WALK_ON && S_ISDIR(st.st_mode))
-			got = enter(s, fd, name);
+			got = enter(s, fd, name, &st);
 	}
 	s->path[len] = '\0';
 	return got == KH_WALK_STOP ? got : KH_WALK_ON;

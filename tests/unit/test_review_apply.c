@@ -1,8 +1,9 @@
-/* wrap: kh_copy_content */
+/* wrap: kh_copy_content kh_review_beneath_open */
 /* test_review_apply.c - one change of a review goes to the thing that was looked at, to its owner,
  * and to nothing else */
 #include "unit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -25,6 +26,16 @@ bool __wrap_kh_copy_content(int from, int to)
 	if (while_copying)
 		while_copying();
 	return __real_kh_copy_content(from, to);
+}
+
+static void (*before_opening)(const char *path);
+
+int __real_kh_review_beneath_open(int folder, const char *path, int flags);
+int __wrap_kh_review_beneath_open(int folder, const char *path, int flags)
+{
+	if (before_opening)
+		before_opening(path);
+	return __real_kh_review_beneath_open(folder, path, flags);
 }
 
 static void file(const char *path, const char *text, mode_t mode)
@@ -200,6 +211,75 @@ static void a_file_of_another_user_stays_that_users_under_any_name(void **state)
 	assert_owner("work/own", 1);
 }
 
+static void swap_when_d_is_opened(const char *path)
+{
+	if (strcmp(path, "d") == 0)
+		swap("work/d", "work/f");
+}
+
+static void a_copy_does_not_read_the_file_that_came_in_the_place_of_another(void **state)
+{
+	struct kh_base_writer base = { .file = tmpfile() };
+	struct kh_review_owner owner = { .change = true };
+	uint64_t left_out = 0;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	one_file_is_of_another_user();
+	owner.workspace = look("work");
+	kh_auto_close int tree = open("tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	before_opening = swap_when_d_is_opened;
+	assert_non_null(base.file);
+	assert_true(kh_review_take(review.top, tree, &base, &owner, &left_out, NULL));
+	before_opening = NULL;
+	assert_true(kh_base_finish(&base, NULL));
+	assert_int_equal(left_out, 1);
+	assert_int_equal(look("tree/d").st_mode, 0);
+}
+
+/* What a walk meets, each followed by a blank. The folder d is exchanged when it was told of. */
+static char met[64];
+static int unreadable;
+
+static enum kh_walk_order meet(void *arg, const char *path, const struct stat *st)
+{
+	(void)arg;
+	(void)st;
+	snprintf(met + strlen(met), sizeof(met) - strlen(met), "%s ", path);
+	if (strcmp(path, "d") == 0)
+		swap("work/d", "tree/other");
+	return KH_WALK_ON;
+}
+
+static enum kh_walk_order can_not(void *arg, const char *path, int sys)
+{
+	(void)arg;
+	assert_string_equal(path, "d");
+	assert_int_equal(sys, ESTALE);
+	unreadable++;
+	return KH_WALK_ON;
+}
+
+static void a_walk_enters_no_folder_that_came_in_the_place_of_another(void **state)
+{
+	struct kh_tree_walker walker = { .entry = meet, .unreadable = can_not };
+
+	(void)state;
+	folder("work/d", 0755);
+	folder("work/e", 0755);
+	folder("tree/other", 0755);
+	file("work/d/mine", "", 0644);
+	file("work/e/mine", "", 0644);
+	file("tree/other/secret", "", 0644);
+	met[0] = '\0';
+	unreadable = 0;
+	assert_true(kh_tree_walk(&walker, review.top, "", NULL));
+	assert_string_equal(met, "d e e/mine ");
+	assert_int_equal(unreadable, 1);
+}
+
 /* Both ways: 64 MiB of which 1 byte is there. */
 static void holes_stay_holes(void **state)
 {
@@ -271,6 +351,8 @@ int main(void)
 		TEST(a_file_of_another_user_is_not_the_agents_after_a_discard),
 		TEST(a_discard_does_not_read_the_file_that_came_in_the_place_of_another),
 		TEST(a_file_of_another_user_stays_that_users_under_any_name),
+		TEST(a_copy_does_not_read_the_file_that_came_in_the_place_of_another),
+		TEST(a_walk_enters_no_folder_that_came_in_the_place_of_another),
 		TEST(holes_stay_holes),
 	};
 
