@@ -237,11 +237,17 @@ struct kh_config *kh_config_load_as(const char *path, const char *digest, const 
 			      diags);
 	struct kh_config *config =
 		kh_config_parse(path, kh_buf_view(&text), folder, preset_dir, diags);
-	/* Who looks at a daemon asks for it. It takes a millisecond. */
-	if (config && config->admin.n_acceptors > 0 &&
+	/* Who looks at a daemon asks for it, and so does a handover. It takes a millisecond. */
+	if (config && (config->admin.n_acceptors > 0 || config->ca_certificate_path) &&
 	    !kh_trusted_file_digest(kh_buf_view(&text), config->sha256))
 		config->sha256[0] = '\0';
 	return config;
+}
+
+bool kh_config_put_mark(const struct kh_config *config, struct kh_buf *out)
+{
+	return config->sha256[0] == '\0' ||
+	       kh_buf_printf(out, "%s %s", config->sha256, config->presets_sha256);
 }
 
 struct kh_config *kh_config_load(const char *path, const char *preset_dir,

@@ -8,6 +8,7 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/config/trusted_file.h>
 
 #include "config_internal.h"
 
@@ -222,6 +223,18 @@ struct kh_preset *kh_preset_read(struct kh_reader *reader, const char *name, uin
 	return preset;
 }
 
+/* For a handover, which a daemon without an authority does not have. Return: false without memory.
+ */
+static bool note_text(struct kh_reader *reader, struct kh_slice text)
+{
+	char *digest = reader->config->presets_sha256;
+	kh_cleanup(kh_buf_fini) struct kh_buf both;
+	kh_buf_init(&both, PRESET_BYTES + KH_TRUSTED_HEX);
+	return reader->authority.line == 0 ||
+	       (kh_buf_append_str(&both, digest) && kh_buf_append_slice(&both, text) &&
+		kh_trusted_file_digest(kh_buf_view(&both), digest));
+}
+
 const struct kh_preset *kh_preset_find(struct kh_reader *reader, struct kh_slice name,
 				       const struct kh_yaml_node *at)
 {
@@ -253,7 +266,7 @@ const struct kh_preset *kh_preset_find(struct kh_reader *reader, struct kh_slice
 	kh_reader_note_file(reader, "a preset", path);
 	if (!kh_file_read(path, &yaml, &err))
 		kh_reader_error(reader, at, "preset \"%s\": %s", text, err.text);
-	else if (!file_index(reader->config, path, &file))
+	else if (!file_index(reader->config, path, &file) || !note_text(reader, kh_buf_view(&yaml)))
 		(void)kh_reader_no_memory(reader);
 	else
 		preset = kh_preset_read(reader, text, file, kh_buf_view(&yaml));

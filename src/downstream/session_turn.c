@@ -278,6 +278,12 @@ static void on_retire(struct kh_loop_member *member)
 	kh_session_turn(session_of(member));
 }
 
+static void on_cut_off(struct kh_loop_member *member)
+{
+	kh_session_kill(session_of(member), KH_ERR_DRAINING,
+			"another process has taken over, and its rules hold now");
+}
+
 /* Also for those that wait for the keeper to have signed others. */
 static void on_tick(struct kh_loop_member *member)
 {
@@ -306,6 +312,7 @@ static const struct kh_loop_member_ops member_ops = {
 	.reload = on_reload,
 	.drain = on_drain,
 	.retire = on_retire,
+	.cut_off = on_cut_off,
 	.tick = on_tick,
 	.leaf_came = on_leaf,
 };

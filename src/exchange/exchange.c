@@ -291,6 +291,32 @@ static void drain(struct kh_exchange *x)
 	down->ops->turn(down);
 }
 
+static bool is_superseded(const struct kh_exchange *x, struct kh_err *err)
+{
+	if (x->side->loop->superseded)
+		kh_err_set(err, KH_ERR_DRAINING,
+			   "another process has taken over, and its rules hold now (ask again)");
+	return x->side->loop->superseded;
+}
+
+/* What runs by rules that are no longer in force. */
+static void supersede(struct kh_exchange *x)
+{
+	struct kh_down_stream *down = x->down;
+	struct kh_err err = KH_ERR_INIT;
+
+	if (!is_superseded(x, &err) || x->page)
+		return;
+	if (x->state == KH_EXCHANGE_ASK) {
+		kh_exchange_refuse_asked(x, err.text);
+	} else if (kh_exchange_is_websocket(x)) {
+		(void)kh_websocket_leave(x, err.code, err.text);
+	} else {
+		kh_exchange_fail(x, &err);
+	}
+	down->ops->turn(down);
+}
+
 /* ---- what the loop says ---- */
 
 static void on_recorded(struct kh_loop_call *call)
@@ -328,6 +354,11 @@ static void on_drain(struct kh_loop_member *member)
 	drain(exchange_of(member));
 }
 
+static void on_supersede(struct kh_loop_member *member)
+{
+	supersede(exchange_of(member));
+}
+
 static void on_value(struct kh_loop_member *member, uint32_t generation, uint16_t index)
 {
 	struct kh_exchange *x = exchange_of(member);
@@ -359,6 +390,7 @@ static void on_answer(struct kh_loop_member *member, uint32_t question,
 static const struct kh_loop_member_ops member_ops = {
 	.reload = on_reload,
 	.drain = on_drain,
+	.supersede = on_supersede,
 	.value_came = on_value,
 	.answer_came = on_answer,
 };
@@ -399,7 +431,7 @@ bool kh_exchange_begin(struct kh_down_stream *down, struct kh_down_side *side,
 	if (!x)
 		return false;
 	bool resolved = kh_request_resolve(x, &err);
-	bool passes = kh_recognise_request(x, &err) && resolved;
+	bool passes = kh_recognise_request(x, &err) && resolved && !is_superseded(x, &err);
 	if (passes && x->page && !kh_refusals_take_place(x->side->acceptor))
 		passes = kh_err_set(&err, KH_ERR_LIMIT,
 				    "this sandbox asks keyhole.internal too often: wait a moment");
@@ -432,8 +464,8 @@ bool kh_exchange_begin_tunnel(struct kh_down_stream *down, struct kh_down_side *
 	x->decision = *decision;
 	const struct kh_standing standing = kh_exchange_standing(x);
 	kh_request_settle_geo(x, &standing, decision);
-	if (kh_recognise_request(x, &err) && kh_recognise_may_leave(x, &err) &&
-	    kh_exchange_take_limits(x, &err))
+	if (kh_recognise_request(x, &err) && !is_superseded(x, &err) &&
+	    kh_recognise_may_leave(x, &err) && kh_exchange_take_limits(x, &err))
 		go_commit(x);
 	else
 		kh_exchange_fail(x, &err);

@@ -49,6 +49,7 @@ struct kh_keeper {
 	bool end_later;	     /* SIGTERM came when the handover could no longer be cancelled */
 	bool last_worker;    /* it was started only to record how the previous segment ended */
 	bool has_served;
+	bool superseded; /* after a handover: other rules are in force */
 	struct kh_admin_facts facts;
 	uint64_t states_due_ms;	 /* when the status of credentials is sent next; 0: up to date */
 	uint64_t verb_ms;	 /* a request by the admin socket is not handled before this time */
@@ -153,6 +154,8 @@ void kh_keeper_choose_anew(struct kh_keeper *k);
 void kh_keeper_hand_over(struct kh_keeper *k);
 /* After a handover: running exchanges must end within timeouts.drain. */
 void kh_keeper_hurry(struct kh_keeper *k);
+/* After a handover: other rules are in force, in the new process, so running exchanges end now. */
+void kh_keeper_give_way(struct kh_keeper *k);
 /* At the very end, when no turn reads signals: was SIGTERM sent again? `arg` is a struct
  * kh_keeper. */
 bool kh_keeper_hurries(void *arg);

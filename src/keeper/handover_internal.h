@@ -30,6 +30,12 @@
  *              ──────▶ its worker writes how the old segment ended
  * 	                                           (joined)
  *
+ * Rules: what the old one still runs, it decides by the configuration that it had. As soon as
+ * another one is in force, it must not: where the new one has read another one (OFFER says which
+ * one the old one has), and at each reload of the new one, SUPERSEDE follows. The old one then ends
+ * all that it has within a second, and GONE follows; if not, the new one kills it. A reload is
+ * reported only after that.
+ *
  * If anything goes wrong before OPEN (the new one exits, hangs, refuses, or has another protocol),
  * the old one goes on: its worker never stopped accepting, and the files get their old names back.
  * From OPEN on the new one is the daemon. At least one of them always has the listening sockets
@@ -79,6 +85,7 @@ enum kh_handover_news {
 	KH_HANDOVER_LOST, /* the new one ended between OPEN and OPENED */
 	KH_HANDOVER_HURRY,
 	KH_HANDOVER_END,
+	KH_HANDOVER_SUPERSEDED, /* the new one's rules hold, and are other ones */
 };
 
 /* Return: false: not possible now; the error says why. */
@@ -114,12 +121,16 @@ struct kh_legacy {
 	struct kh_sockets sockets; /* its `journal` is -1 */
 	struct kh_journal_base cut;
 	struct kh_buf ca_mark;
+	struct kh_buf config_mark; /* of the configuration that the old process has in force */
 	struct kh_quota_slots *quota_slots;    /* until it is taken */
 	struct kh_registry *dynamic_sandboxes; /* borrowed: gets the offered sandboxes */
 	unsigned column;		       /* of our workers */
 	int segment;	  /* the old segment, locked; -1: joined, or there is none */
 	uint64_t join_ms; /* when to ask the worker to join it; 0: not yet */
 	unsigned join_tries;
+	pid_t parent;	  /* the old process, as long as getppid() says so */
+	uint64_t kill_ms; /* it was told to end what it has: when to kill it; 0: it was not */
+	uint64_t gone_ms; /* ENDING: when its worker is gone as well */
 };
 
 enum kh_legacy_news {
@@ -134,9 +145,18 @@ bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err);
 /* Is the CA the one that running sandboxes trust? */
 bool kh_legacy_check_ca(const struct kh_legacy *legacy,
 			const struct kh_worker_process *worker_process, struct kh_err *err);
+/* Is this the configuration that the old process has in force? */
+bool kh_legacy_has_config(const struct kh_legacy *legacy, const struct kh_config *config);
 bool kh_legacy_is_pending(const struct kh_legacy *legacy);
 bool kh_legacy_say(struct kh_legacy *legacy, enum kh_handover_msg_to_old type, struct kh_err *err);
 /* Sends FAILED, with the reason. */
+/* From OPEN on: has the old process ended, with its worker, or was there none? */
+bool kh_legacy_is_gone(const struct kh_legacy *legacy);
+/* The rules of this process hold, and differ from the old one's. Tells it to end what it still has;
+ * kh_legacy_turn kills it if it does not. May be called again. */
+void kh_legacy_supersede(struct kh_legacy *legacy);
+/* When to call kh_legacy_turn in any case, or to ask kh_legacy_is_gone again; 0: never. */
+uint64_t kh_legacy_deadline(const struct kh_legacy *legacy);
 void kh_legacy_refuse(struct kh_legacy *legacy, const char *why);
 enum kh_legacy_news kh_legacy_turn(struct kh_legacy *legacy);
 /* Closes what was offered and not used; files keep their names. */

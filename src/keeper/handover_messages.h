@@ -14,7 +14,7 @@
  *
  * In versions 1 to 4 the types were numbered together with those of keeper and worker.
  */
-enum { KH_HANDOVER_VERSION = 5 };
+enum { KH_HANDOVER_VERSION = 6 };
 
 /* From the new keeper. X(name, type): body */
 #define KH_HANDOVER_MSG_TO_OLD_TABLE(X) \
@@ -25,13 +25,16 @@ enum { KH_HANDOVER_VERSION = 5 };
 	X(FAILED, 36)	/* str why; before OPEN only */ \
 	X(DYNAMIC_SANDBOX_GONE, 37) /* after OPENED: str tenant, str id: it is no more */ \
 	X(HURRY, 38)		    /* SIGTERM came: timeouts.drain holds for you too */ \
-	X(END, 39)		    /* a second one: at once */
+	X(END, 39)		    /* a second one: at once */ \
+	X(SUPERSEDE, 49) /* after OPENED: other rules than yours hold: end what you still have, \
+			    now */
 
 /* From the old keeper. */
 #define KH_HANDOVER_MSG_TO_NEW_TABLE(X) \
 	X(OFFER, 40) /* u32 listeners, u32 secrets, u32 dynamic sandboxes, u64 seq, bytes hash of \
 			the line to be continued, bytes CA certificate (where each tenant has one: \
-			a digest of all); fd: the journal */ \
+			a digest of all), bytes kh_config_put_mark of what is in force; fd: the \
+			journal */ \
 	X(OFFER_SOCKET, 41) /* str path, u64 device, u64 inode of the name (0, 0: not ours to \
 			       remove); fd. As many as OFFER says, then */ \
 	X(OFFER_SECRET, 42) /* str variable, u32 length; fd of the secret. Likewise, then */ \

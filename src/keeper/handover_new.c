@@ -1,5 +1,6 @@
 /* handover_new.c - SIGUSR2: the new keeper's side (handover_internal.h explains both) */
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <keyhole/base/clock.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
 #include <keyhole/base/wire.h>
 
 #include "handover_internal.h"
@@ -19,6 +21,8 @@ enum {
 	/* A keeper that died takes its worker with it, but not before its end of the channel is
 	   shut: the worker must be gone before anybody else writes to its segment. */
 	ORPHAN_MS = 1000,
+	/* Longer than it takes to end what it has. */
+	SUPERSEDED_MS = 2000,
 };
 
 static const struct kh_slice nothing = { "", 0 };
@@ -32,6 +36,43 @@ bool kh_legacy_say(struct kh_legacy *legacy, enum kh_handover_msg_to_old type, s
 {
 	return legacy->channel.fd < 0 ||
 	       kh_channel_send(&legacy->channel, type, KH_HANDOVER_VERSION, nothing, NULL, 0, err);
+}
+
+bool kh_legacy_is_gone(const struct kh_legacy *legacy)
+{
+	return legacy->state == KH_LEGACY_NONE ||
+	       (legacy->state == KH_LEGACY_ENDING && kh_clock_mono_ms() >= legacy->gone_ms);
+}
+
+void kh_legacy_supersede(struct kh_legacy *legacy)
+{
+	if (legacy->state != KH_LEGACY_OURS || legacy->kill_ms)
+		return;
+	legacy->kill_ms = kh_clock_mono_ms();
+	if (kh_legacy_say(legacy, KH_HANDOVER_MSG_SUPERSEDE, NULL))
+		legacy->kill_ms += SUPERSEDED_MS;
+}
+
+uint64_t kh_legacy_deadline(const struct kh_legacy *legacy)
+{
+	if (legacy->state == KH_LEGACY_OURS)
+		return legacy->kill_ms;
+	return legacy->state == KH_LEGACY_ENDING && !kh_legacy_is_gone(legacy) ? legacy->gone_ms
+									       : 0;
+}
+
+/* It does not end by itself; its worker dies with it. Who is no longer our parent has ended. */
+static void kill_late(struct kh_legacy *legacy)
+{
+	if (legacy->state != KH_LEGACY_OURS || !legacy->kill_ms ||
+	    kh_clock_mono_ms() < legacy->kill_ms)
+		return;
+	legacy->kill_ms = kh_clock_mono_ms() + SUPERSEDED_MS;
+	if (getppid() != legacy->parent)
+		return;
+	kh_log_warn("process %ld does not end what it has under former rules: it is killed",
+		    (long)legacy->parent);
+	(void)kill(legacy->parent, SIGKILL);
 }
 
 static bool say_text(struct kh_legacy *legacy, enum kh_handover_msg_to_old type, const char *text,
@@ -103,13 +144,15 @@ static bool take_offer(struct kh_legacy *legacy, uint32_t *sockets, uint32_t *se
 	*secrets = kh_wire_u32(&r);
 	*dynamic_sandboxes = kh_wire_u32(&r);
 	legacy->cut.seq = kh_wire_u64(&r);
-	struct kh_slice hash = kh_wire_bytes(&r), mark = kh_wire_bytes(&r);
+	struct kh_slice hash = kh_wire_bytes(&r), mark = kh_wire_bytes(&r),
+			config = kh_wire_bytes(&r);
 	if (!kh_wire_done(&r) || hash.len != sizeof(legacy->cut.hash) || legacy->cut.seq == 0 ||
 	    *sockets > LISTENERS_MOST || *secrets > SECRETS_MOST ||
 	    *dynamic_sandboxes > KH_LIMIT_DYNAMIC_SANDBOXES)
 		return not_understood(err);
 	memcpy(legacy->cut.hash, hash.ptr, hash.len);
-	return kh_buf_append_slice(&legacy->ca_mark, mark) ||
+	return (kh_buf_append_slice(&legacy->ca_mark, mark) &&
+		kh_buf_append_slice(&legacy->config_mark, config)) ||
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "handover: no memory");
 }
 
@@ -209,6 +252,8 @@ bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err)
 {
 	uint32_t sockets, secrets, dynamic_sandboxes;
 	kh_buf_init(&legacy->ca_mark, KH_LIMIT_CHANNEL_BYTES);
+	kh_buf_init(&legacy->config_mark, KH_LIMIT_CHANNEL_BYTES);
+	legacy->parent = getppid();
 	if (!is_handed_over())
 		return kh_err_set(err, KH_ERR_USAGE,
 				  "--handover is for keyhole itself (send SIGUSR2 to the daemon)");
@@ -249,9 +294,18 @@ bool kh_legacy_check_ca(const struct kh_legacy *legacy,
 			  worker_process->tenant_cas.list ? "a tenant's CA is" : "the CA is");
 }
 
+bool kh_legacy_has_config(const struct kh_legacy *legacy, const struct kh_config *config)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf mark;
+	kh_buf_init(&mark, KH_LIMIT_CHANNEL_BYTES);
+	return kh_config_put_mark(config, &mark) && kh_buf_len(&mark) > 0 &&
+	       kh_slice_eq(kh_buf_view(&mark), kh_buf_view(&legacy->config_mark));
+}
+
 enum kh_legacy_news kh_legacy_turn(struct kh_legacy *legacy)
 {
 	struct kh_channel_message message;
+	kill_late(legacy);
 	while (legacy->channel.fd >= 0) {
 		enum kh_channel_status got = kh_channel_receive(&legacy->channel, false, &message);
 		uint32_t type = message.type;
@@ -270,7 +324,7 @@ enum kh_legacy_news kh_legacy_turn(struct kh_legacy *legacy)
 			return KH_LEGACY_CALLED_OFF;
 		legacy->state = KH_LEGACY_ENDING;
 		bool well = got == KH_CHANNEL_GOT && type == KH_HANDOVER_MSG_GONE;
-		legacy->join_ms = kh_clock_mono_ms() + (well ? 0 : ORPHAN_MS);
+		legacy->gone_ms = legacy->join_ms = kh_clock_mono_ms() + (well ? 0 : ORPHAN_MS);
 	}
 	return KH_LEGACY_NO_NEWS;
 }
@@ -290,6 +344,7 @@ void kh_legacy_fini(struct kh_legacy *legacy)
 	kh_quota_slots_free(legacy->quota_slots);
 	legacy->quota_slots = NULL;
 	kh_buf_fini(&legacy->ca_mark);
+	kh_buf_fini(&legacy->config_mark);
 	if (legacy->segment >= 0)
 		(void)close(legacy->segment);
 	legacy->segment = -1;

@@ -71,8 +71,9 @@ static bool say(struct kh_handover *h, enum kh_handover_msg_to_new type, const s
 static bool offer(struct kh_handover *h, struct kh_err *err)
 {
 	uint32_t secrets = (uint32_t)h->vault->n_variables;
-	kh_cleanup(kh_buf_fini) struct kh_buf body, mark;
+	kh_cleanup(kh_buf_fini) struct kh_buf body, mark, config_mark;
 	kh_buf_init(&mark, KH_LIMIT_CHANNEL_BYTES / 4);
+	kh_buf_init(&config_mark, KH_LIMIT_CHANNEL_BYTES / 8);
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
 	if (!kh_ca_in_force_mark(&mark, h->worker_process->config, h->worker_process->ca,
 				 &h->worker_process->tenant_cas) ||
@@ -82,7 +83,9 @@ static bool offer(struct kh_handover *h, struct kh_err *err)
 	    !kh_wire_put_u64(&body, h->cut.seq) ||
 	    !kh_wire_put_bytes(&body,
 			       kh_slice_of((const char *)h->cut.hash, sizeof(h->cut.hash))) ||
-	    !kh_wire_put_bytes(&body, kh_buf_view(&mark)))
+	    !kh_wire_put_bytes(&body, kh_buf_view(&mark)) ||
+	    !kh_config_put_mark(h->worker_process->config, &config_mark) ||
+	    !kh_wire_put_bytes(&body, kh_buf_view(&config_mark)))
 		return kh_err_set(err, KH_ERR_INTERNAL, "the offer is too long");
 	return say(h, KH_HANDOVER_MSG_OFFER, &body, h->sockets->journal, err);
 }
@@ -270,6 +273,7 @@ static bool take(struct kh_handover *h, const struct kh_channel_message *message
 	case KH_HANDOVER_MSG_DYNAMIC_SANDBOX_GONE:
 	case KH_HANDOVER_MSG_HURRY:
 	case KH_HANDOVER_MSG_END:
+	case KH_HANDOVER_MSG_SUPERSEDE:
 		break; /* not at that time */
 	}
 	return kh_err_set(err, KH_ERR_SYSTEM, "the new process said what it may not (message %u)",
@@ -309,6 +313,8 @@ static enum kh_handover_news take_after(struct kh_handover *h,
 		return KH_HANDOVER_HURRY;
 	case KH_HANDOVER_MSG_END:
 		return KH_HANDOVER_END;
+	case KH_HANDOVER_MSG_SUPERSEDE:
+		return KH_HANDOVER_SUPERSEDED;
 	case KH_HANDOVER_MSG_HELLO:
 	case KH_HANDOVER_MSG_PREPARED:
 	case KH_HANDOVER_MSG_MOVED:

@@ -327,7 +327,8 @@ static void on_deadline(struct kh_keeper *k)
 			     (long)k->worker_process.pid);
 	else if (k->worker_process.state == KH_WORKER_PROCESS_DRAINING)
 		kh_log_warn("what still ran at the end of %s is cut off",
-			    k->handover.state == KH_HANDOVER_OVER && !k->asked_ms
+			    k->superseded ? "the moment after a change of the rules"
+			    : k->handover.state == KH_HANDOVER_OVER && !k->asked_ms
 				    ? "timeouts.handover"
 				    : "timeouts.drain");
 	kh_worker_process_condemn(&k->worker_process);
@@ -356,6 +357,7 @@ static uint64_t first_deadline(const struct kh_keeper *k)
 	bool looks = !k->drain_ms && !kh_handover_is_under_way(&k->handover) &&
 		     !kh_legacy_is_pending(&k->legacy);
 	first = sooner(first, kh_keeper_verb_deadline(k));
+	first = sooner(first, kh_legacy_deadline(&k->legacy));
 	first = sooner(first, kh_registry_deadline(&k->dynamic_sandboxes));
 	first = sooner(first, kh_vault_deadline(&k->vault));
 	first = sooner(sooner(first, k->states_due_ms), k->worker_process.fingerprints_due_ms);

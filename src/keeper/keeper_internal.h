@@ -317,6 +317,8 @@ void kh_worker_process_look_at_fingerprints(struct kh_worker_process *worker_pro
 void kh_worker_process_drain(struct kh_worker_process *worker_process);
 /* Another process accepts from now on: this worker ends when its connections have ended. */
 void kh_worker_process_retire(struct kh_worker_process *worker_process);
+/* The rules of another process hold: this worker ends what it has, now. */
+void kh_worker_process_supersede(struct kh_worker_process *worker_process);
 /* Requests the journal's last line. Return: false: no worker serves. */
 bool kh_worker_process_ask_head(struct kh_worker_process *worker_process);
 /* Tells it to record how the previous segment ended; the member `join` has the progress. */

@@ -8,7 +8,8 @@
  * it is replaced, and the next one begins with the new configuration.
  *
  * The configuration is in force once the worker, or the next worker, has sent READY for its
- * generation: after that no request is decided by the old rules. Only then it is reported to the
+ * generation, and the process before, if there was a handover, has ended what it still had: after
+ * that no request is decided by the old rules. Only then it is reported to the
  * log, to systemd and to whoever asked. Of several reloads in quick succession, only the last one
  * is reported.
  */
@@ -141,6 +142,7 @@ static bool change(struct kh_keeper *k, struct kh_config *next, struct kh_buf *s
 	kh_config_free(before);
 	kh_log_set_level(next->log_level);
 	kh_worker_process_reload(&k->worker_process);
+	kh_legacy_supersede(&k->legacy);
 	return true;
 }
 
@@ -220,7 +222,8 @@ void kh_keeper_look_at_reload(struct kh_keeper *k)
 {
 	struct kh_reload done = k->reload;
 
-	if (!done.generation || k->worker_process.confirmed < done.generation)
+	if (!done.generation || k->worker_process.confirmed < done.generation ||
+	    !kh_legacy_is_gone(&k->legacy))
 		return;
 	k->reload = (struct kh_reload){ .generation = 0 };
 	kh_log_info("reload: the new configuration is in force");

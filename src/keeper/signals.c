@@ -41,6 +41,18 @@ void kh_keeper_hurry(struct kh_keeper *k)
 	kh_worker_process_drain(&k->worker_process);
 }
 
+void kh_keeper_give_way(struct kh_keeper *k)
+{
+	enum { A_MOMENT_MS = 1000 };
+	uint64_t end = kh_clock_mono_ms() + A_MOMENT_MS;
+	k->superseded = true;
+	if (k->drain_ms > end)
+		k->drain_ms = end;
+	kh_log_info("other rules are in force, in process %ld: what still runs here ends",
+		    (long)k->handover.pid);
+	kh_worker_process_supersede(&k->worker_process);
+}
+
 void kh_keeper_end_now(struct kh_keeper *k)
 {
 	if (k->legacy.state == KH_LEGACY_OURS)
@@ -59,6 +71,7 @@ void kh_keeper_look_at_geo(struct kh_keeper *k)
 	 * used again that was judged by those before. */
 	k->worker_process.generation++;
 	kh_worker_process_reload(&k->worker_process);
+	kh_legacy_supersede(&k->legacy);
 }
 
 void kh_keeper_choose_anew(struct kh_keeper *k)

@@ -83,6 +83,9 @@ void kh_keeper_on_handover(struct kh_keeper *k)
 	case KH_HANDOVER_END:
 		kh_keeper_end_now(k);
 		break;
+	case KH_HANDOVER_SUPERSEDED:
+		kh_keeper_give_way(k);
+		break;
 	}
 }
 
@@ -141,6 +144,11 @@ static void open_acceptors(struct kh_keeper *k)
 	kh_registry_prune(&k->dynamic_sandboxes, &k->worker_process, k->config);
 	kh_log_info("serving (worker %ld, secrets in %s), after a handover",
 		    (long)k->worker_process.pid, kh_secret_backing());
+	if (!kh_legacy_has_config(&k->legacy, k->config)) {
+		kh_log_info("handover: the configuration is another one than that of the process "
+			    "before, so what still runs there ends");
+		kh_legacy_supersede(&k->legacy);
+	}
 	if (k->reload_later)
 		(void)kh_keeper_reload(k, NULL);
 	k->reload_later = false;
@@ -208,6 +216,7 @@ void kh_keeper_on_legacy(struct kh_keeper *k)
 	}
 	if (legacy->state != KH_LEGACY_ENDING)
 		return;
+	kh_keeper_look_at_reload(k); /* which may have waited for that */
 	if (k->drain_ms && k->worker_process.state == KH_WORKER_PROCESS_NONE && !k->over)
 		kh_keeper_after_drain(k);
 	if (k->worker_process.join == KH_WORKER_PROCESS_JOINED) {

@@ -144,6 +144,16 @@ void kh_worker_process_retire(struct kh_worker_process *worker_process)
 		kh_worker_process_condemn(worker_process);
 }
 
+void kh_worker_process_supersede(struct kh_worker_process *worker_process)
+{
+	if (!kh_worker_process_can_be_told(worker_process))
+		return;
+	worker_process->state = KH_WORKER_PROCESS_DRAINING;
+	worker_process->retired = false;
+	if (!tell(worker_process, KH_WORKER_MSG_SUPERSEDED, nothing, NULL, 0, NULL))
+		kh_worker_process_condemn(worker_process);
+}
+
 bool kh_worker_process_ask_head(struct kh_worker_process *worker_process)
 {
 	if (worker_process->state != KH_WORKER_PROCESS_SERVING)

@@ -225,6 +225,33 @@ static void start_retire(struct kh_loop *loop)
 	TELL(&loop->live, retire);
 }
 
+static void on_superseded_end(evutil_socket_t fd, short what, void *arg)
+{
+	struct kh_loop *loop = arg;
+
+	(void)fd;
+	(void)what;
+	loop->now_ms = kh_clock_mono_ms();
+	TELL(&loop->live, cut_off);
+}
+
+/* The rules of another process hold from here on. What runs by those of this one ends now; whoever
+ * is connected has a moment to read why. */
+static void supersede(struct kh_loop *loop)
+{
+	static const struct timeval moment = { .tv_usec = 500 * 1000 };
+
+	if (loop->superseded)
+		return;
+	loop->superseded = loop->draining = true;
+	kh_acceptors_shut(loop);
+	loop->ops->up_close_idle(loop);
+	TELL(&loop->exchanges, supersede);
+	TELL(&loop->live, drain);
+	if (event_base_once(loop->base, -1, EV_TIMEOUT, on_superseded_end, loop, &moment) < 0)
+		on_superseded_end(-1, 0, loop);
+}
+
 static void deliver_leaf(struct kh_loop *loop, const struct kh_mail *mail)
 {
 	struct kh_loop_member *member;
@@ -276,6 +303,9 @@ static void deliver(struct kh_loop *loop, const struct kh_mail *mail)
 		break;
 	case KH_MAIL_RETIRE:
 		start_retire(loop);
+		break;
+	case KH_MAIL_SUPERSEDED:
+		supersede(loop);
 		break;
 	case KH_MAIL_RELOAD:
 		reload(loop, mail->gen);

@@ -16,7 +16,8 @@ static void post(struct kh_loop *loop, const struct kh_mail *letter)
 	if (!mail) {
 		/* A lost answer ends in the handshake's or exchange's own timeout; rules that are
 		 * no longer in force must not stay, nor sandboxes that were removed. */
-		if (letter->kind == KH_MAIL_RELOAD || letter->kind == KH_MAIL_DYNAMIC_SANDBOX_GONE)
+		if (letter->kind == KH_MAIL_RELOAD || letter->kind == KH_MAIL_SUPERSEDED ||
+		    letter->kind == KH_MAIL_DYNAMIC_SANDBOX_GONE)
 			abort();
 		kh_dynamic_sandbox_unref(letter->dynamic_sandbox);
 		return;
@@ -62,6 +63,11 @@ void kh_loop_post_drain(struct kh_loop *loop)
 void kh_loop_post_retire(struct kh_loop *loop)
 {
 	post(loop, &(struct kh_mail){ .kind = KH_MAIL_RETIRE });
+}
+
+void kh_loop_post_superseded(struct kh_loop *loop)
+{
+	post(loop, &(struct kh_mail){ .kind = KH_MAIL_SUPERSEDED });
 }
 
 void kh_loop_post_dynamic_sandbox(struct kh_loop *loop, struct kh_dynamic_sandbox *dynamic_sandbox,

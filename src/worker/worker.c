@@ -269,6 +269,13 @@ static void drain(struct kh_worker *w)
 		kh_loop_post_drain(w->loops[i]);
 }
 
+static void supersede(struct kh_worker *w)
+{
+	atomic_store(&w->draining, true);
+	for (unsigned i = 0; i < w->n_loops; i++)
+		kh_loop_post_superseded(w->loops[i]);
+}
+
 static void retire(struct kh_worker *w)
 {
 	kh_admin_retire(w);
@@ -372,6 +379,9 @@ static bool take(struct kh_worker *w, struct kh_channel_message *message)
 		return true;
 	case KH_WORKER_MSG_RETIRE:
 		retire(w);
+		return true;
+	case KH_WORKER_MSG_SUPERSEDED:
+		supersede(w);
 		return true;
 	case KH_WORKER_MSG_JOURNAL:
 	case KH_WORKER_MSG_ROOTS:

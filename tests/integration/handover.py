@@ -67,9 +67,9 @@ def accepts(pid):
     with open("/proc/net/unix", encoding="ascii", errors="replace") as file:
         listening = {f"socket:[{words[6]}]" for words in map(str.split, file) if words[3] == "00010000"}
     listeners, waited_at = set(), set()
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for number in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 link = os.readlink(f"/proc/{pid}/fd/{number}")
                 if link in listening:
                     listeners.add(number)

@@ -19,7 +19,7 @@ from test_journal_kept import append, records, stolen
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # Versions of the handover that there were. Their HELLO has the type that it has now.
-OLD_VERSIONS = [1, 2, 3, 4]
+OLD_VERSIONS = [1, 2, 3, 4, 5]
 # What a binary of ours says first, and what it says then; run by the daemon in the place of one.
 # The types are those of src/keeper/handover_messages.h.
 FAKE = """#!/usr/bin/python3
@@ -27,7 +27,7 @@ import os, socket, struct, sys, time
 HELLO, PREPARED, MOVED, FAILED = 32, 33, 34, 36
 OFFER, OFFER_QUOTA_SLOTS, MOVE = 40, 44, 46
 link = socket.socket(fileno=3)
-def say(kind, body=b"", version=5):
+def say(kind, body=b"", version=6):
     link.send(struct.pack(">II", kind, version) + body)
 def hear():
     data, _, _, _ = link.recvmsg(65536, 4096)
@@ -44,7 +44,7 @@ SAYS = {
     "is killed": "#!/bin/sh\nkill -SEGV $$\n",
     "is no program": "what is this\n",
     **{f"speaks version {n}": FAKE + f"say(32, text('0.1'), {n})\ntime.sleep(60)\n" for n in OLD_VERSIONS},
-    "speaks version 6": FAKE + "say(HELLO, text('9.9') + b'and more', 6)\ntime.sleep(60)\n",
+    "speaks version 7": FAKE + "say(HELLO, text('9.9') + b'and more', 7)\ntime.sleep(60)\n",
     "says nonsense": FAKE + "link.send(b'xx')\ntime.sleep(60)\n",
     "says what is not due": FAKE + "say(MOVED)\ntime.sleep(60)\n",
     "speaks a worker's words": FAKE + "say(2)\ntime.sleep(60)\n",
@@ -97,7 +97,7 @@ def test_a_new_binary_that_is_no_good_changes_nothing(upgradable, what):
     if what == "exits at once":
         assert "status 3" in said
     if what.startswith("speaks version"):
-        assert f"the new binary {what} of the handover, this one 5 (restart instead)" in said
+        assert f"the new binary {what} of the handover, this one 6 (restart instead)" in said
     if "words" in what or "none" in what or what == "says nonsense":
         assert "the new process is not understood (restart instead)" in said
     if what == "refuses":
@@ -518,7 +518,7 @@ def handed_over_by_hand(tmp_path, answer=None):
 def test_handover_by_hand_is_refused(tmp_path):
     """The option is keyhole's own; what is on descriptor 3 must be a keeper."""
     assert "send SIGUSR2" in handed_over_by_hand(tmp_path)[1]
-    assert "not understood" in handed_over_by_hand(tmp_path, struct.pack(">II", 40, 5) + b"nonsense")[1]
+    assert "not understood" in handed_over_by_hand(tmp_path, struct.pack(">II", 40, 6) + b"nonsense")[1]
 
 
 def test_a_daemon_of_any_version_understands_our_hello(tmp_path):
@@ -527,9 +527,9 @@ def test_a_daemon_of_any_version_understands_our_hello(tmp_path):
     version = subprocess.run([KEYHOLE, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     for n in OLD_VERSIONS:
         hello, said = handed_over_by_hand(tmp_path, struct.pack(">II", 33, n))
-        assert hello == struct.pack(">III", 32, 5, len(version)) + version.encode()
+        assert hello == struct.pack(">III", 32, 6, len(version)) + version.encode()
         assert "the offer is not understood (restart instead)" in said
-    _, said = handed_over_by_hand(tmp_path, struct.pack(">II", 40, 6))
-    assert "the process before speaks version 6 of the handover, this one 5 (restart instead)" in said
+    _, said = handed_over_by_hand(tmp_path, struct.pack(">II", 40, 7))
+    assert "the process before speaks version 7 of the handover, this one 6 (restart instead)" in said
     with open(os.path.join(HERE, "../../docs/upgrade.md"), encoding="utf-8") as page:
-        assert "has a version, which is 5 in this binary" in page.read()
+        assert "has a version, which is 6 in this binary" in page.read()

@@ -1,5 +1,7 @@
 /* test_config.c - a file is read whole, every mistake in it is shown, and what it leaves out has a
  * value */
+#include <keyhole/base/cleanup.h>
+
 #include "config_said.h"
 
 static void a_new_configuration_has_every_default(void **state)
@@ -241,6 +243,69 @@ static void relative_paths_are_those_of_the_files_folder(void **state)
 	free(key);
 }
 
+/* Return: the mark of a file with this text, whose presets are in `folder`. */
+static char *mark_of(const char *folder, const char *text)
+{
+	struct kh_diagnostics diags = { 0 };
+	kh_cleanup(kh_buf_fini) struct kh_buf mark;
+	char *path = kh_path_join(folder, "k.yaml");
+	kh_buf_init(&mark, 1024);
+	assert_true(kh_file_write(path, kh_slice_str(text), 0600, NULL));
+	struct kh_config *config = kh_config_load(path, folder, &diags);
+	assert_non_null(config);
+	assert_true(kh_config_put_mark(config, &mark));
+	kh_config_free(config);
+	kh_diagnostics_fini(&diags);
+	assert_int_equal(unlink(path), 0);
+	free(path);
+	return kh_slice_dup(kh_buf_view(&mark));
+}
+
+/* What a handover compares: whatever else reads the same is the same configuration. */
+static void the_texts_of_a_configuration_have_a_mark(void **state)
+{
+	static const char with_authority[] = "version: 1\n"
+					     "authority: { certificate: ca.pem, key: ca.key }\n"
+					     "listen: [ { unix: d/s } ]\n"
+					     "audit: { file: ./j }\n"
+					     "tenants: { t: { rules: [ { use: own } ] } }\n";
+	static const char denies[] =
+		"version: 1\n"
+		"authority: { certificate: ca.pem, key: ca.key }\n"
+		"listen: [ { unix: d/s } ]\n"
+		"audit: { file: ./j }\n"
+		"tenants: { t: { rules: [ { deny: \"https://x.example\" } ] } }\n";
+	static const char alone[] = "version: 1\n"
+				    "listen: [ { unix: d/s } ]\n"
+				    "audit: { file: ./j }\n"
+				    "tenants: { t: { rules: [ { use: own } ] } }\n";
+	char folder[] = "/tmp/keyhole-mark-XXXXXX";
+	char *marks[5];
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	char *preset = kh_path_join(folder, "own.yaml");
+	assert_true(kh_file_write(
+		preset, KH_SLICE("description: A\nrules: [ { allow: \"https://x.example\" } ]\n"),
+		0644, NULL));
+	marks[0] = mark_of(folder, with_authority);
+	marks[1] = mark_of(folder, with_authority);
+	marks[2] = mark_of(folder, denies);
+	marks[4] = mark_of(folder, alone);
+	assert_true(kh_file_write(
+		preset, KH_SLICE("description: A\nrules: [ { deny: \"https://x.example\" } ]\n"),
+		0644, NULL));
+	marks[3] = mark_of(folder, with_authority);
+	assert_string_equal(marks[0], marks[1]);
+	assert_string_not_equal(marks[0], marks[2]);
+	assert_string_not_equal(marks[0], marks[3]);
+	assert_string_equal(marks[4], ""); /* nobody takes it over */
+	assert_int_equal(unlink(preset), 0);
+	assert_int_equal(rmdir(folder), 0);
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		free(marks[i]);
+	free(preset);
+}
+
 static void many_tenants_are_read_in_no_time(void **state)
 {
 	(void)state;
@@ -303,6 +368,7 @@ int main(void)
 		cmocka_unit_test(durations_and_sizes_have_a_unit),
 		cmocka_unit_test(the_nearest_word_is_near),
 		cmocka_unit_test(relative_paths_are_those_of_the_files_folder),
+		cmocka_unit_test(the_texts_of_a_configuration_have_a_mark),
 		cmocka_unit_test(many_tenants_are_read_in_no_time),
 		cmocka_unit_test(listeners_are_found_in_another_configuration_by_name),
 	};

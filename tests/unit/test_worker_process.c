@@ -305,6 +305,31 @@ static void a_worker_that_retires_can_be_told_to_drain(void **state)
 	end(&pair);
 }
 
+static void a_worker_that_retires_or_drains_can_be_told_that_other_rules_hold(void **state)
+{
+	(void)state;
+	for (int drains = 0; drains < 2; drains++) {
+		struct pair pair;
+		struct kh_channel_message message;
+		begin(&pair);
+		serve(&pair);
+		kh_worker_process_retire(&pair.worker_process);
+		if (drains)
+			kh_worker_process_drain(&pair.worker_process);
+		kh_worker_process_supersede(&pair.worker_process);
+		assert_int_equal(pair.worker_process.state, KH_WORKER_PROCESS_DRAINING);
+		for (int before = 0; before <= drains; before++)
+			assert_int_equal(kh_channel_receive(&pair.worker, false, &message),
+					 KH_CHANNEL_GOT);
+		assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
+		assert_int_equal(message.type, KH_WORKER_MSG_SUPERSEDED);
+		kh_worker_process_drain(&pair.worker_process); /* it does so already */
+		assert_int_equal(kh_channel_receive(&pair.worker, false, &message),
+				 KH_CHANNEL_AGAIN);
+		end(&pair);
+	}
+}
+
 static void drained_is_said_when_draining_and_not_before(void **state)
 {
 	(void)state;
@@ -453,6 +478,7 @@ int main(void)
 		cmocka_unit_test(the_head_is_told_when_asked_for_and_once),
 		cmocka_unit_test(nothing_is_kept_for_signing_after_the_cut),
 		cmocka_unit_test(a_worker_that_retires_can_be_told_to_drain),
+		cmocka_unit_test(a_worker_that_retires_or_drains_can_be_told_that_other_rules_hold),
 		cmocka_unit_test(drained_is_said_when_draining_and_not_before),
 		cmocka_unit_test(ready_is_taken_once_for_each_generation_that_was_told),
 		cmocka_unit_test(ready_of_a_generation_that_was_not_told_condemns),

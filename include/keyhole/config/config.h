@@ -455,6 +455,8 @@ struct kh_config {
 	size_t n_named;
 	size_t named_bytes; /* of `named`. Not in the snapshot */
 	char sha256[65];    /* of the main file, in hex; "" if there is none. Not in the snapshot */
+	char presets_sha256[65]; /* of the digest before and the text, for each file of a preset
+				    (only where there is an authority). Not in the snapshot */
 
 	char *ca_certificate_path; /* NULL: a CA that is kept in memory until the daemon ends */
 	char *ca_key_path;
@@ -531,8 +533,12 @@ void kh_config_free(struct kh_config *config);
  */
 struct kh_config *kh_config_load(const char *path, const char *preset_dir,
 				 struct kh_diagnostics *diags);
-/* The same, but an error if the file's content has another SHA-256 than `digest` (in hex; NULL: any
- * is right). */
+/* Appends a mark of what kh_config_load has read: the texts of the file and of its presets. Two
+ * configurations with the same mark were read of the same texts. Appends nothing where that is not
+ * known, as without an authority. Return: false: no memory. */
+bool kh_config_put_mark(const struct kh_config *config, struct kh_buf *out);
+/* Like kh_config_load, but an error if the file's content has another SHA-256 than `digest` (in
+ * hex; NULL: any is right). */
 struct kh_config *kh_config_load_as(const char *path, const char *digest, const char *preset_dir,
 				    struct kh_diagnostics *diags);
 /* The same from memory; `name` is used as the file's name in messages. For tests and fuzzing. */

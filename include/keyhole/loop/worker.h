@@ -198,5 +198,6 @@ void kh_loop_post_answer(struct kh_loop *loop, uint32_t question,
 			 const struct kh_answered *answered);
 void kh_loop_post_drain(struct kh_loop *loop);
 void kh_loop_post_retire(struct kh_loop *loop);
+void kh_loop_post_superseded(struct kh_loop *loop);
 
 #endif
