@@ -142,6 +142,16 @@ static void take_writable(struct kh_down_h2 *s)
 	kh_down_h2_ready(s);
 }
 
+/* Behind it what begins is ignored: the GOAWAY says that it was not processed. */
+static void say_goodbye(struct kh_mux *mux)
+{
+	if (mux->goodbye != KH_MUX_GOODBYE_NOTICE)
+		return;
+	mux->goodbye = KH_MUX_GOODBYE_SAID;
+	kh_h2_goaway(mux->h2);
+	kh_session_touch(mux->session);
+}
+
 static void take_event(struct kh_mux *mux, const struct kh_h2_event *event)
 {
 	switch (event->kind) {
@@ -165,9 +175,11 @@ static void take_event(struct kh_mux *mux, const struct kh_h2_event *event)
 		mux->broken = true;
 		kh_down_deny(&mux->session->side, event->err);
 		break;
+	case KH_H2_PONG:
+		say_goodbye(mux);
+		break;
 	case KH_H2_GOAWAY:
 	case KH_H2_SETTINGS:
-	case KH_H2_PONG:
 		break;
 	}
 }
@@ -213,16 +225,36 @@ bool kh_mux_begin(struct kh_session *session)
 		return false;
 	}
 	session->mux = mux;
-	if (kh_session_set_state(session, KH_SESSION_H2))
-		kh_session_touch(session);
+	if (!kh_session_set_state(session, KH_SESSION_H2))
+		return true;
+	if (session->side.loop->retiring)
+		kh_mux_drain(session);
+	kh_session_touch(session);
 	return true;
 }
 
 void kh_mux_drain(struct kh_session *session)
 {
+	enum { NOTICE_MS = 1000 };
+	struct kh_mux *mux = session->mux;
+
 	session->closing = true;
-	kh_h2_goaway(session->mux->h2);
+	if (mux->goodbye != KH_MUX_GOODBYE_NONE) {
+		say_goodbye(mux);
+		return;
+	}
+	mux->goodbye = KH_MUX_GOODBYE_NOTICE;
+	mux->notice_ends_ms = session->side.loop->now_ms + NOTICE_MS;
+	kh_h2_goaway(mux->h2);
+	if (!kh_h2_ping(mux->h2))
+		say_goodbye(mux);
 	kh_session_touch(session);
+}
+
+/* A request may be on its way to a process that goes on for a while. */
+static bool waits_for_more(const struct kh_session *session)
+{
+	return session->mux->goodbye == KH_MUX_GOODBYE_NOTICE && !session->side.loop->draining;
 }
 
 /* ---- the turn ---- */
@@ -305,8 +337,9 @@ static void rest(struct kh_session *session)
 		kh_session_linger(session);
 	} else if (kh_mux_is_behind(mux)) {
 		return;
-	} else if (session->closing && kh_h2_streams(mux->h2) == 0) {
-		kh_h2_goaway(mux->h2); /* with the number of the last one */
+	} else if (session->closing && kh_h2_streams(mux->h2) == 0 && !waits_for_more(session)) {
+		if (mux->goodbye != KH_MUX_GOODBYE_SAID)
+			kh_h2_goaway(mux->h2); /* with the number of the last one */
 		if (kh_h2_drain(mux->h2, &session->leg.out))
 			kh_session_linger(session);
 		else
@@ -360,6 +393,10 @@ void kh_mux_turn(struct kh_session *session)
 
 uint64_t kh_mux_deadline(const struct kh_mux *mux)
 {
+	uint64_t notice = mux->goodbye == KH_MUX_GOODBYE_NOTICE ? mux->notice_ends_ms : 0;
+
+	if (notice && (mux->n_streams == 0 || !mux->earliest_ms || notice < mux->earliest_ms))
+		return notice;
 	if (mux->n_streams > 0)
 		return mux->earliest_ms;
 	if (kh_session_is_in_line(mux->session)) /* which is served in any case */
@@ -413,6 +450,8 @@ void kh_mux_timed_out(struct kh_session *session)
 		mux->broken = true;
 		return;
 	}
+	if (now >= mux->notice_ends_ms)
+		say_goodbye(mux);
 	mux->earliest_ms = 0;
 	kh_list_move(&mux->streams, &rest);
 	while (!kh_list_is_empty(&rest)) {

@@ -95,6 +95,13 @@ struct kh_down_h2 {
 };
 
 /* What a session has when it speaks HTTP/2 (mux.c). */
+/* How far a goodbye has come (RFC 9113 §6.8). */
+enum kh_mux_goodbye {
+	KH_MUX_GOODBYE_NONE = 0,
+	KH_MUX_GOODBYE_NOTICE, /* no new streams are wanted; those on their way are taken */
+	KH_MUX_GOODBYE_SAID,   /* … for a round trip, or a moment: nothing that begins is taken */
+};
+
 struct kh_mux {
 	struct kh_session *session;
 	struct kh_h2 *h2;
@@ -108,7 +115,9 @@ struct kh_mux {
 	size_t beyond_bytes;	/* struct kh_down_h2.beyond_bytes of all */
 	uint64_t idle_since_ms;
 	uint64_t earliest_ms; /* no exchange's wait ends before; 0: none does */
-	bool broken;	      /* what is left to say is a goodbye */
+	enum kh_mux_goodbye goodbye;
+	uint64_t notice_ends_ms; /* NOTICE: if no round trip ends it */
+	bool broken;		 /* what is left to say is a goodbye */
 };
 
 /* A connection from a sandbox; or what a stream of one carries, being a tunnel. */
@@ -284,7 +293,8 @@ void kh_mux_turn(struct kh_session *session);
 bool kh_mux_is_behind(const struct kh_mux *mux);
 uint64_t kh_mux_deadline(const struct kh_mux *mux);
 void kh_mux_timed_out(struct kh_session *session);
-/* No new streams; it ends with the last one. */
+/* No new streams, after a round trip or a moment, or after a second call; it ends with the last
+ * one. */
 void kh_mux_drain(struct kh_session *session);
 /* For the streams: */
 extern const struct kh_down_ops kh_down_h2_ops; /* down_h2.c */

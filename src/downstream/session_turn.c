@@ -275,7 +275,11 @@ static void on_drain(struct kh_loop_member *member)
 
 static void on_retire(struct kh_loop_member *member)
 {
-	kh_session_turn(session_of(member));
+	struct kh_session *session = session_of(member);
+
+	if (session->state == KH_SESSION_H2)
+		kh_mux_drain(session);
+	kh_session_turn(session);
 }
 
 static void on_cut_off(struct kh_loop_member *member)

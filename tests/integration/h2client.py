@@ -75,6 +75,8 @@ class H2Client:
         self.acknowledge = acknowledge
         self.streams = {}
         self.goaway = None
+        self.last_streams = []  # as each GOAWAY said
+        self.pongs = 0
         self.pending = b""
         self.settings_seen = False
         self.flush()
@@ -171,8 +173,11 @@ class H2Client:
             self.settings_seen = True
         elif isinstance(event, h2.events.ConnectionTerminated):
             self.goaway = event.error_code
+            self.last_streams.append(event.last_stream_id)
             # h2 takes it for the end, and what is under way still comes.
             self.h2.state_machine.state = h2.connection.ConnectionState.CLIENT_OPEN
+        elif isinstance(event, h2.events.PingAckReceived):
+            self.pongs += 1
         elif stream is None:
             return
         elif isinstance(event, h2.events.InformationalResponseReceived):
@@ -222,6 +227,21 @@ class H2Client:
         while self.goaway is None:
             self.pump()
         return int(self.goaway)
+
+    def until_last(self):
+        """Behind the first GOAWAY, which only says what is coming, one more names the last stream. Return: that."""
+        while len(self.last_streams) < 2:
+            self.pump()
+        return self.last_streams[-1]
+
+    def round_trips(self, count=2):
+        """With the second one, what was sent before the first has been taken, and what it leads to has begun."""
+        for _ in range(count):
+            goal = self.pongs + 1
+            self.h2.ping(b"trip %3d" % (goal % 1000))
+            self.flush()
+            while self.pongs < goal:
+                self.pump()
 
     def until_closed(self):
         try:

@@ -11,7 +11,7 @@ import time
 import h2.settings
 import pytest
 from clients import client_context
-from h2client import H2Client, Reset, h2_plain, h2_tunnel
+from h2client import H2Client, Reset, StreamWire, h2_plain, h2_tunnel
 from harness import FINGERPRINT, PATIENCE, SECRET, Tunnel, until
 from hyperframe.frame import RstStreamFrame, WindowUpdateFrame
 
@@ -314,6 +314,28 @@ def test_drain_says_goaway_and_lets_streams_end(daemon):
         answer = client.wait(stream)
         assert answer.complete and client.goaway == 0
         assert client.until_closed()
+    assert d.process.wait(PATIENCE) == 0
+
+
+def test_a_drain_takes_nothing_that_begins_behind_its_goodbye(daemon, mock):
+    """A client that minds no GOAWAY, with a stream that is open: for a request, and for a tunnel."""
+    d = daemon()
+    d.checked = False
+    with h2_tunnel(d, "open.test") as client, h2_plain(d) as outer:
+        mark = mock.mark()
+        stream = client.start("GET", "/test/hold")
+        tunnel = StreamWire(outer, "open.test:443").accept()
+        tunnel.start_tls(d, "open.test")
+        tunnel.start("GET", "/test/hold")
+        until("both are upstream", lambda: len(mock.requests(since=mark)) == 2)
+        d.process.terminate()
+        assert client.until_last() == stream and outer.until_last() == tunnel.stream
+        late = [client.start("GET", "/test/echo") for _ in range(3)]
+        connect = outer.start_head([(":method", "CONNECT"), (":authority", "open.test:443")], end=False)
+        client.round_trips()
+        outer.round_trips()
+        assert len(d.records_of("/test/echo")) == 0 and len(mock.requests(since=mark)) == 2
+        assert not any(client.streams[one].response for one in late) and not outer.streams[connect].response
     assert d.process.wait(PATIENCE) == 0
 
 

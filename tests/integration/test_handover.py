@@ -14,6 +14,7 @@ import time
 import descriptors
 import pytest
 from daemons import base_config
+from h2client import h2_tunnel
 from handover import Load, Upgradable, ask, stream
 from harness import FINGERPRINT, KEYHOLE, PATIENCE, SECRET, Tunnel, Wire, finish, until
 from sandboxes import add, admin
@@ -215,6 +216,24 @@ def test_a_connection_that_stays_idle_is_closed_in_seconds(upgradable):
         one.hand_over()
         assert tunnel.is_closed()
         assert 3 < time.monotonic() - began < 10
+    one.last_ended()
+
+
+def test_kept_connections_of_http2_move_to_the_new_process(upgradable, mock):
+    """What runs goes on in the old one; what begins behind the goodbye does not begin there."""
+    one = upgradable()
+    with h2_tunnel(one, "api.test") as client, h2_tunnel(one, "api.test") as idle:
+        assert idle.ask("GET", "/test/echo").status == 200
+        mark = mock.mark()
+        stream = client.start("GET", "/test/hold")
+        until("it is upstream", lambda: mock.requests(since=mark))
+        old = one.hand_over()
+        assert idle.until_goaway() == 0 and idle.until_closed()
+        assert client.until_last() == stream
+        late = client.start("GET", "/test/echo")
+        client.round_trips()
+        assert not client.streams[late].response and client.streams[stream].reset is None
+        assert len(mock.requests(since=mark)) == 1 and old.poll() is None
     one.last_ended()
 
 
