@@ -248,7 +248,7 @@ static void supersede(struct kh_loop *loop)
 	loop->ops->up_close_idle(loop);
 	TELL(&loop->exchanges, supersede);
 	TELL(&loop->live, drain);
-	if (event_base_once(loop->base, -1, EV_TIMEOUT, on_superseded_end, loop, &moment) < 0)
+	if (event_add(loop->cut_off, &moment) < 0)
 		on_superseded_end(-1, 0, loop);
 }
 
@@ -368,7 +368,8 @@ static bool make_events(struct kh_loop *loop, struct kh_err *err)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "event loop");
 	loop->wake = event_new(loop->base, loop->wake_fd, EV_READ | EV_PERSIST, on_wake, loop);
 	loop->tick = event_new(loop->base, -1, EV_PERSIST, on_tick, loop);
-	if (!loop->wake || !loop->tick || event_add(loop->wake, NULL) < 0 ||
+	loop->cut_off = event_new(loop->base, -1, 0, on_superseded_end, loop);
+	if (!loop->wake || !loop->tick || !loop->cut_off || event_add(loop->wake, NULL) < 0 ||
 	    event_add(loop->tick, &second) < 0)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
 	return true;
@@ -451,6 +452,8 @@ void kh_loop_free(struct kh_loop *loop)
 		event_free(loop->wake);
 	if (loop->tick)
 		event_free(loop->tick);
+	if (loop->cut_off)
+		event_free(loop->cut_off);
 	SSL_CTX_free(loop->down_ctx);
 	SSL_CTX_free(loop->up_ctx);
 	kh_sessions_free(loop->sessions);

@@ -206,6 +206,8 @@ static bool disturb(void)
 	case 16:
 		if (sim_one_in(8))
 			kh_loop_post_retire(sim.loop);
+		else if (sim_one_in(32))
+			kh_loop_post_superseded(sim.loop);
 		break;
 	default:
 		if (sim_one_in(8))

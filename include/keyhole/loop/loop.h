@@ -118,7 +118,8 @@ struct kh_loop {
 	size_t n_unsaid;		  /* acceptors with suppressed log lines */
 	size_t n_counted;		  /* acceptors with refusals that no record contains yet */
 	struct event *wake;
-	struct event *tick; /* every second: idle upstreams, a journal that failed */
+	struct event *tick;    /* every second: idle upstreams, a journal that failed */
+	struct event *cut_off; /* a moment after `superseded` */
 	int wake_fd;
 	pthread_mutex_t mail_lock;
 	struct kh_mail *mail;
