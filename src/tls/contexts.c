@@ -19,8 +19,8 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/limits.h>
 
+/* No DHE: a server chooses the group, and one of 10,000 bits takes more than a second. */
 #define CIPHERS_TLS12 "ECDHE+AESGCM:ECDHE+CHACHA20"
-#define CIPHERS_TLS12_UP CIPHERS_TLS12 ":DHE+AESGCM:DHE+CHACHA20"
 
 enum {
 	/* Two records at a time. The buffer is there only while something is being read. */
@@ -35,13 +35,12 @@ static char groups_down[] = "X25519:P-256";
 static char groups_up[] = "X25519:P-256:P-384:P-521";
 static const unsigned char alpn_http11[] = { 8, 'h', 't', 't', 'p', '/', '1', '.', '1' };
 
-static SSL_CTX *new_ctx(const SSL_METHOD *method, const char *ciphers, char *groups,
-			struct kh_err *err)
+static SSL_CTX *new_ctx(const SSL_METHOD *method, char *groups, struct kh_err *err)
 {
 	SSL_CTX *ctx = SSL_CTX_new(method);
 	if (!ctx || SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1 ||
 	    SSL_CTX_set_max_proto_version(ctx, 0) != 1 ||
-	    SSL_CTX_set_cipher_list(ctx, ciphers) != 1 ||
+	    SSL_CTX_set_cipher_list(ctx, CIPHERS_TLS12) != 1 ||
 	    SSL_CTX_set1_groups_list(ctx, groups) != 1) {
 		kh_err_openssl(err, KH_ERR_INTERNAL, "TLS context");
 		SSL_CTX_free(ctx);
@@ -213,7 +212,7 @@ static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
 
 SSL_CTX *kh_tls_down_ctx(struct kh_leaves *leaves, struct kh_err *err)
 {
-	SSL_CTX *ctx = new_ctx(TLS_server_method(), CIPHERS_TLS12, groups_down, err);
+	SSL_CTX *ctx = new_ctx(TLS_server_method(), groups_down, err);
 	unsigned char ticket_keys[KH_TICKET_KEY_BYTES];
 	if (!ctx)
 		return NULL;
@@ -313,7 +312,7 @@ static int on_verify(X509_STORE_CTX *ctx, void *arg)
 
 SSL_CTX *kh_tls_up_ctx(struct kh_roots *roots, struct kh_err *err)
 {
-	SSL_CTX *ctx = new_ctx(TLS_client_method(), CIPHERS_TLS12_UP, groups_up, err);
+	SSL_CTX *ctx = new_ctx(TLS_client_method(), groups_up, err);
 	if (!ctx)
 		return NULL;
 	if (SSL_CTX_set_app_data(ctx, roots) != 1 ||

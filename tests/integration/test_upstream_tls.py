@@ -228,15 +228,15 @@ def get(daemon, name):
         return tunnel.ask("GET", "/")
 
 
-@pytest.mark.parametrize("name", ["control.test", "dhe.test"])
-def test_tls_1_2_with_a_key_exchange_of_its_own_and_aead_is_spoken(of_weak, name):
-    until("the server listens", lambda: get(of_weak, name).status == 200, pause=0.05)
+def test_tls_1_2_with_a_key_exchange_of_its_own_and_aead_is_spoken(of_weak):
+    until("the server listens", lambda: get(of_weak, "control.test").status == 200, pause=0.05)
 
 
 @pytest.mark.parametrize(
     "name, token",
     [
         ("no-secrecy.test", "tls_protocol_error"),
+        ("dhe.test", "tls_protocol_error"),
         ("cbc.test", "tls_protocol_error"),
         ("short-key.test", "tls_certificate_error"),
         ("sha1.test", "tls_certificate_error"),

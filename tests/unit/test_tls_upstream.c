@@ -235,6 +235,18 @@ static void test_an_upstream_that_speaks_no_tls_is_told_apart(void **state)
 	close(fds[1]);
 }
 
+/* ECDHE's curves are those of the list; a group of DHE has whatever size the server likes. */
+static void test_no_suite_lets_an_upstream_choose_a_group_of_its_own(void **state)
+{
+	STACK_OF(SSL_CIPHER) *suites = SSL_CTX_get_ciphers(w.up);
+	(void)state;
+	assert_in_range(sk_SSL_CIPHER_num(suites), 1, 64);
+	for (int i = 0; i < sk_SSL_CIPHER_num(suites); i++) {
+		int exchange = SSL_CIPHER_get_kx_nid(sk_SSL_CIPHER_value(suites, i));
+		assert_true(exchange == NID_kx_ecdhe || exchange == NID_kx_any);
+	}
+}
+
 /* ---- resumption ---- */
 
 /* One connection with a byte each way, so that tickets arrive. Return: was it resumed? */
@@ -406,6 +418,7 @@ int main(void)
 		T(test_a_roots_file_without_a_certificate_is_an_error),
 		T(test_expired_early_selfsigned_and_nameless_certificates_are_refused),
 		T(test_an_upstream_that_speaks_no_tls_is_told_apart),
+		T(test_no_suite_lets_an_upstream_choose_a_group_of_its_own),
 		T(test_sessions_are_resumed_once_a_ticket_under_their_key_alone),
 		T(test_a_ticket_is_used_once),
 		T(test_tickets_are_kept_for_a_few_connections_at_a_time),
