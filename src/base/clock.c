@@ -22,6 +22,14 @@ uint64_t kh_clock_mono_us(void)
 	return read_us(CLOCK_MONOTONIC);
 }
 
+uint64_t kh_clock_thread_ns(void)
+{
+	struct timespec now;
+	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0)
+		return 0; /* as above */
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 uint64_t kh_clock_wall_ms(void)
 {
 	return read_us(CLOCK_REALTIME) / 1000;

@@ -5,9 +5,9 @@
  * Each thread has its own, with OpenSSL's session cache off, so that threads never wait for each
  * other's locks.
  */
+#include "flight_internal.h"
 #include "leaves_internal.h"
 #include "sessions_internal.h"
-#include "stream_internal.h"
 #include "verify_internal.h"
 
 #include <time.h>
@@ -276,8 +276,11 @@ static void note_refusal(struct handshake *h, X509_STORE_CTX *ctx, const char *f
 {
 	char subject[256] = "";
 	int depth = X509_STORE_CTX_get_error_depth(ctx);
-	X509 *cert = fault ? sk_X509_value(X509_STORE_CTX_get0_chain(ctx), depth)
-			   : X509_STORE_CTX_get_current_cert(ctx);
+	/* There is no chain yet where what was sent is not even looked at. */
+	STACK_OF(X509) *chain = X509_STORE_CTX_get0_chain(ctx);
+	if (!chain)
+		chain = X509_STORE_CTX_get0_untrusted(ctx);
+	X509 *cert = fault ? sk_X509_value(chain, depth) : X509_STORE_CTX_get_current_cert(ctx);
 	if (cert)
 		X509_NAME_oneline(X509_get_subject_name(cert), subject, sizeof subject);
 	h->verify_error = X509_STORE_CTX_get_error(ctx);
@@ -307,6 +310,7 @@ static int on_verify(X509_STORE_CTX *ctx, void *arg)
 	int ok = kh_verify_chain(ctx, &fault, &depth);
 	if (fault && s && s->handshake)
 		note_refusal(s->handshake, ctx, fault);
+	kh_stream_forget_chain(X509_STORE_CTX_get0_untrusted(ctx));
 	return ok;
 }
 
@@ -321,6 +325,8 @@ SSL_CTX *kh_tls_up_ctx(struct kh_roots *roots, struct kh_err *err)
 		SSL_CTX_free(ctx);
 		return NULL;
 	}
+	SSL_CTX_set_max_cert_list(ctx, KH_LIMIT_TLS_CHAIN_BYTES);
+	SSL_CTX_set_msg_callback(ctx, kh_stream_on_flight);
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, on_verify_step);
 	SSL_CTX_set_cert_verify_callback(ctx, on_verify, NULL);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);

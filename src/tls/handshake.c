@@ -5,15 +5,16 @@
  * goes on when the descriptor is ready, or at a kick (the prefix may contain all that is needed;
  * while the roots are not loaded, they are checked every few milliseconds). A deadline bounds it.
  */
+#include "flight_internal.h"
 #include "leaves_internal.h"
 #include "roots_internal.h"
 #include "sessions_internal.h"
-#include "stream_internal.h"
 #include "verify_internal.h"
 
 #include <openssl/err.h>
 #include <openssl/sha.h>
 
+#include <keyhole/base/clock.h>
 #include <keyhole/base/file.h>
 
 enum { ROOTS_POLL_MS = 5 };
@@ -276,6 +277,22 @@ static void say_step(struct kh_stream *s, bool waits)
 		s->gate.did_step(s->arg, bytes, keys);
 }
 
+/* Return: as SSL_do_handshake, with OpenSSL's error. */
+static int step(struct kh_stream *s)
+{
+	uint64_t before = s->gate.did_compute ? kh_clock_thread_ns() : 0;
+	ERR_clear_error();
+	int rc = SSL_do_handshake(s->ssl);
+	kh_stream_signs_no_more(s);
+	if (s->side != STREAM_DOWN && !kh_stream_forget_flight(s)) {
+		s->handshake->excess = KH_EXCESS_OF_AUTHORITIES;
+		rc = -1;
+	}
+	if (s->gate.did_compute)
+		s->gate.did_compute(s->arg, kh_clock_thread_ns() - before);
+	return rc;
+}
+
 void kh_stream_drive(struct kh_stream *s)
 {
 	if (s->state == STREAM_BROKEN) {
@@ -284,10 +301,12 @@ void kh_stream_drive(struct kh_stream *s)
 	}
 	if (s->state == STREAM_ROOTS && !look_for_roots(s))
 		return;
-	ERR_clear_error();
-	int rc = SSL_do_handshake(s->ssl);
-	kh_stream_signs_no_more(s);
+	int rc = step(s);
 	say_step(s, SSL_want_x509_lookup(s->ssl));
+	if (s->handshake->excess) {
+		fail(s, kh_stream_explain_failure(s));
+		return;
+	}
 	if (rc == 1) {
 		finish(s);
 		return;

@@ -99,7 +99,10 @@ static void explain_up(struct kh_stream *s, int reason)
 {
 	struct kh_err *err = kh_stream_err(s);
 	const char *host = s->handshake->host.text;
-	if (s->handshake->verify_error != X509_V_OK)
+	if (s->handshake->excess)
+		kh_err_set(err, KH_ERR_TLS_PROTOCOL, "TLS handshake with %s: %s", host,
+			   s->handshake->excess);
+	else if (s->handshake->verify_error != X509_V_OK)
 		explain_certificate(s);
 	else if (is_not_tls(reason))
 		kh_err_openssl(err, KH_ERR_TLS_PROTOCOL, "%s does not speak TLS on this port",

@@ -28,6 +28,7 @@ struct handshake {
 	struct kh_roots *roots;
 	int verify_error; /* X509_V_OK: nothing was refused */
 	int verify_depth;
+	const char *excess;	  /* in a message of the upstream's; NULL: none (flight.c) */
 	const char *verify_fault; /* our own check, after OpenSSL's; NULL: OpenSSL's error */
 	char *verify_subject;	  /* of the certificate that was refused; escaped */
 	char *verify_names;	  /* that the leaf is for; escaped */

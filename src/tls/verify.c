@@ -11,8 +11,11 @@
  */
 #include "verify_internal.h"
 
+#include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
+
+#include <keyhole/base/limits.h>
 
 enum { DEPTH_MOST = 10, SERIAL_MOST_BYTES = 20 };
 
@@ -173,12 +176,42 @@ const char *kh_verify_chain_fault(STACK_OF(X509) * chain, int *depth)
 	return fault;
 }
 
+/* ---- what was sent, before anything is verified by it ---- */
+
+static const char *check_cost(const EVP_PKEY *key)
+{
+	BIGNUM *e = NULL;
+
+	if (!key || !(EVP_PKEY_is_a(key, "RSA") || EVP_PKEY_is_a(key, "RSA-PSS")))
+		return NULL;
+	if (EVP_PKEY_get_bits(key) > KH_LIMIT_TLS_RSA_BITS)
+		return "an RSA key of more than 8192 bits";
+	bool small = EVP_PKEY_get_bn_param(key, OSSL_PKEY_PARAM_RSA_E, &e) == 1 &&
+		     BN_num_bits(e) <= KH_LIMIT_TLS_RSA_EXPONENT_BITS;
+	BN_free(e);
+	return small ? NULL : "an RSA key with an exponent of more than 64 bits";
+}
+
+const char *kh_verify_cost_fault(STACK_OF(X509) * sent, int *depth)
+{
+	const char *fault = NULL;
+
+	for (*depth = 0; *depth < sk_X509_num(sent); ++*depth) {
+		fault = check_cost(X509_get0_pubkey(sk_X509_value(sent, *depth)));
+		if (fault)
+			break;
+	}
+	ERR_clear_error(); /* a key that can't be read */
+	return fault;
+}
+
 int kh_verify_chain(X509_STORE_CTX *ctx, const char **fault, int *depth)
 {
-	*fault = NULL;
-	if (X509_verify_cert(ctx) != 1)
+	*fault = kh_verify_cost_fault(X509_STORE_CTX_get0_untrusted(ctx), depth);
+	if (!*fault && X509_verify_cert(ctx) != 1)
 		return 0;
-	*fault = kh_verify_chain_fault(X509_STORE_CTX_get0_chain(ctx), depth);
+	if (!*fault)
+		*fault = kh_verify_chain_fault(X509_STORE_CTX_get0_chain(ctx), depth);
 	if (!*fault)
 		return 1;
 	X509_STORE_CTX_set_error(ctx, X509_V_ERR_APPLICATION_VERIFICATION);

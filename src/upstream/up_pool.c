@@ -99,9 +99,13 @@ void kh_up_release(struct kh_up *up, bool keep)
 {
 	struct kh_loop *loop = up->loop;
 
+	bool waited = kh_up_is_in_line(up);
 	kh_work_place_leave(&up->line);
-	if (kh_up_is_in_making(up) && kh_up_mux_promote(up))
+	if (kh_up_is_in_making(up) && kh_up_mux_promote(up)) {
+		if (waited)
+			kh_up_wait_anew(up);
 		return;
+	}
 	if (up->state != KH_UP_BUSY || !keep || !up->reusable || loop->draining ||
 	    up->key.generation != loop->gen->number || up->leg.failed || kh_buf_len(&up->leg.out) ||
 	    kh_buf_len(&up->in) || !kh_h1_is_idle(up->h1) || has_enough_of(up->slot) ||

@@ -214,6 +214,7 @@ void kh_up_connected(struct kh_up *up)
 		kh_up_failed(up, &none);
 		return;
 	}
+	kh_up_charge_handshake(up);
 	if (!kh_stream_connect_tls(up->leg.stream, up->loop->up_ctx, &up->key.host,
 				   up->key.identity ? NULL : up->loop->sessions, key,
 				   up->loop->gen->config->timeouts.handshake)) {

@@ -182,6 +182,10 @@ size_t kh_up_may_do(struct kh_up *up);
 void kh_up_mux_go_on_later(struct kh_up *up);
 /* Its turn in the line. */
 void kh_up_on_line(struct kh_work_place *line);
+/* Before the handshake: its steps wait for a share, and are charged. */
+void kh_up_charge_handshake(struct kh_up *up);
+/* It was in line for the user that left, and is now for another one. */
+void kh_up_wait_anew(struct kh_up *up);
 static inline bool kh_up_is_in_line(const struct kh_up *up)
 {
 	return kh_work_place_waits(&up->line);

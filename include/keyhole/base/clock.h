@@ -6,6 +6,8 @@
 
 uint64_t kh_clock_mono_ms(void);
 uint64_t kh_clock_mono_us(void);
+/* CPU time of the calling thread. */
+uint64_t kh_clock_thread_ns(void);
 /* Milliseconds since the epoch, UTC. */
 uint64_t kh_clock_wall_ms(void);
 /* "2026-01-02T03:04:05.678Z", 24 characters and a NUL; needs no time zone file. */

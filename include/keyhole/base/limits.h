@@ -108,6 +108,17 @@ enum {
 	/* A session with an upstream that is kept for its next connection: its ticket and
 	   certificate, which the upstream chooses. */
 	KH_LIMIT_TLS_SESSION_BYTES = 16 * 1024,
+	/* What an upstream sends of certificates, and of names of authorities when it asks for a
+	   client's: bytes of either message, certificates (a leaf, the ten below the anchor that
+	   are followed, and the anchor), and names. Junk in all that OpenSSL takes by default
+	   (100 KB) costs 37 ms of the thread and 3 MB. */
+	KH_LIMIT_TLS_CHAIN_BYTES = 32 * 1024,
+	KH_LIMIT_TLS_CERTIFICATES = 12,
+	KH_LIMIT_TLS_AUTHORITIES = 1024,
+	/* RSA keys in it: to verify by one of 16,384 bits takes 5 ms, and as long by one of 3,072
+	   with an exponent as long. */
+	KH_LIMIT_TLS_RSA_BITS = 8192,
+	KH_LIMIT_TLS_RSA_EXPONENT_BITS = 64,
 	/* How many reloads an exchange outlives: it keeps the configuration that it began under,
 	   and one exchange for each reload kept as many of them in the worker's memory. */
 	KH_LIMIT_RELOADS_OUTLIVED = 32,
@@ -239,6 +250,9 @@ enum {
 	/* A ClientHello that is answered, beside its bytes: about 170 microseconds. A handshake has
 	   two where the client is asked for another key. In TLS 1.2 also the ClientKeyExchange. */
 	KH_LIMIT_WORK_PER_HANDSHAKE = 3584,
+	/* CPU time of a step of a handshake with an upstream that is one: the server chooses the
+	   groups, keys and certificates, so what it takes is measured. */
+	KH_LIMIT_WORK_NS = 50,
 	/* A TLS message after the handshake, a KeyUpdate for example: about 50 microseconds. */
 	KH_LIMIT_WORK_PER_TLS_MESSAGE = 1024,
 	/* TLS messages without content (KeyUpdate, NewSessionTicket, HelloRequest, warnings) that a

@@ -114,7 +114,7 @@ struct kh_stream *kh_stream_new_over(struct event_base *base, const struct kh_pi
 /* The result of `ready` has changed. The loop reports the events later. */
 void kh_stream_pipe_changed(struct kh_stream *stream);
 void kh_stream_set_callback(struct kh_stream *stream, kh_stream_cb *cb, void *arg);
-/* Both are called with the callback's `arg`. */
+/* All are called with the callback's `arg`; each may be NULL. */
 struct kh_stream_gate {
 	/* Asked before anything is done with what may have come: before READABLE is reported, and
 	 * before each step of a handshake. Return: false: not now. It has stopped watching for
@@ -123,6 +123,8 @@ struct kh_stream_gate {
 	/* After a step of the handshake: it has read `bytes`, and done what so many ClientHellos,
 	 * and ClientKeyExchanges of TLS 1.2, asked for. The stream must not be freed. */
 	void (*did_step)(void *arg, size_t bytes, unsigned keys);
+	/* After a step, too: the CPU time that it took. The stream must not be freed. */
+	void (*did_compute)(void *arg, uint64_t cpu_ns);
 };
 void kh_stream_set_gate(struct kh_stream *stream, const struct kh_stream_gate *gate);
 /* The step of the handshake that may_read refused, if there is one. It may call the callback. */
