@@ -21,6 +21,7 @@
 #include "build_internal.h"
 #include "git_path.h"
 #include "homes.h"
+#include "mount_spelling.h"
 #include "outlets.h"
 #include "rendezvous.h"
 #include "runs_others.h"
@@ -244,7 +245,8 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	    !kh_root_lay(view, spec, err) || !lay_init(view, spec, err) ||
 	    !kh_homes_lay(view, spec, err) || !kh_given_lay_read_only(view, spec, err) ||
 	    !kh_files_lay_links(view, spec, err) || !lay_workspace(b, spec, err) ||
-	    !kh_trees_cover(view, err))
+	    !kh_trees_cover(view, err) ||
+	    !kh_mount_spelling_check(view, &kh_mount_spelling_kernel, err))
 		return false;
 	if (spec->directory && !kh_view_has(view, spec->directory))
 		kh_view_dir(view, spec->directory, 0755);
