@@ -7,6 +7,7 @@
 
 #include <keyhole/base/limits.h>
 
+#include "changed.h"
 #include "publish.h"
 #include "runs.h"
 #include "sandbox_internal.h"
@@ -34,6 +35,7 @@ struct kh_build {
 	struct kh_env env;
 	struct kh_run_record record;
 	struct kh_guard guard;
+	struct kh_changed changed;
 	struct kh_idmap stage;
 	struct kh_sandbox_bounds limits;
 	struct kh_publish publish;

@@ -61,6 +61,10 @@ static void build_fini(struct kh_build *b)
 	kh_engine_command_fini(&b->command);
 	kh_bounds_end(&b->limits);
 	kh_guard_end(&b->guard);
+	/* Before anything in the workspace is put in order. */
+	if (b->started)
+		kh_changed_warn(&b->changed);
+	kh_changed_fini(&b->changed);
 	kh_idmap_fini(&b->stage);
 	kh_run_record_end(&b->record, !b->lingers);
 	kh_stdio_end(b);
@@ -375,7 +379,8 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		return false;
 	/* The agent can't write into a workspace under review, whatever the host does there. */
 	if (spec->workspace && !spec->review &&
-	    !kh_guard_begin(&b->guard, &b->view, spec->workspace, err))
+	    (!kh_guard_begin(&b->guard, &b->view, spec->workspace, err) ||
+	     !kh_changed_note(&b->changed, &b->view, spec->workspace, false, err)))
 		return false;
 	bool root = geteuid() == 0;
 	uid_t uid = kh_build_host_uid(spec);

@@ -1,9 +1,9 @@
 /*
  * fold_fs.c - a FUSE file system in which a server ignores case, and the kernel does not know it
  *
- * Usage: fold_fs FOLDER MOUNTPOINT. Shows the files and folders of FOLDER; a name that is not there
- * leads to the entry that differs from it in case only. test_spelling.py builds it where there is
- * fuse3.
+ * Usage: fold_fs FOLDER MOUNTPOINT [exact]. Shows the files and folders of FOLDER; a name that is
+ * not there leads to the entry that differs from it in case only, unless the third word is given.
+ * test_spelling.py builds it where there is fuse3.
  */
 #define _GNU_SOURCE
 #define FUSE_USE_VERSION 31
@@ -21,12 +21,13 @@
 #include <unistd.h>
 
 static int top = -1;
+static bool exact;
 
 /* The entry of a folder that a name stands for. */
 static void fold(int folder, char *name)
 {
 	struct stat st;
-	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+	if (exact || fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return;
 	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -218,8 +219,9 @@ int main(int argc, char **argv)
 {
 	char options[] = "-f", single[] = "-s", o[] = "-o",
 	     shared[] = "allow_other,default_permissions";
-	if (argc != 3)
+	if (argc < 3)
 		return 2;
+	exact = argc > 3;
 	top = open(argv[1], O_PATH | O_DIRECTORY);
 	umask(0);
 	char *args[] = { argv[0], argv[2], options, single, o, shared, NULL };

@@ -27,11 +27,10 @@ def program(tmp_path_factory):
     return made
 
 
-@pytest.fixture
-def folded(sandbox, program):
-    """A workspace there."""
+def mounted(sandbox, program, *words):
+    """A workspace in such a file system."""
     below, top = sandbox.folder("below"), sandbox.folder("top")
-    server = subprocess.Popen([program, below, top], stderr=subprocess.PIPE)
+    server = subprocess.Popen([program, below, top, *words], stderr=subprocess.PIPE)
     deadline = time.monotonic() + PATIENCE
     while not os.path.ismount(top) and server.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -42,6 +41,17 @@ def folded(sandbox, program):
     subprocess.run(["umount", "-l", top], check=True, timeout=PATIENCE)
     server.terminate()
     server.communicate(timeout=PATIENCE)
+
+
+@pytest.fixture
+def folded(sandbox, program):
+    yield from mounted(sandbox, program)
+
+
+@pytest.fixture
+def exact(sandbox, program):
+    """The same, which tells names apart."""
+    yield from mounted(sandbox, program, "exact")
 
 
 def test_a_workspace_in_which_another_spelling_leads_past_a_mount_is_refused(sandbox, folded):
@@ -56,3 +66,17 @@ def test_a_masked_file_is_not_shown_by_another_spelling(sandbox, folded):
     done = sandbox.run("cat", ".ENV", workspace_ro=folded, mask_env="yes", check=125)
     assert b"/work/.env: is found as .ENV too" in done.stderr and b"--mask-env" in done.stderr
     assert sandbox.run("cat", ".ENV", workspace_ro=folded, check=0).stdout == b"KEY=value"
+
+
+def test_what_is_protected_there_and_changed_meanwhile_is_named(sandbox, exact):
+    """No mount of the kernel's can tell that a server changed it."""
+    sandbox.file(os.path.join(exact, ".envrc"), "x=1")
+    done = sandbox.run("sh", "-c", "echo evil > .envrc || true", workspace=exact, check=0)
+    assert b"changed while it ran" not in done.stderr
+    process = sandbox.start("sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.02; done", workspace=exact)
+    assert process.stdout.readline() == b"up\n"
+    with open(os.path.join(sandbox.place, "below/work/.envrc"), "a", encoding="ascii") as file:
+        file.write("evil")
+    sandbox.file(os.path.join(exact, "go"))
+    _, err = process.communicate(timeout=PATIENCE)
+    assert b"/work/.envrc: protected from the sandbox, and changed while it ran" in err, err
