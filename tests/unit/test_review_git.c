@@ -115,6 +115,32 @@ static void it_runs_as_nobody_but_the_owner_of_the_repository(void **state)
 	assert_int_equal(rmdir(place), 0);
 }
 
+static void git_works_in_the_repository_whose_owner_was_looked_at(void **state)
+{
+	static const char *const args[] = { "x", NULL };
+	char above[] = "/tmp/keyhole-repository-XXXXXX";
+	struct kh_host_git git kh_cleanup(kh_host_git_fini) = { 0 };
+	struct kh_buf said kh_cleanup(kh_buf_fini);
+
+	(void)state;
+	kh_buf_init(&said, 4096);
+	assert_non_null(mkdtemp(above));
+	kh_auto_free char *ours = kh_strf("%s/.git", above), *other = kh_strf("%s/other", above);
+	kh_auto_free char *mark = kh_strf("%s/mark", ours);
+	assert_int_equal(mkdir(ours, 0755), 0);
+	assert_int_equal(mkdir(other, 0755), 0);
+	assert_true(kh_file_write(mark, KH_SLICE("ours"), 0644, NULL));
+	kh_auto_close int folder = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(kh_host_git_open(&git, folder, NULL));
+	free(git.program);
+	git.program = strdup(program);
+	assert_true(kh_file_write(program, KH_SLICE("#!/bin/sh\ncat $GIT_DIR/mark\n"), 0700, NULL));
+	assert_int_equal(renameat2(AT_FDCWD, ours, AT_FDCWD, other, RENAME_EXCHANGE), 0);
+	assert_true(kh_host_git(&git, args, -1, &said, NULL));
+	assert_string_equal(kh_buf_cstr(&said), "ours");
+	assert_true(kh_tree_remove(AT_FDCWD, above, NULL));
+}
+
 static int set_up(void **state)
 {
 	int fd = mkstemp(program);
@@ -134,6 +160,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_gets_bounded_memory_and_time),
 		cmocka_unit_test(what_a_bound_ended_is_told_from_what_git_found),
+		cmocka_unit_test(git_works_in_the_repository_whose_owner_was_looked_at),
 		cmocka_unit_test(it_runs_as_nobody_but_the_owner_of_the_repository),
 	};
 
