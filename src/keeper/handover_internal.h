@@ -149,7 +149,6 @@ bool kh_legacy_check_ca(const struct kh_legacy *legacy,
 bool kh_legacy_has_config(const struct kh_legacy *legacy, const struct kh_config *config);
 bool kh_legacy_is_pending(const struct kh_legacy *legacy);
 bool kh_legacy_say(struct kh_legacy *legacy, enum kh_handover_msg_to_old type, struct kh_err *err);
-/* Sends FAILED, with the reason. */
 /* From OPEN on: has the old process ended, with its worker, or was there none? */
 bool kh_legacy_is_gone(const struct kh_legacy *legacy);
 /* The rules of this process hold, and differ from the old one's. Tells it to end what it still has;
@@ -157,6 +156,7 @@ bool kh_legacy_is_gone(const struct kh_legacy *legacy);
 void kh_legacy_supersede(struct kh_legacy *legacy);
 /* When to call kh_legacy_turn in any case, or to ask kh_legacy_is_gone again; 0: never. */
 uint64_t kh_legacy_deadline(const struct kh_legacy *legacy);
+/* Sends FAILED, with the reason. */
 void kh_legacy_refuse(struct kh_legacy *legacy, const char *why);
 enum kh_legacy_news kh_legacy_turn(struct kh_legacy *legacy);
 /* Closes what was offered and not used; files keep their names. */
