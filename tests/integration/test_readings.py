@@ -269,5 +269,5 @@ def test_another_spelling_of_a_json_name_is_refused(daemon, key):
         answer = tunnel.ask("POST", "/test/echo", [("Content-Type", "application/json")], body)
         assert answer.status == 403 and b"model_unreadable" in answer.body, answer
     with Tunnel(one, "open.test") as tunnel:
-        fine = tunnel.ask("POST", "/test/echo", [("Content-Type", "application/json")], b'{"model":"good","models":"x"}')
+        fine = tunnel.ask("POST", "/test/echo", [("Content-Type", "application/json")], b'{"model":"good","modest":"x"}')
     assert fine.status == 200

@@ -18,6 +18,8 @@ class Running:
     def __init__(self, sandbox, run, allow=(), as_root=False):
         self.sandbox, self.run, self.as_root = sandbox, run, as_root
         self.folder = sandbox.folder("daemon", 0o755)
+        if as_root:
+            os.chown(self.folder, 0, 0)  # no other user may rename the journal
         self.admin = os.path.join(self.folder, "adm", "s")
         self.sandboxes = os.path.join(self.folder, "adm", "sandboxes")
         self.path = os.path.join(self.folder, "keyhole.yaml")
