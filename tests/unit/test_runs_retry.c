@@ -24,7 +24,6 @@ static unsigned surveys; /* that were begun */
 static bool succeeds, signals;
 static uint64_t wall_ms = 1000 * 1000 * 1000, passed_ms;
 
-uint64_t __real_kh_clock_mono_ms(void);
 uint64_t __wrap_kh_clock_mono_ms(void);
 uint64_t __wrap_kh_clock_wall_ms(void);
 bool __wrap_kh_survey_after(const char *state, const char *id, const char *workspace, int folder,
@@ -33,7 +32,7 @@ bool __wrap_kh_survey_after(const char *state, const char *id, const char *works
 
 uint64_t __wrap_kh_clock_mono_ms(void)
 {
-	return __real_kh_clock_mono_ms() + passed_ms;
+	return 1000 + passed_ms;
 }
 
 uint64_t __wrap_kh_clock_wall_ms(void)
