@@ -50,7 +50,7 @@ static bool give(int at, const char *name)
 static int enter(const char *path, char name[NAME_MAX + 1])
 {
 	int at = openat(top, ".", O_PATH | O_DIRECTORY);
-	strcpy(name, ".");
+	memcpy(name, ".", sizeof("."));
 	for (const char *rest = path + 1; at >= 0 && *rest;) {
 		size_t len = strcspn(rest, "/");
 		if (strcmp(name, ".") != 0) {
