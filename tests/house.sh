@@ -17,6 +17,11 @@ if grep -nE "(^|[^A-Za-z0-9_>.\"])($banned)[[:space:]]*\(" -r include src tests/
 	complain "a banned function (above)"
 fi
 
+# A path that is walked beneath a folder is tried again by one function (kh_file_resolve).
+if grep -nE 'SYS_openat2' -r src include --include='*.[ch]' | grep -v '^src/base/folder\.c:'; then
+	complain "openat2 without kh_file_resolve (above)"
+fi
+
 # Digits of hex and base64 stand in base/encode.c, and nowhere else.
 digits='0123456789abcdef"|0123456789ABCDEF"|XYZabcdefghijklmnopqrstuvwxyz0123456789[-+][/_]"|EVP_(En|De)codeBlock|%02x", *[a-z>.]*\['
 if grep -nE "$digits" -r src include --include='*.[ch]' | grep -v '^src/base/encode\.c:'; then

@@ -19,14 +19,30 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/limits.h>
 
 /* ---- what was resolved once ---- */
+
+int kh_file_resolve(int dir, const char *path, int flags, uint64_t resolve)
+{
+	struct open_how how = { .flags = (unsigned)flags | O_CLOEXEC, .resolve = resolve };
+	int fd, tries = KH_LIMIT_RESOLVE_TRIES;
+	do
+		fd = (int)syscall(SYS_openat2, dir, *path ? path : ".", &how, sizeof(how));
+	while (fd < 0 && errno == EAGAIN && --tries > 0);
+	return fd;
+}
+
+int kh_file_open_below(int dir, const char *path, int flags)
+{
+	return kh_file_resolve(dir, path + strspn(path, "/"), flags,
+			       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
 
 int kh_file_hold(const char *path)
 {
 	/* With O_NOFOLLOW a link at the end would be held itself. */
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS };
-	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	return kh_file_resolve(AT_FDCWD, path, O_PATH, RESOLVE_NO_SYMLINKS);
 }
 
 static bool is_same(int one, int other)

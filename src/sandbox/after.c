@@ -11,8 +11,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <linux/openat2.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
@@ -78,11 +76,8 @@ static bool leads_inside(void *arg, const char *folder, struct kh_slice target)
 	if (!joined || strncmp(joined, after->root, len) != 0 ||
 	    (joined[len] != '/' && joined[len]))
 		return false;
-	const char *rest = joined + len + strspn(joined + len, "/");
-	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
 	kh_auto_close int fd =
-		(int)syscall(SYS_openat2, after->root_fd, *rest ? rest : ".", &how, sizeof(how));
+		kh_file_open_below(after->root_fd, joined + len, O_PATH | O_DIRECTORY);
 	return fd >= 0;
 }
 

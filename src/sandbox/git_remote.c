@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <linux/openat2.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
@@ -79,11 +77,7 @@ bool kh_git_remote_is_inside(const char *root, int root_fd, const char *path)
 	if (!plain || strncmp(plain, root, len) != 0 || (plain[len] != '/' && plain[len]) ||
 	    has_link(plain, &absent))
 		return false;
-	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
-	const char *rest = plain + len + strspn(plain + len, "/");
-	kh_auto_close int fd =
-		(int)syscall(SYS_openat2, root_fd, *rest ? rest : ".", &how, sizeof(how));
+	kh_auto_close int fd = kh_file_open_below(root_fd, plain + len, O_PATH | O_DIRECTORY);
 	return fd >= 0 && is_repository(fd) && is_whole_inside(root, plain);
 }
 

@@ -11,8 +11,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <linux/openat2.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
@@ -115,11 +113,7 @@ static bool give_link(const struct finding *f, const char *tree, int parent, con
 /* Through no link: what lies beyond one is elsewhere. */
 static int open_tree(const struct finding *f, const char *tree)
 {
-	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
-	const char *rest = tree + strlen(f->root);
-	rest += strspn(rest, "/");
-	return (int)syscall(SYS_openat2, f->root_fd, *rest ? rest : ".", &how, sizeof(how));
+	return kh_file_open_below(f->root_fd, tree + strlen(f->root), O_RDONLY | O_DIRECTORY);
 }
 
 /* The first link on the way to a path. What was set aside meanwhile is none any more. */

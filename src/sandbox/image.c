@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <linux/openat2.h>
 #include <unistd.h>
 
 #include <openssl/evp.h>
@@ -167,10 +165,8 @@ static bool read_made(const struct kh_making *making, const char *name, struct k
 		      struct kh_err *err)
 {
 	kh_auto_close int folder = open(making->image, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
 	kh_auto_close int fd =
-		folder < 0 ? -1 : (int)syscall(SYS_openat2, folder, name, &how, sizeof(how));
+		folder < 0 ? -1 : kh_file_open_below(folder, name, O_RDONLY | O_NONBLOCK);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
 		return kh_err_set(err, KH_ERR_USAGE, "--image: is damaged: %s is missing", name);

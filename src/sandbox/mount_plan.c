@@ -19,7 +19,6 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <linux/openat2.h>
 #include <unistd.h>
 
 #include <keyhole/base/escape.h>
@@ -30,15 +29,6 @@
 
 /* ---- places under the root ---- */
 
-static int open_below(int root, const char *target, uint64_t flags)
-{
-	while (*target == '/')
-		target++;
-	struct open_how how = { .flags = flags | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
-	return (int)syscall(SYS_openat2, root, *target ? target : ".", &how, sizeof(how));
-}
-
 /* The folder that holds `target`, and its name there. */
 static int open_parent(int root, const char *target, const char **name)
 {
@@ -46,7 +36,7 @@ static int open_parent(int root, const char *target, const char **name)
 	kh_auto_free char *parent = strndup(target, (size_t)(slash - target));
 	*name = slash + 1;
 	if (parent)
-		return open_below(root, parent, O_PATH | O_DIRECTORY);
+		return kh_file_open_below(root, parent, O_PATH | O_DIRECTORY);
 	errno = ENOMEM;
 	return -1;
 }
@@ -102,7 +92,7 @@ static int make_file(int root, const char *target, mode_t mode)
 /* Where something is to be mounted: what is there, or an empty one. */
 static int open_target(int root, const char *target, bool is_dir)
 {
-	int fd = open_below(root, target, O_PATH | O_NOFOLLOW);
+	int fd = kh_file_open_below(root, target, O_PATH | O_NOFOLLOW);
 	if (fd >= 0 || errno != ENOENT)
 		return fd;
 	if (is_dir) {
@@ -114,7 +104,7 @@ static int open_target(int root, const char *target, bool is_dir)
 			return -1;
 		close(file);
 	}
-	return open_below(root, target, O_PATH | O_NOFOLLOW);
+	return kh_file_open_below(root, target, O_PATH | O_NOFOLLOW);
 }
 
 /* ---- mounts ---- */
@@ -224,7 +214,7 @@ static bool put_over(const struct kh_mount_plan *lay, const struct kh_mount *m, 
 	snprintf(name, sizeof(name), "/%zu", i);
 	if (!put_content(lay->scratch, name, m->mode ? m->mode : 0444, m->fd))
 		return false;
-	kh_auto_close int fd = open_below(lay->scratch, name, O_PATH | O_NOFOLLOW);
+	kh_auto_close int fd = kh_file_open_below(lay->scratch, name, O_PATH | O_NOFOLLOW);
 	kh_auto_close int tree = fd < 0 ? -1 : clone_of(fd, false);
 	return tree >= 0 && restrict_tree(tree, MOUNT_ATTR_RDONLY, false) &&
 	       put(lay->root, tree, m->target, false);
@@ -242,7 +232,7 @@ static bool put_tmpfs(int root, const struct kh_mount *m, bool read_only)
 
 static bool seal(int root, const char *target)
 {
-	kh_auto_close int fd = open_below(root, target, O_PATH | O_NOFOLLOW);
+	kh_auto_close int fd = kh_file_open_below(root, target, O_PATH | O_NOFOLLOW);
 	return fd >= 0 && restrict_tree(fd, MOUNT_ATTR_RDONLY, false);
 }
 

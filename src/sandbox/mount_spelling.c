@@ -20,17 +20,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 #include <keyhole/base/slice.h>
 
 #include "sandbox_internal.h"
@@ -234,10 +233,8 @@ static int open_around(const struct kh_mount *tree, const char *target)
 	kh_auto_close int top = open_tree_folder(tree);
 	if (top < 0 || !slash)
 		return kh_steal_fd(&top);
-	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
 	kh_auto_free char *path = kh_slice_dup(kh_slice_of(rest, (size_t)(slash - rest)));
-	return path ? (int)syscall(SYS_openat2, top, path, &how, sizeof(how)) : -1;
+	return path ? kh_file_open_below(top, path, O_PATH | O_DIRECTORY) : -1;
 }
 
 static bool refuse(const struct kh_mount *m, const char *other, struct kh_err *err)

@@ -62,12 +62,9 @@ bool kh_overlay_clear(int root, const char *target, bool is_dir)
 	kh_auto_free char *parent = slash ? strndup(target, (size_t)(slash - target)) : NULL;
 	if (!parent || !*name)
 		return parent != NULL;
-	const char *below = parent + strspn(parent, "/");
-	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-				.resolve =
-					RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV };
 	kh_auto_close int fd =
-		(int)syscall(SYS_openat2, root, *below ? below : ".", &how, sizeof(how));
+		kh_file_resolve(root, parent + strspn(parent, "/"), O_PATH | O_DIRECTORY,
+				RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
 	/* In something that was mounted there: the host's, or empty and ours. */
 	if (fd < 0)
 		return errno == EXDEV || errno == ENOENT;

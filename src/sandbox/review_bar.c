@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <linux/openat2.h>
 #include <unistd.h>
 
@@ -165,16 +164,13 @@ enum leads { LEADS_INSIDE, LEADS_NOWHERE, LEADS_OUT };
 /* Where a name of the workspace leads, through links of its own: into git's is out as well. */
 static enum leads leads_to(int workspace, const char *path)
 {
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
-	kh_auto_close int fd = (int)syscall(SYS_openat2, workspace, path, &how, sizeof(how));
+	enum { HOW = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+	kh_auto_close int fd = kh_file_resolve(workspace, path, O_PATH, HOW);
 	if (fd < 0) {
 		if (errno != ENOENT && errno != ENOTDIR)
 			return LEADS_OUT;
 		/* A link to what is not there yet: made later, it may lie anywhere. */
-		how.flags |= O_NOFOLLOW;
-		kh_auto_close int self =
-			(int)syscall(SYS_openat2, workspace, path, &how, sizeof(how));
+		kh_auto_close int self = kh_file_resolve(workspace, path, O_PATH | O_NOFOLLOW, HOW);
 		return self < 0 && (errno == ENOENT || errno == ENOTDIR) ? LEADS_NOWHERE
 									 : LEADS_OUT;
 	}

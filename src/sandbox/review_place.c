@@ -10,7 +10,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/syscall.h>
 #include <linux/openat2.h>
 #include <unistd.h>
 
@@ -22,9 +21,7 @@
 
 static int open_place(const char *path)
 {
-	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-				.resolve = RESOLVE_NO_SYMLINKS };
-	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	return kh_file_resolve(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
 }
 
 static bool look(int fd, struct kh_review_place *place)

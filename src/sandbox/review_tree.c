@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <linux/openat2.h>
 #include <unistd.h>
 
@@ -21,10 +20,8 @@
 
 int kh_review_beneath_open(int folder, const char *path, int flags)
 {
-	struct open_how how = { .flags = (unsigned long long)(unsigned)(flags | O_CLOEXEC),
-				.resolve =
-					RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV };
-	return (int)syscall(SYS_openat2, folder, *path ? path : ".", &how, sizeof(how));
+	return kh_file_resolve(folder, path, flags,
+			       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
 }
 
 int kh_review_beneath_stat(int folder, const char *path, struct stat *st)

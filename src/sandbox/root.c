@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <linux/openat2.h>
 #include <unistd.h>
 
@@ -92,10 +91,10 @@ int kh_root_open(const char *rootfs, const char *path)
 {
 	kh_auto_close int root = kh_file_hold(rootfs);
 	/* A pipe in its place is not waited for. */
-	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
 	kh_auto_close int fd =
-		root < 0 ? -1 : (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+		root < 0 ? -1
+			 : kh_file_resolve(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
+					   RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 	struct stat st;
 	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IROTH)
 		       ? kh_steal_fd(&fd)

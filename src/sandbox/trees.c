@@ -9,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
-#include <linux/openat2.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
@@ -122,11 +120,7 @@ static bool cover_set_id(struct walk *w, const char *path)
 /* What has this path in the tree, by no link. Return: -1 with errno. */
 static int open_in_tree(const struct walk *w, const char *path, int flags)
 {
-	const char *rest = path + strlen(w->source);
-	struct open_how how = { .flags = (unsigned)flags | O_NOFOLLOW | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
-	rest += strspn(rest, "/");
-	return (int)syscall(SYS_openat2, w->root, *rest ? rest : ".", &how, sizeof(how));
+	return kh_file_open_below(w->root, path + strlen(w->source), flags | O_NOFOLLOW);
 }
 
 /* A file of which nobody can tell counts as one that has. */

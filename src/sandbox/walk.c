@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/syscall.h>
 #include <linux/openat2.h>
 #include <unistd.h>
 
@@ -77,11 +76,9 @@ static bool is_full(struct walking *w)
 
 static int open_folder(const struct walking *w, const char *path)
 {
-	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
 	if (!*path)
 		return fcntl(w->root_fd, F_DUPFD_CLOEXEC, 0);
-	return (int)syscall(SYS_openat2, w->root_fd, path, &how, sizeof(how));
+	return kh_file_open_below(w->root_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 }
 
 static bool add_entry(struct walking *w, struct kh_walk_folder *folder, size_t *alloc,
@@ -189,9 +186,7 @@ static bool cannot_open(struct walking *w, const char *path, const char *full, s
 	int why = errno;
 	if (!*path)
 		return miss(w, full, "it can't be read (chmod u+rx it)", err);
-	struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
-	kh_auto_close int fd = (int)syscall(SYS_openat2, w->root_fd, path, &how, sizeof(how));
+	kh_auto_close int fd = kh_file_open_below(w->root_fd, path, O_PATH | O_NOFOLLOW);
 	struct stat st;
 	/* Gone, or no folder any more. */
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
@@ -253,9 +248,8 @@ bool kh_walk_run_at(struct kh_walk *walk, int root_fd, const char *root, struct 
 
 bool kh_walk_run(struct kh_walk *walk, const char *root, struct kh_err *err)
 {
-	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-				.resolve = RESOLVE_NO_SYMLINKS };
-	kh_auto_close int fd = (int)syscall(SYS_openat2, AT_FDCWD, root, &how, sizeof(how));
+	kh_auto_close int fd =
+		kh_file_resolve(AT_FDCWD, root, O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
 	if (fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(root));
 	return kh_walk_run_at(walk, fd, root, err);

@@ -3,16 +3,19 @@
 #include "unit.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 #include <keyhole/net/listener.h>
 
 static char folder[64], victim[80];
@@ -36,7 +39,7 @@ static void swap(const char *prefix)
 	(void)closedir(dir);
 }
 
-/* wrap: mkdir mkdirat bind */
+/* wrap: mkdir mkdirat bind syscall */
 int __real_mkdir(const char *path, mode_t mode);
 int __real_mkdirat(int at, const char *path, mode_t mode);
 int __real_bind(int fd, const struct sockaddr *address, socklen_t len);
@@ -272,6 +275,51 @@ static void what_is_held_is_never_looked_for_through_a_link(void **state)
 	assert_int_equal(code_of(path, &held, &err), 0);
 }
 
+/* ---- a path that is walked while others rename ---- */
+
+static unsigned again; /* how often the kernel says that it could not walk the path */
+static unsigned long asked;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, const char *path, const void *how, size_t size);
+long __wrap_syscall(long number, long a, const char *path, const void *how, size_t size)
+{
+	if (number != SYS_openat2)
+		fail_msg("another call");
+	asked++;
+	if (again > 0) {
+		again--;
+		errno = EAGAIN;
+		return -1;
+	}
+	return __real_syscall(number, a, path, how, size);
+}
+
+static void a_path_that_could_not_be_walked_is_tried_again(void **state)
+{
+	(void)state;
+	char inner[80];
+	(void)snprintf(inner, sizeof(inner), "%s/inner", folder);
+	assert_int_equal(mkdir(inner, 0700), 0);
+	kh_auto_close int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	again = 100, asked = 0;
+	kh_auto_close int fd = kh_file_open_below(dir, "//inner/../inner", O_PATH | O_DIRECTORY);
+	assert_true(fd >= 0);
+	assert_int_equal(asked, 101);
+
+	/* Not for ever, and another answer is taken as it is. */
+	again = 1000 * 1000, asked = 0;
+	assert_int_equal(kh_file_open_below(dir, "inner", O_PATH), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(asked, KH_LIMIT_RESOLVE_TRIES);
+	again = 0, asked = 0;
+	assert_int_equal(kh_file_open_below(dir, "inner/../../x", O_PATH), -1);
+	assert_int_equal(errno, EXDEV);
+	assert_int_equal(asked, 1);
+	kh_auto_close int self = kh_file_open_below(dir, "", O_PATH);
+	assert_true(self >= 0);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, finish)
 
 int main(void)
@@ -282,6 +330,7 @@ int main(void)
 		T(a_socket_whose_name_was_taken_gives_its_mode_to_nothing),
 		T(a_folder_that_others_may_write_to_is_known),
 		T(only_a_folder_that_was_just_made_is_given_away),
+		T(a_path_that_could_not_be_walked_is_tried_again),
 		T(what_is_held_is_never_looked_for_through_a_link),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,16 @@ bool kh_file_is_fresh(int fd);
  * folder? False for a folder that does not exist. */
 bool kh_file_others_may_rename(const char *folder, uid_t user);
 /*
+ * openat2(2) with `resolve`, RESOLVE_*, and O_CLOEXEC. "" is `dir` itself. While a path with ".."
+ * is walked, the kernel answers EAGAIN to RESOLVE_BENEATH and RESOLVE_IN_ROOT if anything on the
+ * host is renamed or mounted. Then the path is tried again, KH_LIMIT_RESOLVE_TRIES times at most.
+ * Return: a descriptor, the caller's; -1 with errno.
+ */
+int kh_file_resolve(int dir, const char *path, int flags, uint64_t resolve);
+/* Opens what lies below `dir`, through no symbolic link. Slashes at the beginning of `path` count
+ * for nothing. Return: as above. */
+int kh_file_open_below(int dir, const char *path, int flags);
+/*
  * A path that was resolved once is never resolved again: whoever may write to a folder above can
  * put a symbolic link in the place of any part of it. Opens with O_PATH what has this path, and
  * goes through no link. Return: a descriptor, the caller's; -1 with errno (ELOOP: there is a link).

@@ -625,6 +625,9 @@ enum {
 	KH_LIMIT_SURVEY_MASKS = 1024,
 	KH_LIMIT_SURVEY_INLETS = 4096,
 	KH_LIMIT_SURVEY_LEADS = 1024,
+	/* How often a path with ".." is tried that could not be walked because something was
+	   renamed: an agent may do so all the time. */
+	KH_LIMIT_RESOLVE_TRIES = 1024,
 	/* Folders that were --home of a run, for a program that names a new one each time: after
 	   each run all of them are looked at, and of more the oldest is forgotten. */
 	KH_LIMIT_SURVEY_HOMES = 1024,
