@@ -121,7 +121,7 @@ int kh_file_mkdirat(int at, const char *name, mode_t mode)
 	return has_it || fchmod(fd, mode | (st.st_mode & KEPT)) == 0 ? kh_steal_fd(&fd) : -1;
 }
 
-static bool is_empty(int fd)
+bool kh_file_is_empty_folder(int fd)
 {
 	int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = again >= 0 ? fdopendir(again) : NULL;
@@ -145,7 +145,7 @@ bool kh_file_is_fresh(int fd)
 	if (fstat(fd, &st) != 0)
 		return false;
 	bool fresh = S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0777) == 0700 &&
-		     is_empty(fd);
+		     kh_file_is_empty_folder(fd);
 	errno = EBUSY;
 	return fresh;
 }

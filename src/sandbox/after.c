@@ -28,6 +28,7 @@
 #include "inlets.h"
 #include "leads.h"
 #include "outlets.h"
+#include "doubted.h"
 #include "runs.h"
 #include "shut.h"
 #include "stores.h"
@@ -39,7 +40,8 @@ struct after {
 	int root_fd;
 	const unsigned char *before; /* sorted */
 	size_t n_before;
-	struct kh_slice reads; /* tree_reads.h */
+	struct kh_slice reads;	 /* tree_reads.h */
+	struct kh_slice doubted; /* doubted.h */
 	struct kh_stores stores;
 	struct kh_inlets inlets;
 	struct kh_gitlinks gitlinks;
@@ -62,7 +64,7 @@ static bool was_protected(const struct after *after, const char *path)
 {
 	unsigned char digest[KH_CONCERN_DIGEST_BYTES];
 	kh_concern_protected_digest(path, digest);
-	return was_there(after, digest);
+	return was_there(after, digest) && !kh_doubted_has(after->doubted, path);
 }
 
 /* Does `target`, read from `folder`, lead to a folder in the workspace, and there through no link?
@@ -367,11 +369,22 @@ static bool judge_stored(void *arg, size_t store, const struct kh_concern *c)
 	return true;
 }
 
+static bool is_empty(const struct kh_concern *c)
+{
+	struct stat st;
+	kh_auto_close int fd = openat(c->folder->fd, c->entry->name,
+				      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd >= 0 && fstat(fd, &st) == 0 &&
+	       (S_ISDIR(st.st_mode) ? kh_file_is_empty_folder(fd)
+				    : S_ISREG(st.st_mode) && st.st_size == 0);
+}
+
 static bool judge(void *arg, const struct kh_concern *c, struct kh_err *err)
 {
 	struct after *after = arg;
 	(void)err;
-	bool same = was_there(after, c->digest) || is_covered(after, c);
+	bool is_doubted = kh_doubted_has(after->doubted, c->path);
+	bool same = !is_doubted && (was_there(after, c->digest) || is_covered(after, c));
 	/* The folders that it names may have changed meanwhile. */
 	if (same && (c->kind == KH_CONCERN_HOOK || was_there(after, c->leads))) {
 		(void)kh_stores_add(&after->stores, c, true);
@@ -380,6 +393,12 @@ static bool judge(void *arg, const struct kh_concern *c, struct kh_err *err)
 	if (c->kind == KH_CONCERN_CONFIG)
 		return judge_config(after, c, same);
 	const char *why = verdict(after, c);
+	if (is_doubted && c->kind == KH_CONCERN_NAME) {
+		if (is_empty(c)) /* it says nothing, and may be the launcher's */
+			return true;
+		why = "it was protected, and was removed and made again while the sandbox ran, by "
+		      "the host or by the agent";
+	}
 	if (!why && !kh_stores_add(&after->stores, c, same))
 		why = "it sends git to more folders of objects than can be looked through";
 	/* What led nowhere for want of time is judged the next time. */
@@ -439,9 +458,10 @@ static bool visit(void *arg, const struct kh_walk_folder *folder, struct kh_err 
 }
 
 bool kh_survey_after(const char *state, const char *id, const char *workspace, int folder,
-		     struct kh_slice before, struct kh_slice reads,
-		     const struct kh_outlets *outlets, struct kh_deadline *deadline)
+		     const struct kh_survey_notes *notes, const struct kh_outlets *outlets,
+		     struct kh_deadline *deadline)
 {
+	struct kh_slice before = notes->before;
 	struct kh_err err = KH_ERR_INIT;
 	size_t n = before.len / KH_CONCERN_DIGEST_BYTES;
 	kh_auto_free unsigned char *sorted = malloc(before.len + 1);
@@ -451,7 +471,8 @@ bool kh_survey_after(const char *state, const char *id, const char *workspace, i
 			       .root_fd = root,
 			       .before = sorted,
 			       .n_before = n,
-			       .reads = reads,
+			       .reads = notes->reads,
+			       .doubted = notes->doubted,
 			       .stores = { .root = workspace },
 			       .outlets = outlets,
 			       .deadline = deadline };

@@ -301,6 +301,20 @@ static bool listen_to_complaints(struct kh_running *r)
 	return true;
 }
 
+static bool guards(const struct kh_running *r)
+{
+	return r->started && r->launch->guard->fd >= 0 && r->err.code == KH_ERR_NONE;
+}
+
+/* Also what is protected stays so meanwhile. */
+static bool stop(struct kh_running *r)
+{
+	if (guards(r))
+		return kh_guard_stop(r->launch->guard, r->init, &r->err);
+	(void)raise(SIGSTOP);
+	return true;
+}
+
 static void signalled(struct kh_running *r)
 {
 	/* Each of them waits once, however often it was sent. */
@@ -313,22 +327,20 @@ static void signalled(struct kh_running *r)
 		} else if (signo == SIGTSTP) {
 			/* The command leads a session of its own, where SIGTSTP is not heard. */
 			send_message(r, KH_INIT_SIGNAL, SIGSTOP);
-			(void)raise(SIGSTOP);
+			if (!stop(r))
+				end_now(r);
 			if (r->due_ms[KH_CLOCK_START] >= 0)
 				kh_launch_clock_start(r, KH_CLOCK_START, r->launch->start_ms);
 			send_message(r, KH_INIT_SIGNAL, SIGCONT);
 		} else {
+			if (signo == SIGCONT && guards(r))
+				kh_guard_doubt(r->launch->guard);
 			send_signal(r, signo);
 		}
 	}
 }
 
 /* ---- the time that it has ---- */
-
-static bool guard_waits(const struct kh_running *r)
-{
-	return r->started && r->err.code == KH_ERR_NONE && kh_guard_waits(r->launch->guard);
-}
 
 /* First it is asked to end, and what doesn't is ended. What keyhole-init has said (`unread`: there
  * is more) may have been said in time: also the launcher can have been stopped for a while. */
@@ -385,7 +397,10 @@ static void loop(struct kh_running *r)
 		for (size_t i = IN; i <= MASTER; i++)
 			if (!p[i].events)
 				p[i].fd = -1;
-		if (poll(p, COUNT, guard_waits(r) ? 0 : kh_launch_clock_left(r)) < 0) {
+		if (poll(p, COUNT,
+			 guards(r) && kh_guard_waits(r->launch->guard)
+				 ? 0
+				 : kh_launch_clock_left(r)) < 0) {
 			if (errno == EINTR)
 				continue;
 			end_now(r);
@@ -402,7 +417,7 @@ static void loop(struct kh_running *r)
 			(void)listen_to_complaints(r);
 		if (p[SIGNALS].revents)
 			signalled(r);
-		if ((p[GUARD].revents || guard_waits(r)) && r->err.code == KH_ERR_NONE &&
+		if (guards(r) && (p[GUARD].revents || kh_guard_waits(r->launch->guard)) &&
 		    !p[ENDED].revents && !kh_guard_look(r->launch->guard, r->init, &r->err))
 			end_now(r);
 		/* After the inner side has ended there is nothing to move; its end follows. */

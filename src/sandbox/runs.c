@@ -86,8 +86,9 @@ static bool remove_stubs(const char *folder, struct kh_err *err)
 
 static void remove_record(const char *folder)
 {
-	static const char *const names[] = { "stubs",	  "before", "reads", "init",   "place",
-					     "workspace", "sees",   "home",  "failed", "alive" };
+	static const char *const names[] = { "stubs", "before", "reads",     "doubted",
+					     "init",  "place",	"workspace", "sees",
+					     "home",  "failed", "alive" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		kh_auto_free char *path = kh_strf("%s/%s", folder, names[i]);
 		if (path)
@@ -160,22 +161,26 @@ static bool survey_run(const char *state, const struct kh_other_runs *others,
 {
 	struct kh_outlets outlets kh_cleanup(kh_outlets_fini) = { 0 };
 	struct kh_buf before kh_cleanup(kh_buf_fini), reads kh_cleanup(kh_buf_fini);
+	struct kh_buf doubted kh_cleanup(kh_buf_fini);
 	kh_auto_close int folder = -1;
 	kh_buf_init(&reads, 0);
+	kh_buf_init(&doubted, 0);
 	enum kh_note note = kh_run_note(run->path, "before", BEFORE_BYTES, &before, err);
 	/* Without it nothing had been started yet. */
 	if (note == KH_NOTE_ABSENT)
 		return true;
 	if (note == KH_NOTE_FAILED ||
-	    !read_note(run, "reads", KH_LIMIT_SURVEY_FILE_BYTES, &reads, err))
+	    !read_note(run, "reads", KH_LIMIT_SURVEY_FILE_BYTES, &reads, err) ||
+	    kh_run_note(run->path, "doubted", STUBS_BYTES, &doubted, err) == KH_NOTE_FAILED)
 		return false;
 	if (!*run->workspace)
 		return kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "%s/workspace", run->path);
+	struct kh_survey_notes notes = { kh_buf_view(&before), kh_buf_view(&reads),
+					 kh_buf_view(&doubted) };
 	return look_in_place(run, &folder, err) &&
-	       (folder < 0 ||
-		(find_outlets(&outlets, state, others, run, folder, err) &&
-		 kh_survey_after(state, run->id, run->workspace, folder, kh_buf_view(&before),
-				 kh_buf_view(&reads), &outlets, deadline)));
+	       (folder < 0 || (find_outlets(&outlets, state, others, run, folder, err) &&
+			       kh_survey_after(state, run->id, run->workspace, folder, &notes,
+					       &outlets, deadline)));
 }
 
 /* `heeds_signals`: one of another run, for which nobody is to wait who wants to end. */

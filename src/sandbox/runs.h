@@ -21,6 +21,7 @@ struct kh_outlets;
  *   stubs      what was put into the workspace for the time of the run: paths, each with a NUL
  *   before     digests of what the workspace held before (concern.h); absent until it is known
  *   reads      what git reads by a relative path in each work tree (tree_reads.h)
+ *   doubted    protected names under which the agent may have put something (doubted.h)
  *   failed     when its survey failed, and how long that took (runs_retry.h)
  *   home       --home, unless every user of the host could write to it (runs_home.h)
  *   init       keyhole-init's pid and start time, so that nobody surveys before it is gone
@@ -67,12 +68,16 @@ void kh_run_record_end(struct kh_run_record *record, bool gone);
  * close releases the lock; -1. */
 int kh_run_records_lock(const char *state, uint64_t wait_ms, bool *signalled, struct kh_err *err);
 
+/* Of the run's record. */
+struct kh_survey_notes {
+	struct kh_slice before, reads, doubted;
+};
 /* after.c: surveys a workspace after a run, against the digests of before, and sets aside what
  * could run on the host. `folder` is a descriptor of the workspace (O_PATH is enough); `outlets`
  * are the folders outside of it into which no new link may lead. Return: true: the survey was
  * complete, and everything harmful was set aside. */
 bool kh_survey_after(const char *state, const char *id, const char *workspace, int folder,
-		     struct kh_slice before, struct kh_slice reads,
-		     const struct kh_outlets *outlets, struct kh_deadline *deadline);
+		     const struct kh_survey_notes *notes, const struct kh_outlets *outlets,
+		     struct kh_deadline *deadline);
 
 #endif

@@ -332,6 +332,12 @@ struct kh_guard {
 	size_t n_watches;
 	bool *touched; /* by the view's index: has to be checked */
 	size_t n_touched, next;
+	struct kh_guard_name {
+		dev_t dev; /* what was protected last under this name */
+		ino_t ino;
+		bool is_doubted; /* which is in the run's record (doubted.h) */
+	} * names;		 /* by the view's index */
+	struct kh_err err;	 /* the record could not be written */
 	bool served; /* the `init` passed below is the process that opens files for an engine's own
 			kernel */
 };
@@ -340,6 +346,14 @@ bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const ch
 /* Reads some of the events and handles at most one entry. `init`: the pid of keyhole-init on the
  * host. Return: false with `err`: the sandbox must end. */
 bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err);
+/* The launcher goes on after somebody stopped it (SIGSTOP): what was replaced meanwhile may be the
+ * agent's by now. */
+void kh_guard_doubt(struct kh_guard *guard);
+/* Looks at all again. */
+void kh_guard_touch_all(struct kh_guard *guard);
+/* workspace_guard_stop.c: stops this process, and returns when it goes on. Return: as
+ * kh_guard_look. */
+bool kh_guard_stop(struct kh_guard *guard, pid_t init, struct kh_err *err);
 /* Is another call due, even if `fd` is not readable? */
 bool kh_guard_waits(const struct kh_guard *guard);
 void kh_guard_end(struct kh_guard *guard);

@@ -29,6 +29,8 @@
 #include <keyhole/base/log.h>
 #include <keyhole/base/slice.h>
 
+#include "doubted.h"
+#include "runs.h"
 #include "sandbox_internal.h"
 
 enum {
@@ -36,6 +38,7 @@ enum {
 	ABSENT_MS =
 		100,   /* between an editor's removing of the old file and its making of the new */
 	EXITING = 0x4, /* PF_EXITING of the kernel, in the flags of /proc/PID/stat */
+	LAST_LOOKS = 1024,	 /* more than the kernel keeps (fs.inotify.max_queued_events) */
 	EVENT_BYTES = 32 * 1024, /* a thousand changes a look */
 	WATCHED = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR,
 };
@@ -80,29 +83,26 @@ bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const ch
 	guard->view = view;
 	guard->workspace = workspace;
 	guard->touched = calloc(view->n, sizeof(*guard->touched));
-	if (!guard->touched)
+	guard->names = calloc(view->n, sizeof(*guard->names));
+	if (!guard->touched || !guard->names)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	guard->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (guard->fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno,
 				  "watching the workspace (is fs.inotify.max_user_instances too "
 				  "low?)");
-	for (size_t i = 0; i < view->n; i++)
-		if (is_below(view->list[i].target, workspace) &&
-		    !watch_parent(guard, view->list[i].target, err))
+	for (size_t i = 0; i < view->n; i++) {
+		const char *path = view->list[i].target;
+		struct stat st;
+		if (!is_below(path, workspace))
+			continue;
+		if (!watch_parent(guard, path, err))
 			return false;
+		if (lstat(path, &st) == 0)
+			guard->names[i] =
+				(struct kh_guard_name){ .dev = st.st_dev, .ino = st.st_ino };
+	}
 	return true;
-}
-
-void kh_guard_end(struct kh_guard *guard)
-{
-	for (size_t i = 0; i < guard->n_watches; i++)
-		free(guard->watches[i].folder);
-	free(guard->watches);
-	free(guard->touched);
-	if (guard->fd >= 0)
-		close(guard->fd);
-	*guard = (struct kh_guard){ .fd = -1 };
 }
 
 /* PID 1 of the sandbox is dead or dying, and with it all that could write: it has let go of its
@@ -146,9 +146,9 @@ static bool make_anew(struct kh_guard *guard, const struct kh_mount *entry, stru
 		       : kh_mountpoint_make(guard->record, entry->target, &owner, err);
 }
 
-static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t init,
-		    struct kh_err *err)
+static bool restore(struct kh_guard *guard, size_t index, pid_t init, struct kh_err *err)
 {
+	const struct kh_mount *entry = &guard->view->list[index];
 	/* A folder above protected files: all that lay in it is open now. */
 	if (entry->kind == KH_MOUNT_WRITE)
 		return kh_err_set(err, KH_ERR_SYSTEM,
@@ -163,13 +163,46 @@ static bool restore(struct kh_guard *guard, const struct kh_mount *entry, pid_t 
 			return true;
 		if (!make_anew(guard, entry, err))
 			return false;
-		if (kh_guard_lay(guard, entry, init) || (init > 0 && has_ended(init)))
+		struct kh_guard_name found = guard->names[index];
+		if (lstat(entry->target, &st) == 0)
+			found.dev = st.st_dev, found.ino = st.st_ino;
+		if (kh_guard_lay(guard, entry, init)) {
+			guard->names[index] = found;
+			return true;
+		}
+		if (init > 0 && has_ended(init))
 			return true;
 	}
 	return kh_err_set(err, KH_ERR_SYSTEM,
 			  "%s was replaced on the host and could not be protected again; the "
 			  "sandbox was ended",
 			  kh_esc_str(entry->target));
+}
+
+/* A mount lies over its name, so that nobody but the host can have removed what was there. */
+static bool holds_its_name(const struct kh_mount *entry)
+{
+	return entry->kind == KH_MOUNT_READ && !entry->may_go;
+}
+
+/* At once: the sandbox may be over before anybody looks again. */
+static void doubt(struct kh_guard *guard, size_t i)
+{
+	const char *path = guard->view->list[i].target;
+	if (guard->names[i].is_doubted)
+		return;
+	guard->names[i].is_doubted = true;
+	if (!kh_doubted_note(guard->record->path, path, &guard->err))
+		kh_log_error("%s was replaced on the host while the sandbox ran, and what has its "
+			     "name now may be the agent's: %s",
+			     kh_esc_str(path), guard->err.text);
+}
+
+static bool is_the_same(const struct kh_guard *guard, size_t i)
+{
+	struct stat st;
+	return lstat(guard->view->list[i].target, &st) == 0 && st.st_dev == guard->names[i].dev &&
+	       st.st_ino == guard->names[i].ino;
 }
 
 static void note(struct kh_guard *guard, size_t i)
@@ -194,8 +227,7 @@ static bool may_be_lost(const struct kh_mount *entry)
 	       entry->kind == KH_MOUNT_EMPTY;
 }
 
-/* Something was missed: whatever needs it is laid again. */
-static void note_all(struct kh_guard *guard)
+void kh_guard_touch_all(struct kh_guard *guard)
 {
 	for (size_t i = 0; i < guard->view->n; i++) {
 		const struct kh_mount *entry = &guard->view->list[i];
@@ -204,21 +236,40 @@ static void note_all(struct kh_guard *guard)
 	}
 }
 
+static bool is_lost(const struct kh_guard *guard, size_t i)
+{
+	const struct kh_mount *entry = &guard->view->list[i];
+	return entry->kind == KH_MOUNT_WRITE ? !is_in_place(entry)
+					     : holds_its_name(entry) && !is_the_same(guard, i);
+}
+
+void kh_guard_doubt(struct kh_guard *guard)
+{
+	kh_guard_touch_all(guard);
+	for (size_t i = 0; i < guard->view->n; i++)
+		if (guard->touched[i] && is_lost(guard, i))
+			doubt(guard, i);
+}
+
 /* A name that is free to the agent is no entry's. */
 static void note_event(struct kh_guard *guard, const struct inotify_event *event)
 {
 	if (event->mask & IN_Q_OVERFLOW)
-		note_all(guard);
+		kh_guard_doubt(guard); /* whether a name was gone in between, nobody has heard */
 	const struct kh_guard_watch *watch = watch_of(guard, event->wd);
 	for (size_t i = 0; watch && event->len && i < guard->view->n; i++) {
 		if (!is_named(guard->view->list[i].target, watch->folder, event->name))
 			continue;
 		note(guard, i);
+		if ((event->mask & (IN_CREATE | IN_DELETE | IN_MOVED_FROM)) &&
+		    holds_its_name(&guard->view->list[i]))
+			doubt(guard, i);
 		return;
 	}
 }
 
-static void take_events(struct kh_guard *guard)
+/* Return: there may be more. */
+static bool take_events(struct kh_guard *guard)
 {
 	static union {
 		struct inotify_event event;
@@ -231,11 +282,16 @@ static void take_events(struct kh_guard *guard)
 		at += (ssize_t)(sizeof(*event) + event->len);
 		note_event(guard, event);
 	}
+	return n > 0;
 }
 
 bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err)
 {
-	take_events(guard);
+	(void)take_events(guard);
+	if (guard->err.code != KH_ERR_NONE) {
+		*err = guard->err;
+		return false;
+	}
 	if (guard->n_touched == 0)
 		return true;
 	/* From where the last one stood, so that none that is touched again and again keeps the
@@ -246,10 +302,32 @@ bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err)
 	guard->next = (i + 1) % guard->view->n;
 	guard->touched[i] = false;
 	guard->n_touched--;
-	return restore(guard, &guard->view->list[i], init, err);
+	if (restore(guard, i, init, err))
+		return true;
+	doubt(guard, i);
+	return false;
 }
 
 bool kh_guard_waits(const struct kh_guard *guard)
 {
 	return guard->n_touched > 0;
+}
+
+void kh_guard_end(struct kh_guard *guard)
+{
+	/* What happened since the last look. */
+	for (int i = 0; guard->names && guard->fd >= 0 && i < LAST_LOOKS && take_events(guard); i++)
+		;
+	/* Nobody has put a mount over it again. */
+	for (size_t i = 0; guard->names && guard->n_touched > 0 && i < guard->view->n; i++)
+		if (guard->touched[i] && is_lost(guard, i))
+			doubt(guard, i);
+	for (size_t i = 0; i < guard->n_watches; i++)
+		free(guard->watches[i].folder);
+	free(guard->watches);
+	free(guard->touched);
+	free(guard->names);
+	if (guard->fd >= 0)
+		close(guard->fd);
+	*guard = (struct kh_guard){ .fd = -1 };
 }

@@ -1,6 +1,7 @@
 """The host goes on working in a workspace: what it replaces there stays protected."""
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -91,10 +92,61 @@ def test_an_editor_that_writes_a_new_file_opens_nothing(sandbox, workspace):
     os.rename(path, path + "~")
     time.sleep(0.02)
     sandbox.file(path, "better")
-    assert agent.go() == ("[]", 0, "")
-    for name in (".envrc", ".mcp.json"):
-        with open(os.path.join(workspace, name), encoding="ascii") as file:
-            assert file.read() == "better"
+    out, status, said = agent.go()
+    assert (out, status) == ("[]", 0)
+    with open(os.path.join(workspace, ".envrc"), encoding="ascii") as file:
+        assert file.read() == "better"
+    # Nobody had this name for a moment, in which the agent could have taken it.
+    assert said.count("was set aside") == 1 and "/.mcp.json was set aside: it was protected, and was removed and made again" in said
+    assert not os.path.exists(path)
+    item = said.split("`keyhole workspace restore ")[1].split("`")[0]
+    words = sandbox.as_identity([os.path.join(sandbox.programs, "keyhole"), "workspace", "restore", item])
+    subprocess.run(words, cwd="/", env=sandbox.environment(), capture_output=True, timeout=PATIENCE, check=True)
+    with open(path, encoding="ascii") as file:
+        assert file.read() == "better"
+
+
+TAKE = """
+import os, time
+left = {"claude": ".claude", "envrc": ".envrc", ".git/new": ".git/hooks"}
+for name in ("claude/settings.json", "envrc", ".git/new/pre-commit"):
+    os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+    with open(name, "w") as file: file.write("evil")
+    os.chmod(name, 0o755)
+say("up")
+end = time.monotonic() + 60
+while left and time.monotonic() < end:
+    for new, name in list(left.items()):
+        if os.path.exists(name): continue
+        try: os.rename(new, name)
+        except OSError: continue # somebody was faster
+        del left[new]
+say(sorted(left))
+"""
+
+
+def test_what_the_agent_puts_under_a_name_that_the_host_removed_is_set_aside(sandbox, workspace):
+    """Also if the launcher sees nothing of it before the run is over."""
+    repository(sandbox, workspace)
+    sandbox.file(os.path.join(workspace, ".claude/settings.json"), "good")
+    sandbox.file(os.path.join(workspace, ".envrc"), "good")
+    os.makedirs(os.path.join(workspace, ".git/hooks"), exist_ok=True)
+    sandbox.give(workspace)
+    process = sandbox.start(PYTHON, "-I", "-c", HEAD + TAKE, workspace=workspace)
+    assert process.stdout.readline() == b'"up"\n', process.stderr.read()
+    process.send_signal(signal.SIGSTOP)
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+    shutil.rmtree(os.path.join(workspace, ".claude"))
+    shutil.rmtree(os.path.join(workspace, ".git/hooks"))
+    os.unlink(os.path.join(workspace, ".envrc"))
+    line = process.stdout.readline()
+    process.send_signal(signal.SIGCONT)
+    said = process.communicate(timeout=PATIENCE)[1].decode()
+    # gVisor's process may hold the agent's file open, so that it can't be protected again.
+    assert line == b"[]\n" and process.returncode in ((0, 125) if sandbox.engine == "gvisor" else (0,)), said
+    for name in (".claude", ".envrc", ".git/hooks/pre-commit"):
+        assert f"{workspace}/{name} was set aside" in said, said
+        assert not os.path.exists(os.path.join(workspace, name))
 
 
 def test_what_the_host_removes_can_not_be_made_by_the_agent(sandbox, workspace):
@@ -210,8 +262,86 @@ def test_what_was_replaced_among_more_changes_than_the_kernel_notes_is_protected
     overflow(workspace)
     git(workspace, "config", "some.value", "1")
     agent.process.send_signal(signal.SIGCONT)
-    assert agent.go() == ("[]", 0, "")
+    out, status, said = agent.go()
+    assert (out, status) == ("[]", 0)
+    # For how long it was open, nobody can tell: what may be the agent's in it goes.
+    assert said.count("was set aside") == 1 and ".git/config was set aside: a git configuration with some.value" in said
+    with open(os.path.join(workspace, ".git/config"), encoding="ascii") as file:
+        assert "[core]" in file.read()
+
+
+# Out of reach of a signal to the command's process group, and it attacks when the host says so.
+DETACHED = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    say("up")
+    while not os.path.exists("attack"): time.sleep(0.01)
+    try:
+        with open(".git/config", "a") as file: file.write("[core]\\nfsmonitor = evil\\n")
+        answer = "written"
+    except OSError as e: answer = os.strerror(e.errno)
+    with open("answer.new", "w") as file: file.write(answer)
+    os.rename("answer.new", "answer")
+    os._exit(0)
+while not os.path.exists("go"): time.sleep(0.01)
+"""
+
+
+def is_stopped(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0] == "T"
+
+
+def within(seconds, condition):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
+
+
+def test_what_the_host_replaces_while_the_launcher_is_stopped_stays_protected(sandbox, workspace):
+    """Ctrl-Z stops the launcher, but not what is in a session of its own."""
+    repository(sandbox, workspace)
+    process = sandbox.start(PYTHON, "-I", "-c", HEAD + DETACHED, workspace=workspace)
+    assert process.stdout.readline() == b'"up"\n', process.stderr.read()
+    before = mounts(process.pid, workspace)
+    process.send_signal(signal.SIGTSTP)
+    assert within(PATIENCE, lambda: is_stopped(process.pid))
+    git(workspace, "config", "some.value", "1")
+    wait_for_mounts(process, workspace, before)
+    with open(os.path.join(workspace, "attack"), "w", encoding="ascii"):
+        pass
+    answer = os.path.join(workspace, "answer")
+    assert within(PATIENCE, lambda: os.path.exists(answer) or not is_stopped(process.pid))
+    assert is_stopped(process.pid), process.communicate(timeout=PATIENCE)
+    with open(answer, encoding="ascii") as file:
+        assert file.read() != "written"
+    process.send_signal(signal.SIGCONT)
+    with open(os.path.join(workspace, "go"), "w", encoding="ascii"):
+        pass
+    assert process.communicate(timeout=PATIENCE) == (b"", b"") and process.returncode == 0
     assert git(workspace, "config", "some.value") == "1\n"
+
+
+def test_a_stopped_launcher_wakes_to_end_what_it_can_not_protect(sandbox, workspace):
+    repository(sandbox, workspace)
+    process = sandbox.start(PYTHON, "-I", "-c", HEAD + DETACHED, workspace=workspace)
+    assert process.stdout.readline() == b'"up"\n', process.stderr.read()
+    process.send_signal(signal.SIGTSTP)
+    assert within(PATIENCE, lambda: is_stopped(process.pid))
+    # At once, with what the agent may have written into it before it died.
+    other = os.path.join(workspace, "other")
+    os.mkdir(other)
+    repository(sandbox, other)
+    git(other, "config", "core.fsmonitor", "evil")
+    names = [os.path.join(folder, ".git").encode() for folder in (workspace, other)]
+    assert ctypes.CDLL(None).renameat2(-100, names[0], -100, names[1], 2) == 0  # AT_FDCWD, RENAME_EXCHANGE
+    said = process.communicate(timeout=PATIENCE)[1].decode()
+    assert process.returncode == 125 and ".git was replaced on the host" in said, said
+    assert ".git/config was set aside: a git configuration with core.fsmonitor" in said
+    with open(os.path.join(workspace, ".git/config"), encoding="ascii") as file:
+        assert "fsmonitor" not in file.read()
 
 
 FLOOD = """

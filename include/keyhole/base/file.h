@@ -58,6 +58,8 @@ int kh_file_mkdirat(int at, const char *name, mode_t mode);
  * that mode, and empty. One of ours that somebody put in its place would be given away with all
  * that is in it. Return: false with errno. */
 bool kh_file_is_fresh(int fd);
+/* Has the folder no entry? False with errno if it can't be read. */
+bool kh_file_is_empty_folder(int fd);
 /* May others than root and `user` ((uid_t)-1: the folder's owner) remove or rename files of this
  * folder? False for a folder that does not exist. */
 bool kh_file_others_may_rename(const char *folder, uid_t user);
