@@ -40,7 +40,8 @@ struct after {
 	int root_fd;
 	const unsigned char *before; /* sorted */
 	size_t n_before;
-	struct kh_slice reads;	 /* tree_reads.h */
+	struct kh_slice reads; /* tree_reads.h */
+	bool *doubted_judged;
 	struct kh_slice doubted; /* doubted.h */
 	struct kh_stores stores;
 	struct kh_inlets inlets;
@@ -369,21 +370,11 @@ static bool judge_stored(void *arg, size_t store, const struct kh_concern *c)
 	return true;
 }
 
-static bool is_empty(const struct kh_concern *c)
-{
-	struct stat st;
-	kh_auto_close int fd = openat(c->folder->fd, c->entry->name,
-				      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	return fd >= 0 && fstat(fd, &st) == 0 &&
-	       (S_ISDIR(st.st_mode) ? kh_file_is_empty_folder(fd)
-				    : S_ISREG(st.st_mode) && st.st_size == 0);
-}
-
 static bool judge(void *arg, const struct kh_concern *c, struct kh_err *err)
 {
 	struct after *after = arg;
 	(void)err;
-	bool is_doubted = kh_doubted_has(after->doubted, c->path);
+	bool is_doubted = kh_doubted_mark(after->doubted, c->path, after->doubted_judged);
 	bool same = !is_doubted && (was_there(after, c->digest) || is_covered(after, c));
 	/* The folders that it names may have changed meanwhile. */
 	if (same && (c->kind == KH_CONCERN_HOOK || was_there(after, c->leads))) {
@@ -394,10 +385,11 @@ static bool judge(void *arg, const struct kh_concern *c, struct kh_err *err)
 		return judge_config(after, c, same);
 	const char *why = verdict(after, c);
 	if (is_doubted && c->kind == KH_CONCERN_NAME) {
-		if (is_empty(c)) /* it says nothing, and may be the launcher's */
+		if (kh_doubted_is_empty(
+			    c->folder->fd,
+			    c->entry->name)) /* it says nothing, and may be the launcher's */
 			return true;
-		why = "it was protected, and was removed and made again while the sandbox ran, by "
-		      "the host or by the agent";
+		why = kh_doubted_why;
 	}
 	if (!why && !kh_stores_add(&after->stores, c, same))
 		why = "it sends git to more folders of objects than can be looked through";
@@ -477,7 +469,9 @@ bool kh_survey_after(const char *state, const char *id, const char *workspace, i
 			       .outlets = outlets,
 			       .deadline = deadline };
 	struct kh_walk walk = { .visit = visit, .arg = &after, .deadline = deadline };
-	bool opened = root >= 0 && sorted, ok = opened;
+	kh_auto_free bool *judged = calloc(kh_doubted_count(notes->doubted) + 1, sizeof(*judged));
+	after.doubted_judged = judged;
+	bool opened = root >= 0 && sorted && judged, ok = opened;
 	if (ok) {
 		memcpy(sorted, before.ptr, before.len);
 		qsort(sorted, n, KH_CONCERN_DIGEST_BYTES, compare);
@@ -486,6 +480,8 @@ bool kh_survey_after(const char *state, const char *id, const char *workspace, i
 				    &walk.missed, &err) &&
 		     kh_stores_walk(&after.stores, deadline, judge_stored, &after, &err);
 		judge_tree(&after, NULL, NULL);
+		if (ok)
+			kh_doubted_take(notes->doubted, judged, &after.aside);
 		/* Last: an agent can make it as long as it likes. */
 		ok = ok && kh_gitlinks_find(&after.gitlinks, root, workspace, judge, &after,
 					    deadline, &walk.missed, &err);

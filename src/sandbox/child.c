@@ -342,7 +342,8 @@ static _Noreturn void watch(void (*then)(void *arg), void *arg, int ended)
 	_exit(0);
 }
 
-bool kh_child_watch(void (*then)(void *arg), void *arg, pid_t *pid, int *alive, struct kh_err *err)
+/* *other: in the child, the end that tells of this process. */
+static bool fork_with_pipe(pid_t *pid, int *alive, int *other, struct kh_err *err)
 {
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) != 0)
@@ -350,7 +351,8 @@ bool kh_child_watch(void (*then)(void *arg), void *arg, pid_t *pid, int *alive, 
 	*pid = fork();
 	if (*pid == 0) {
 		close(ends[1]);
-		watch(then, arg, ends[0]);
+		*other = ends[0];
+		return true;
 	}
 	int failed = errno;
 	close(ends[0]);
@@ -361,4 +363,36 @@ bool kh_child_watch(void (*then)(void *arg), void *arg, pid_t *pid, int *alive, 
 	}
 	*alive = ends[1];
 	return true;
+}
+
+bool kh_child_watch(void (*then)(void *arg), void *arg, pid_t *pid, int *alive, struct kh_err *err)
+{
+	int other = -1;
+	if (!fork_with_pipe(pid, alive, &other, err))
+		return false;
+	if (other >= 0)
+		watch(then, arg, other);
+	return true;
+}
+
+bool kh_child_fork(int (*what)(void *arg, int alive), void *arg, pid_t *pid, int *ours,
+		   struct kh_err *err)
+{
+	int other = -1;
+	if (!fork_with_pipe(pid, ours, &other, err))
+		return false;
+	if (other >= 0) {
+		(void)setsid();
+		_exit(what(arg, other));
+	}
+	return true;
+}
+
+int kh_child_status(pid_t pid)
+{
+	int status;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

@@ -4,33 +4,104 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/file.h>
 
-bool kh_doubted_note(const char *record, const char *path, struct kh_err *err)
+#include "aside.h"
+
+/* A path that ends in a slash is of a folder around what is doubted. */
+bool kh_doubted_note(const char *record, const char *path, bool is_around, struct kh_err *err)
 {
 	kh_auto_free char *list = kh_strf("%s/doubted", record);
+	kh_auto_free char *entry = kh_strf("%s%s", path, is_around ? "/" : "");
 	kh_auto_close int fd =
-		list ? open(list, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)
-		     : -1;
+		list && entry
+			? open(list, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)
+			: -1;
 	if (fd < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, list ? errno : ENOMEM,
+		return kh_err_sys(err, KH_ERR_SYSTEM, list && entry ? errno : ENOMEM,
 				  "the list of protected names that were replaced");
-	return kh_file_write_all(fd, kh_slice_of(path, strlen(path) + 1), err) ||
+	return kh_file_write_all(fd, kh_slice_of(entry, strlen(entry) + 1), err) ||
 	       kh_err_wrap(err, "the list of protected names that were replaced");
+}
+
+/* One that was cut short has no NUL, and is none. */
+static const char *next(struct kh_slice list, size_t *at)
+{
+	const char *path = list.ptr + *at;
+	size_t end = *at < list.len ? kh_slice_find(list, '\0', *at) : list.len;
+	if (end >= list.len)
+		return NULL;
+	*at = end + 1;
+	return path;
+}
+
+static bool is_around(const char *entry)
+{
+	size_t len = strlen(entry);
+	return len > 0 && entry[len - 1] == '/';
+}
+
+static bool covers(const char *entry, const char *path)
+{
+	size_t len = strlen(entry) - is_around(entry);
+	return len > 0 && strncmp(path, entry, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+size_t kh_doubted_count(struct kh_slice list)
+{
+	size_t n = 0;
+	for (size_t at = 0; next(list, &at);)
+		n++;
+	return n;
 }
 
 bool kh_doubted_has(struct kh_slice list, const char *path)
 {
-	for (size_t at = 0; at < list.len;) {
-		size_t end = kh_slice_find(list, '\0', at);
-		size_t len = (end < list.len ? end : list.len) - at;
-		if (len > 0 && strncmp(path, list.ptr + at, len) == 0 &&
-		    (path[len] == '/' || path[len] == '\0'))
-			return true;
-		at += len + 1;
+	return kh_doubted_mark(list, path, NULL);
+}
+
+bool kh_doubted_mark(struct kh_slice list, const char *path, bool *marks)
+{
+	const char *entry;
+	bool found = false;
+	for (size_t at = 0, i = 0; (entry = next(list, &at)); i++) {
+		if (!covers(entry, path))
+			continue;
+		found = true;
+		if (marks)
+			marks[i] = true;
 	}
-	return false;
+	return found;
+}
+
+const char kh_doubted_why[] =
+	"it was protected, and was removed and made again while the sandbox ran, by "
+	"the host or by the agent";
+
+bool kh_doubted_is_empty(int folder, const char *name)
+{
+	struct stat st;
+	kh_auto_close int fd =
+		openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd >= 0 && fstat(fd, &st) == 0 &&
+	       (S_ISDIR(st.st_mode) ? kh_file_is_empty_folder(fd)
+				    : S_ISREG(st.st_mode) && st.st_size == 0);
+}
+
+void kh_doubted_take(struct kh_slice list, const bool *marks, struct kh_aside *aside)
+{
+	const char *path, *name = NULL;
+	struct stat st;
+	for (size_t at = 0, i = 0; (path = next(list, &at)); i++) {
+		if (marks[i] || is_around(path))
+			continue;
+		kh_auto_close int dir = kh_mountpoint_open_parent(path, &name);
+		if (dir >= 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    !kh_doubted_is_empty(dir, name))
+			kh_aside_take(aside, dir, name, path, kh_doubted_why, NULL);
+	}
 }

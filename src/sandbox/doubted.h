@@ -7,6 +7,8 @@
 #include <keyhole/base/err.h>
 #include <keyhole/base/slice.h>
 
+struct kh_aside;
+
 /*
  * Where somebody on the host removes a protected file, the mount over it is gone. Until the
  * launcher has put something in its place, the agent can take the name. What has the name
@@ -15,9 +17,20 @@
  * name again. So the survey after the run does not take it for what was there before.
  */
 
-/* Adds to the note "doubted" of a run's record. Return: false with `err`. */
-bool kh_doubted_note(const char *record, const char *path, struct kh_err *err);
-/* Is `path` in the list (paths, each with a NUL), or below one of it? */
+/* Adds to the note "doubted" of a run's record. `is_around`: not the folder itself is doubted, but
+ * what is protected in it. Return: false with `err`. */
+bool kh_doubted_note(const char *record, const char *path, bool is_around, struct kh_err *err);
+/* Is `path` in the list that was noted, or below one of it? */
 bool kh_doubted_has(struct kh_slice list, const char *path);
+/* How many there are. */
+size_t kh_doubted_count(struct kh_slice list);
+/* As kh_doubted_has, and sets the mark of each of them. */
+bool kh_doubted_mark(struct kh_slice list, const char *path, bool *marks);
+/* Sets aside what has no mark and is doubted itself: nothing but a path that something names tells
+ * that it is read. */
+void kh_doubted_take(struct kh_slice list, const bool *marks, struct kh_aside *aside);
+/* An empty file or folder says nothing, and may be the launcher's. */
+bool kh_doubted_is_empty(int folder, const char *name);
+extern const char kh_doubted_why[];
 
 #endif

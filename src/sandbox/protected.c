@@ -197,6 +197,8 @@ const struct kh_protected kh_protected_names[] = {
 	{ ".ruby-version", false },
 	{ ".perl-version", false },
 	{ ".java-version", false },
+	{ ".php-version", false },
+	{ ".sdkmanrc", false },
 	{ "gtags.conf", false },
 	{ ".globalrc", false },
 	{ ".phpdbginit", false },

@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <keyhole/base/buf.h>
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
@@ -38,6 +39,7 @@ enum {
 	ABSENT_MS =
 		100,   /* between an editor's removing of the old file and its making of the new */
 	EXITING = 0x4, /* PF_EXITING of the kernel, in the flags of /proc/PID/stat */
+	NAMES_BYTES = 4096,
 	LAST_LOOKS = 1024,	 /* more than the kernel keeps (fs.inotify.max_queued_events) */
 	EVENT_BYTES = 32 * 1024, /* a thousand changes a look */
 	WATCHED = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR,
@@ -141,8 +143,10 @@ static bool make_anew(struct kh_guard *guard, const struct kh_mount *entry, stru
 	}
 	if (stat(guard->workspace, &owner) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(guard->workspace));
-	return entry->is_file
-		       ? kh_mountpoint_make_file(guard->record, entry->target, "", &owner, err)
+	/* git on the host replaces an empty folder, and not a file that it doesn't know. */
+	bool is_commondir = strcmp(strrchr(entry->target, '/'), "/commondir") == 0;
+	return is_commondir
+		       ? kh_mountpoint_make_file(guard->record, entry->target, ".\n", &owner, err)
 		       : kh_mountpoint_make(guard->record, entry->target, &owner, err);
 }
 
@@ -192,7 +196,8 @@ static void doubt(struct kh_guard *guard, size_t i)
 	if (guard->names[i].is_doubted)
 		return;
 	guard->names[i].is_doubted = true;
-	if (!kh_doubted_note(guard->record->path, path, &guard->err))
+	if (!kh_doubted_note(guard->record->path, path, guard->view->list[i].kind == KH_MOUNT_WRITE,
+			     &guard->err))
 		kh_log_error("%s was replaced on the host while the sandbox ran, and what has its "
 			     "name now may be the agent's: %s",
 			     kh_esc_str(path), guard->err.text);
@@ -261,6 +266,9 @@ static void note_event(struct kh_guard *guard, const struct inotify_event *event
 		if (!is_named(guard->view->list[i].target, watch->folder, event->name))
 			continue;
 		note(guard, i);
+		if ((event->mask & (IN_CREATE | IN_MOVED_TO)) &&
+		    guard->view->list[i].kind == KH_MOUNT_EMPTY)
+			guard->names[i].was_shown = true;
 		if ((event->mask & (IN_CREATE | IN_DELETE | IN_MOVED_FROM)) &&
 		    holds_its_name(&guard->view->list[i]))
 			doubt(guard, i);
@@ -313,6 +321,26 @@ bool kh_guard_waits(const struct kh_guard *guard)
 	return guard->n_touched > 0;
 }
 
+/* A mask is gone with the file under it, and who waits for the new one reads it first. */
+static void say_shown(const struct kh_guard *guard)
+{
+	enum { NAMED = 3 };
+	struct kh_buf names kh_cleanup(kh_buf_fini);
+	size_t n = 0;
+	kh_buf_init(&names, NAMES_BYTES);
+	for (size_t i = 0; guard->names && i < guard->view->n; i++)
+		if (guard->names[i].was_shown && n++ < NAMED)
+			(void)kh_buf_printf(&names, "%s%s", n > 1 ? ", " : "",
+					    kh_esc_str(guard->view->list[i].target));
+	const char *text = kh_buf_cstr(&names);
+	if (n > 0)
+		kh_log_warn(
+			"%s%s: hidden from the sandbox, and replaced on the host while it ran, so "
+			"the command may have read what is in it now (change these secrets; "
+			"with --workspace DIR:review no such moment exists)",
+			text ? text : "files", n > NAMED ? " and more" : "");
+}
+
 void kh_guard_end(struct kh_guard *guard)
 {
 	/* What happened since the last look. */
@@ -322,6 +350,7 @@ void kh_guard_end(struct kh_guard *guard)
 	for (size_t i = 0; guard->names && guard->n_touched > 0 && i < guard->view->n; i++)
 		if (guard->touched[i] && is_lost(guard, i))
 			doubt(guard, i);
+	say_shown(guard);
 	for (size_t i = 0; i < guard->n_watches; i++)
 		free(guard->watches[i].folder);
 	free(guard->watches);

@@ -7,59 +7,53 @@
  * the sandbox.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
+#include <keyhole/sandbox/child.h>
 
 #include "sandbox_internal.h"
 
 enum { WAKE_MS = 50 };
 
+struct stopped {
+	struct kh_guard *guard;
+	pid_t init, launcher;
+};
+
 /* In the child, until the launcher goes on or has ended. */
-static void guard_meanwhile(struct kh_guard *guard, pid_t init, pid_t launcher, int alive)
+static int guard_meanwhile(void *arg, int alive)
 {
+	const struct stopped *stopped = arg;
 	struct kh_err err = KH_ERR_INIT;
 	bool holds = true;
-	(void)setsid();
 	for (;;) {
-		struct pollfd p[] = { { alive, POLLIN, 0 }, { holds ? guard->fd : -1, POLLIN, 0 } };
-		int wait_ms = !holds ? WAKE_MS : kh_guard_waits(guard) ? 0 : -1;
+		struct pollfd p[] = { { alive, POLLIN, 0 },
+				      { holds ? stopped->guard->fd : -1, POLLIN, 0 } };
+		int wait_ms = !holds ? WAKE_MS : kh_guard_waits(stopped->guard) ? 0 : -1;
 		if (poll(p, 2, wait_ms) < 0 && errno != EINTR)
 			holds = false;
 		if (p[0].revents)
-			_exit(holds ? 0 : 1);
-		holds = holds && kh_guard_look(guard, init, &err);
+			return holds ? 0 : 1;
+		holds = holds && kh_guard_look(stopped->guard, stopped->init, &err);
 		/* It may not have stopped yet. */
-		if (!holds && getppid() == launcher)
-			(void)kill(launcher, SIGCONT);
+		if (!holds && getppid() == stopped->launcher)
+			(void)kill(stopped->launcher, SIGCONT);
 	}
 }
 
 bool kh_guard_stop(struct kh_guard *guard, pid_t init, struct kh_err *err)
 {
-	int ends[2];
-	pid_t launcher = getpid();
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a pipe");
-	pid_t pid = fork();
-	if (pid == 0) {
-		close(ends[1]);
-		guard_meanwhile(guard, init, launcher, ends[0]);
-	}
-	int failed = errno;
-	close(ends[0]);
-	kh_auto_close int alive = ends[1];
-	if (pid < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, failed, "a process");
+	struct stopped stopped = { guard, init, getpid() };
+	kh_auto_close int alive = -1;
+	pid_t pid;
+	if (!kh_child_fork(guard_meanwhile, &stopped, &pid, &alive, err))
+		return false;
 	(void)raise(SIGSTOP);
 	kh_cleanup_close(&alive);
-	int status = -1;
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	int status = kh_child_status(pid);
 	/* What the child has heard, we have not. */
 	kh_guard_touch_all(guard);
 	while (kh_guard_waits(guard))

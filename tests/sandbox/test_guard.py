@@ -41,6 +41,18 @@ def wait_for_mounts(process, workspace, wanted):
         time.sleep(0.01)
 
 
+def is_stopped(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0] == "T"
+
+
+def within(seconds, condition):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
+
+
 class Agent:
     """Attacks the paths when the host has done its part, and all that was protected before is so again."""
 
@@ -162,6 +174,47 @@ def test_what_the_host_removes_can_not_be_made_by_the_agent(sandbox, workspace):
     assert left == ["go"], "what was put there in the meantime is gone again"
 
 
+def test_what_the_host_removed_keeps_its_git_from_nothing(sandbox, workspace):
+    """What has the names meanwhile is nothing to git."""
+    sandbox.file(os.path.join(workspace, ".envrc"), "good")
+    repository(sandbox, workspace)
+    git(workspace, "branch", "plain")
+    git(workspace, "add", ".envrc")
+    git(workspace, "commit", "-qm", "tools")
+    sandbox.file(os.path.join(workspace, ".git/commondir"), ".\n")
+    sandbox.give(workspace)
+    agent = Agent(sandbox, workspace, [".envrc", ".git/commondir"])
+    os.unlink(os.path.join(workspace, ".git/commondir"))
+    git(workspace, "checkout", "-q", "plain")
+    wait_for_mounts(agent.process, workspace, agent.before)
+    assert git(workspace, "status", "--porcelain", "--untracked-files=no") == ""
+    git(workspace, "add", "-A")
+    git(workspace, "reset", "-q")
+    git(workspace, "checkout", "-q", "-")
+    out, status, said = agent.go()
+    assert (out, status) == ("[]", 0) and f"{workspace}/.envrc was set aside" in said, said
+    assert git(workspace, "ls-files", "-d") == ".envrc\n"
+
+
+def test_what_a_hook_leads_to_and_the_host_removed_is_set_aside(sandbox, workspace):
+    sandbox.file(os.path.join(workspace, "scripts/pre-commit"), "good")
+    repository(sandbox, workspace)
+    os.makedirs(os.path.join(workspace, ".git/hooks"), exist_ok=True)
+    os.symlink("../../scripts/pre-commit", os.path.join(workspace, ".git/hooks/pre-commit"))
+    sandbox.give(workspace)
+    path = os.path.join(workspace, "scripts/pre-commit")
+    process = sandbox.start("sh", "-c", "echo up; while [ -e scripts/pre-commit ]; do :; done; while ! echo evil > scripts/pre-commit; do :; done",
+                            workspace=workspace)  # fmt: skip
+    assert process.stdout.readline() == b"up\n", process.stderr.read()
+    process.send_signal(signal.SIGSTOP)
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+    os.unlink(path)
+    assert within(PATIENCE, lambda: os.path.exists(path) and os.path.getsize(path) > 0)
+    process.send_signal(signal.SIGCONT)
+    said = process.communicate(timeout=PATIENCE)[1].decode()
+    assert f"{path} was set aside" in said and not os.path.exists(path), said
+
+
 def test_a_repository_that_is_replaced_ends_the_sandbox(sandbox, workspace):
     repository(sandbox, workspace)
     agent = Agent(sandbox, workspace, [".git/config"])
@@ -186,6 +239,7 @@ def test_a_masked_file_that_is_written_anew_stays_masked(sandbox, workspace):
         pass
     out, err = process.communicate(timeout=PATIENCE)
     assert out == b"end\n", (out, err)
+    assert f"{path}: hidden from the sandbox, and replaced on the host while it ran".encode() in err, err
 
 
 def test_a_file_that_was_looked_at_before_it_was_protected_again_is_no_way_in(sandbox, workspace):
@@ -203,9 +257,9 @@ def test_a_file_that_was_looked_at_before_it_was_protected_again_is_no_way_in(sa
     if sandbox.engine == "gvisor":
         assert (out, status) == ("", 125) and ".envrc was replaced on the host and could not be protected" in said
     else:
-        assert (out, status, said) == ("[]", 0, "")
-    with open(path, encoding="ascii") as file:
-        assert file.read() == "better"
+        assert (out, status) == ("[]", 0)
+    # The agent had it as long as the launcher was stopped.
+    assert f"{path} was set aside" in said and not os.path.exists(path)
 
 
 def overflow(folder):
@@ -286,18 +340,6 @@ if os.fork() == 0:
     os._exit(0)
 while not os.path.exists("go"): time.sleep(0.01)
 """
-
-
-def is_stopped(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        return file.read().rpartition(")")[2].split()[0] == "T"
-
-
-def within(seconds, condition):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()
 
 
 def test_what_the_host_replaces_while_the_launcher_is_stopped_stays_protected(sandbox, workspace):

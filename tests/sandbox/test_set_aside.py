@@ -431,7 +431,7 @@ MADE = [".yarnrc.yml", ".cargo/config.toml", "x.code-workspace", ".aider.conf.ym
         "commitlint.config.ts", ".commitlintrc.yml", ".simple-git-hooks.cjs", "grumphp.yml.dist", "app/.direnv/flake-profile-1.rc",
         "devbox.json", ".lazy.lua", "jupyter_server_config.py", "rust-analyzer.toml", "app/renv/activate.R", ".github/mcp.json",
         ".github/copilot/settings.json", ".mux/init", "app/.config/mise/config.toml", "app/mise/config.toml",
-        "_opam/.opam-switch/environment", "app/.ruby-version", ".perl-version", "gtags.conf", ".globalrc", ".phpdbginit", "app/.ctags.d/x.ctags", ".ctags",
+        "_opam/.opam-switch/environment", "app/.ruby-version", ".perl-version", "app/.sdkmanrc", ".php-version", "gtags.conf", ".globalrc", ".phpdbginit", "app/.ctags.d/x.ctags", ".ctags",
         ".lite_project.lua", ".valgrindrc", ".mc.menu", ".jdbrc", ".neoconf.json", ".nano-staged.json", "nano-staged.js", ".cz-config.js",
         ".quickhook/pre-commit/x.sh", ".solargraph.yml", ".bloop/app.json", ".factorypath", ".kateproject",
         "ols.json", "app/omnisharp.json", "app/.settings/language.settings.xml", ".tm_properties", "app/_vimrc_local.vim", ".vimrc.local",
