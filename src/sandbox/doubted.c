@@ -28,6 +28,12 @@ bool kh_doubted_note(const char *record, const char *path, bool is_around, struc
 	       kh_err_wrap(err, "the list of protected names that were replaced");
 }
 
+bool kh_doubted_forget(const char *record)
+{
+	kh_auto_free char *list = kh_strf("%s/doubted", record);
+	return list && unlink(list) == 0;
+}
+
 /* One that was cut short has no NUL, and is none. */
 static const char *next(struct kh_slice list, size_t *at)
 {

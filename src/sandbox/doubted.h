@@ -20,6 +20,8 @@ struct kh_aside;
 /* Adds to the note "doubted" of a run's record. `is_around`: not the folder itself is doubted, but
  * what is protected in it. Return: false with `err`. */
 bool kh_doubted_note(const char *record, const char *path, bool is_around, struct kh_err *err);
+/* The note is begun anew. */
+bool kh_doubted_forget(const char *record);
 /* Is `path` in the list that was noted, or below one of it? */
 bool kh_doubted_has(struct kh_slice list, const char *path);
 /* How many there are. */

@@ -335,7 +335,10 @@ struct kh_guard {
 	struct kh_guard_name {
 		dev_t dev; /* what was protected last under this name */
 		ino_t ino;
+		char *content; /* of a small file at the beginning; NULL: unknown */
+		size_t len;
 		bool was_shown;	 /* a new file had no mask for a moment */
+		bool is_settled; /* it was doubted */
 		bool is_doubted; /* which is in the run's record (doubted.h) */
 	} * names;		 /* by the view's index */
 	struct kh_err err;	 /* the record could not be written */

@@ -40,6 +40,7 @@ enum {
 		100,   /* between an editor's removing of the old file and its making of the new */
 	EXITING = 0x4, /* PF_EXITING of the kernel, in the flags of /proc/PID/stat */
 	NAMES_BYTES = 4096,
+	SMALL_BYTES = 16 * 1024,
 	LAST_LOOKS = 1024,	 /* more than the kernel keeps (fs.inotify.max_queued_events) */
 	EVENT_BYTES = 32 * 1024, /* a thousand changes a look */
 	WATCHED = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR,
@@ -79,6 +80,27 @@ static bool is_below(const char *path, const char *folder)
 	return strncmp(path, folder, len) == 0 && path[len] == '/';
 }
 
+/* A mount lies over its name, so that nobody but the host can have removed what was there. */
+static bool holds_its_name(const struct kh_mount *entry)
+{
+	return entry->kind == KH_MOUNT_READ && !entry->may_go;
+}
+
+/* On the heap; NULL: no regular file, or a large one. */
+static char *read_small(const char *path, size_t *len)
+{
+	struct stat st;
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_auto_close int fd =
+		open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	kh_buf_init(&text, SMALL_BYTES);
+	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > SMALL_BYTES ||
+	    !kh_file_read_fd(fd, &text, NULL))
+		return NULL;
+	*len = kh_buf_len(&text);
+	return kh_slice_dup(kh_buf_view(&text));
+}
+
 bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const char *workspace,
 		    struct kh_err *err)
 {
@@ -103,6 +125,8 @@ bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const ch
 		if (lstat(path, &st) == 0)
 			guard->names[i] =
 				(struct kh_guard_name){ .dev = st.st_dev, .ino = st.st_ino };
+		if (holds_its_name(&view->list[i]))
+			guard->names[i].content = read_small(path, &guard->names[i].len);
 	}
 	return true;
 }
@@ -181,12 +205,6 @@ static bool restore(struct kh_guard *guard, size_t index, pid_t init, struct kh_
 			  "%s was replaced on the host and could not be protected again; the "
 			  "sandbox was ended",
 			  kh_esc_str(entry->target));
-}
-
-/* A mount lies over its name, so that nobody but the host can have removed what was there. */
-static bool holds_its_name(const struct kh_mount *entry)
-{
-	return entry->kind == KH_MOUNT_READ && !entry->may_go;
 }
 
 /* At once: the sandbox may be over before anybody looks again. */
@@ -321,6 +339,31 @@ bool kh_guard_waits(const struct kh_guard *guard)
 	return guard->n_touched > 0;
 }
 
+static bool has_its_content(const struct kh_guard *guard, size_t i)
+{
+	size_t len = 0;
+	kh_auto_free char *now =
+		guard->names[i].content ? read_small(guard->view->list[i].target, &len) : NULL;
+	return now && len == guard->names[i].len && memcmp(now, guard->names[i].content, len) == 0;
+}
+
+/* Whoever put it there, it says what the user's said before the run: `git checkout` and back. */
+static void settle(struct kh_guard *guard)
+{
+	bool any = false;
+	for (size_t i = 0; guard->names && i < guard->view->n; i++)
+		if (guard->names[i].is_doubted && has_its_content(guard, i))
+			any = guard->names[i].is_settled = true;
+	if (!any || !kh_doubted_forget(guard->record->path))
+		return;
+	for (size_t i = 0; i < guard->view->n; i++) {
+		bool is_doubted = guard->names[i].is_doubted && !guard->names[i].is_settled;
+		guard->names[i].is_doubted = false;
+		if (is_doubted)
+			doubt(guard, i);
+	}
+}
+
 /* A mask is gone with the file under it, and who waits for the new one reads it first. */
 static void say_shown(const struct kh_guard *guard)
 {
@@ -350,9 +393,12 @@ void kh_guard_end(struct kh_guard *guard)
 	for (size_t i = 0; guard->names && guard->n_touched > 0 && i < guard->view->n; i++)
 		if (guard->touched[i] && is_lost(guard, i))
 			doubt(guard, i);
+	settle(guard);
 	say_shown(guard);
 	for (size_t i = 0; i < guard->n_watches; i++)
 		free(guard->watches[i].folder);
+	for (size_t i = 0; guard->names && i < guard->view->n; i++)
+		free(guard->names[i].content);
 	free(guard->watches);
 	free(guard->touched);
 	free(guard->names);
