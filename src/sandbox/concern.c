@@ -9,7 +9,6 @@
  * Nothing here runs git, follows a link, or relies on the case or spelling of a name (name_fold.h).
  */
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -22,6 +21,7 @@
 #include <keyhole/base/limits.h>
 
 #include "concern.h"
+#include "concern_names.h"
 #include "git_state.h"
 #include "leads.h"
 #include "name_fold.h"
@@ -29,94 +29,19 @@
 
 enum { LEADS_BYTES = 16 * 1024 * 1024 };
 
-/* What a folder is in, or is: handed down the walk. */
+/* What a folder is in, or is: handed down the walk. The other marks are concern_names.h's. */
 enum {
 	IN_GIT = 1 << 0,     /* somewhere in a git folder */
 	IS_HOOKS = 1 << 1,   /* its hooks */
 	IS_OBJECTS = 1 << 2, /* its objects */
 	IS_OBJECTS_INFO = 1 << 3,
 	IS_SEQUENCE = 1 << 4, /* a rebase or cherry-pick under way */
-	IS_HG = 1 << 5,
-	IS_CARGO = 1 << 6,
-	IN_PACKAGES = 1 << 7, /* below node_modules: nobody opens an editor there */
-	IS_CONFIG = 1 << 8,
-	IS_GITHUB = 1 << 9, /* .github at the top */
-	IS_SL = 1 << 10,
-	IS_MISE = 1 << 11,
-	IS_CLINE = 1 << 12,
-	IS_DARCS = 1 << 13,
-	IS_DARCS_PREFS = 1 << 14,
-	IN_DOT_GIT = 1 << 15, /* below a folder that is called .git, and not only shaped so */
-	IS_REMOTES = 1 << 16, /* addresses to fetch from, each in a file */
-	IS_PIJUL = 1 << 17,
-	IS_REPO = 1 << 18,
-	IS_GITLAB = 1 << 19,
-	IS_PI = 1 << 20,
-	IS_BZR = 1 << 21,
-	IS_BZR_BRANCH = 1 << 22,
-	IS_VIM = 1 << 23,
-	IS_BUNDLE = 1 << 24,
-	IS_YARN = 1 << 25,
-	IS_RENV = 1 << 26,
-	IS_SETTINGS = 1 << 27, /* of Eclipse */
-	IS_CVS = 1 << 28,
+	IN_PACKAGES = 1 << 5, /* below node_modules: nobody opens an editor there */
+	IN_DOT_GIT = 1 << 6,  /* below a folder that is called .git, and not only shaped so */
+	IS_REMOTES = 1 << 7,  /* addresses to fetch from, each in a file */
 	INHERITED = IN_GIT | IN_PACKAGES | IN_DOT_GIT,
 };
-
-/* Folders of which some names count, and not the whole. */
-static const struct holder {
-	const char *name;
-	unsigned mark;
-	bool top; /* only there */
-} holders[] = {
-	{ ".hg", IS_HG, false },	   { ".sl", IS_SL, false },
-	{ "_darcs", IS_DARCS, false },	   { ".cargo", IS_CARGO, false },
-	{ ".config", IS_CONFIG, false },   { ".github", IS_GITHUB, true },
-	{ ".clinerules", IS_CLINE, true }, { "mise", IS_MISE, false },
-	{ ".pijul", IS_PIJUL, false },	   { ".repo", IS_REPO, false },
-	{ ".gitlab", IS_GITLAB, false },   { ".pi", IS_PI, false },
-	{ ".bzr", IS_BZR, false },	   { ".vim", IS_VIM, false },
-	{ ".bundle", IS_BUNDLE, false },   { ".yarn", IS_YARN, false },
-	{ "renv", IS_RENV, false },	   { ".settings", IS_SETTINGS, false },
-	{ "CVS", IS_CVS, false },
-};
-
-/* And the names; shell patterns. */
-static const struct held {
-	unsigned mark;
-	const char *pattern;
-} held[] = {
-	{ IS_HG, "hgrc" },
-	{ IS_HG, "hgrc-not-shared" },
-	{ IS_HG, "sharedpath" },
-	{ IS_SL, "config" },
-	{ IS_SL, "hgrc" },
-	{ IS_SL, "sharedpath" },
-	{ IS_CARGO, "config" },
-	{ IS_CARGO, "config.toml" },
-	{ IS_CONFIG, "mise" },
-	{ IS_CONFIG, "irb" },
-	{ IS_GITHUB, "hooks" },
-	{ IS_GITHUB, "mcp.json" },
-	{ IS_GITHUB, "copilot" },
-	{ IS_CLINE, "hooks" },
-	{ IS_MISE, "config*.toml" },
-	{ IS_DARCS_PREFS, "defaults" },
-	{ IS_BZR_BRANCH, "branch.conf" },
-	{ IS_PIJUL, "config" },
-	{ IS_REPO, "repo" },
-	{ IS_GITLAB, "duo" },
-	{ IS_PI, "extensions" },
-	{ IS_PI, "settings.json" },
-	{ IS_PI, "mcp.json" },
-	{ IS_VIM, "coc-settings.json" },
-	{ IS_BUNDLE, "config" },
-	{ IS_YARN, "releases" },
-	{ IS_YARN, "plugins" },
-	{ IS_RENV, "activate.R" },
-	{ IS_SETTINGS, "language.settings.xml" },
-	{ IS_CVS, "Root" }, /* a repository, which names programs in its CVSROOT */
-};
+_Static_assert((int)IS_REMOTES < (int)KH_CONCERN_NAMES_MARK, "no mark has two meanings");
 
 struct looking {
 	const struct kh_walk_folder *folder;
@@ -366,36 +291,6 @@ static bool is_sample(const char *name)
 	return kh_slice_has_suffix(kh_slice_str(name), KH_SLICE(".sample"));
 }
 
-/* What the folder of this name is marked as, of which some names count. */
-static unsigned holder_of(const char *name, bool top)
-{
-	for (size_t i = 0; i < sizeof(holders) / sizeof(holders[0]); i++)
-		if ((top || !holders[i].top) && is(name, holders[i].name))
-			return holders[i].mark;
-	return 0;
-}
-
-bool kh_concern_is_holder(const char *name, bool shared)
-{
-	bool is_shared = is(name, ".config") || is(name, "mise");
-	return (shared || !is_shared) && holder_of(name, shared) != 0;
-}
-
-static bool is_held(unsigned mark, const char *name)
-{
-	char room[KH_NAME_FOLD_ROOM];
-	name = kh_name_fold(name, room);
-	for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++)
-		if ((mark & held[i].mark) && fnmatch(held[i].pattern, name, FNM_CASEFOLD) == 0)
-			return true;
-	return false;
-}
-
-bool kh_concern_is_held(const char *folder, const char *name)
-{
-	return is_held(holder_of(folder, true), name);
-}
-
 /* Whatever it is that has the name: a link leads to what may say anything. */
 static bool is_run_by_name(const struct looking *l, const struct kh_walk_entry *entry)
 {
@@ -403,12 +298,10 @@ static bool is_run_by_name(const struct looking *l, const struct kh_walk_entry *
 	/* Only by its name is a folder git's and nobody else's. Its shape is quickly made. */
 	if (!(mark & (IN_DOT_GIT | IN_PACKAGES)) && kh_protected_is_name(entry->name))
 		return true;
-	if (is_held(mark, entry->name))
+	if (kh_concern_names_has(mark, entry->name))
 		return true;
 	/* A folder of another name, which this one stands for. */
-	return S_ISLNK(entry->mode) && (holder_of(entry->name, l->folder->top) ||
-					((mark & IS_DARCS) && is(entry->name, "prefs")) ||
-					((mark & IS_BZR) && is(entry->name, "branch")));
+	return S_ISLNK(entry->mode) && kh_concern_names_mark(mark, entry->name, l->folder->top);
 }
 
 static int kind_of(const struct looking *l, const struct kh_walk_entry *entry)
@@ -438,10 +331,9 @@ static unsigned mark_below(const struct looking *l, const struct kh_walk_entry *
 	mark |= l->is_git && (is(name, "remotes") || is(name, "branches")) ? IS_REMOTES : 0;
 	mark |= l->is_git && kh_git_state_is_folder(name) ? IS_SEQUENCE : 0;
 	mark |= (l->folder->mark & IS_OBJECTS) && is(name, "info") ? IS_OBJECTS_INFO : 0;
-	mark |= holder_of(name, l->folder->top);
-	mark |= l->is_git && is(name, "sl") ? IS_SL : 0;
-	mark |= (l->folder->mark & IS_DARCS) && is(name, "prefs") ? IS_DARCS_PREFS : 0;
-	mark |= (l->folder->mark & IS_BZR) && is(name, "branch") ? IS_BZR_BRANCH : 0;
+	mark |= kh_concern_names_mark(l->folder->mark, name, l->folder->top);
+	/* Sapling's folder in a git folder. */
+	mark |= l->is_git && is(name, "sl") ? kh_concern_names_mark(0, ".sl", false) : 0;
 	mark |= strcmp(name, ".git") == 0 ? IN_DOT_GIT : 0;
 	/* No other folder that one may be taken for: it exempts. */
 	mark |= strcasecmp(name, "node_modules") == 0 ? IN_PACKAGES : 0;

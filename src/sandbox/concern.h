@@ -70,11 +70,6 @@ bool kh_concern_is_dot_git(const char *name);
 bool kh_concern_is_in_git_folder(const char *root, const char *path);
 /* May git use this folder: is it a git folder, or does it have one named .git? */
 bool kh_concern_is_tree(const struct kh_walk_folder *folder);
-/* Is it the name of a folder in which some names count (.cargo: config.toml)? `shared`: also of one
- * that has files of another purpose (.config). */
-bool kh_concern_is_holder(const char *name, bool shared);
-/* Does `name` count in a folder with that name? */
-bool kh_concern_is_held(const char *folder, const char *name);
 /* Calls `each` for each entry of an index in a git folder, in any way that git may read it, up to
  * the first that is malformed. Return: false: `each` returned false. */
 bool kh_concern_each_in_index(const struct kh_walk_folder *git, const char *name,

@@ -18,6 +18,7 @@
 #include <keyhole/base/slice.h>
 
 #include "concern.h"
+#include "concern_names.h"
 #include "name_fold.h"
 #include "protected.h"
 #include "review_internal.h"
