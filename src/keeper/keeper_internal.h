@@ -319,14 +319,23 @@ void kh_worker_process_drain(struct kh_worker_process *worker_process);
 void kh_worker_process_retire(struct kh_worker_process *worker_process);
 /* The rules of another process hold: this worker ends what it has, now. */
 void kh_worker_process_supersede(struct kh_worker_process *worker_process);
+void kh_worker_process_condemn(struct kh_worker_process *worker_process);
+/* Return: true: the process was reaped; *status is waitpid's, and the state is NONE. */
+bool kh_worker_process_reap(struct kh_worker_process *worker_process, bool wait, int *status);
+
+/* worker_process_journal.c */
 /* Requests the journal's last line. Return: false: no worker serves. */
 bool kh_worker_process_ask_head(struct kh_worker_process *worker_process);
 /* Tells it to record how the previous segment ended; the member `join` has the progress. */
 void kh_worker_process_join(struct kh_worker_process *worker_process, int segment,
 			    const struct kh_journal_base *cut);
-void kh_worker_process_condemn(struct kh_worker_process *worker_process);
-/* Return: true: the process was reaped; *status is waitpid's, and the state is NONE. */
-bool kh_worker_process_reap(struct kh_worker_process *worker_process, bool wait, int *status);
+/* Take the message of this name. Return: false: it may not be sent now, or not with this body. */
+bool kh_worker_process_on_checkpoint(struct kh_worker_process *worker_process,
+				     const struct kh_channel_message *message);
+bool kh_worker_process_on_head(struct kh_worker_process *worker_process,
+			       const struct kh_channel_message *message);
+bool kh_worker_process_on_joined(struct kh_worker_process *worker_process,
+				 const struct kh_channel_message *message);
 
 /* notify.c */
 /* Sends one datagram ("READY=1") to $NOTIFY_SOCKET, if that is set. */

@@ -15,13 +15,11 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/clock.h>
-#include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
@@ -84,7 +82,18 @@ void kh_worker_process_condemn(struct kh_worker_process *worker_process)
 	worker_process->state = KH_WORKER_PROCESS_CONDEMNED;
 }
 
-static void take_last_words(struct kh_worker_process *worker_process);
+/* The worker has ended before it served. Its last messages of the journal may still be unread. */
+static void take_last_words(struct kh_worker_process *worker_process)
+{
+	struct kh_channel_message message;
+	for (int i = 0; i < MESSAGES_A_TURN && worker_process->serving_ms == 0; i++) {
+		if (kh_channel_receive(&worker_process->channel, false, &message) != KH_CHANNEL_GOT)
+			return;
+		if (message.type == KH_WORKER_MSG_CHECKPOINT && message.n_fds == 0)
+			(void)kh_worker_process_on_checkpoint(worker_process, &message);
+		kh_channel_message_close(&message);
+	}
+}
 
 bool kh_worker_process_reap(struct kh_worker_process *worker_process, bool wait, int *status)
 {
@@ -152,30 +161,6 @@ void kh_worker_process_supersede(struct kh_worker_process *worker_process)
 	worker_process->retired = false;
 	if (!tell(worker_process, KH_WORKER_MSG_SUPERSEDED, nothing, NULL, 0, NULL))
 		kh_worker_process_condemn(worker_process);
-}
-
-bool kh_worker_process_ask_head(struct kh_worker_process *worker_process)
-{
-	if (worker_process->state != KH_WORKER_PROCESS_SERVING)
-		return false;
-	worker_process->head_known = false;
-	worker_process->head_asked =
-		tell(worker_process, KH_WORKER_MSG_HEAD_WANT, nothing, NULL, 0, NULL);
-	return worker_process->head_asked;
-}
-
-void kh_worker_process_join(struct kh_worker_process *worker_process, int segment,
-			    const struct kh_journal_base *cut)
-{
-	struct kh_journal_files files;
-	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_buf_init(&body, 2 * sizeof(*cut));
-	if (kh_journal_lend(segment, &files, NULL) && kh_wire_put_u64(&body, cut->seq) &&
-	    kh_wire_put_bytes(&body, kh_slice_of((const char *)cut->hash, sizeof(cut->hash))) &&
-	    tell(worker_process, KH_WORKER_MSG_JOIN, kh_buf_view(&body),
-		 (int[]){ files.append, files.read }, 2, NULL))
-		worker_process->join = KH_WORKER_PROCESS_JOIN_ASKED;
-	kh_journal_lent(segment, &files);
 }
 
 static void reply(struct kh_worker_process *worker_process, enum kh_worker_msg_to_worker type,
@@ -342,70 +327,6 @@ static bool on_credential_refused(struct kh_worker_process *worker_process,
 	return true;
 }
 
-static bool on_checkpoint(struct kh_worker_process *worker_process,
-			  const struct kh_channel_message *message)
-{
-	struct kh_wire_reader r = { .rest = message->body };
-	uint64_t seq = kh_wire_u64(&r);
-	struct kh_slice head = kh_wire_bytes(&r);
-	uint64_t end = kh_wire_u64(&r);
-	struct kh_checkpoint line = { .seq = seq, .end = end };
-	if (!kh_wire_done(&r) || head.len != sizeof(line.hash))
-		return false;
-	memcpy(line.hash, head.ptr, sizeof(line.hash));
-	if (!worker_process->frozen)
-		kh_worker_process_note_line(worker_process, &line);
-	return true;
-}
-
-/* It has ended. What it said of the journal before that may lie unread. */
-static void take_last_words(struct kh_worker_process *worker_process)
-{
-	struct kh_channel_message message;
-	for (int i = 0; i < MESSAGES_A_TURN && worker_process->serving_ms == 0; i++) {
-		if (kh_channel_receive(&worker_process->channel, false, &message) != KH_CHANNEL_GOT)
-			return;
-		if (message.type == KH_WORKER_MSG_CHECKPOINT && message.n_fds == 0)
-			(void)on_checkpoint(worker_process, &message);
-		kh_channel_message_close(&message);
-	}
-}
-
-static bool on_head(struct kh_worker_process *worker_process,
-		    const struct kh_channel_message *message)
-{
-	struct kh_wire_reader r = { .rest = message->body };
-	uint64_t seq = kh_wire_u64(&r);
-	struct kh_slice hash = kh_wire_bytes(&r);
-	if (!kh_wire_done(&r) || !worker_process->head_asked ||
-	    hash.len != sizeof(worker_process->head.hash))
-		return false;
-	if (seq == 0 || seq < worker_process->checkpoint.seq ||
-	    !kh_worker_process_can_be_at(worker_process, seq, 0)) {
-		kh_worker_process_doubt(worker_process, seq);
-		return false;
-	}
-	worker_process->head.seq = seq;
-	memcpy(worker_process->head.hash, hash.ptr, sizeof(worker_process->head.hash));
-	worker_process->head_asked = false;
-	worker_process->head_known = true;
-	return true;
-}
-
-static bool on_joined(struct kh_worker_process *worker_process,
-		      const struct kh_channel_message *message)
-{
-	struct kh_wire_reader r = { .rest = message->body };
-	kh_auto_free char *why = kh_wire_str(&r);
-	if (!kh_wire_done(&r) || worker_process->join != KH_WORKER_PROCESS_JOIN_ASKED)
-		return false;
-	worker_process->join = why ? KH_WORKER_PROCESS_JOIN_NONE : KH_WORKER_PROCESS_JOINED;
-	if (why)
-		kh_log_error("the end of the journal's segment before can't be written: %s",
-			     kh_esc_str(why));
-	return true;
-}
-
 static bool on_ready(struct kh_worker_process *worker_process,
 		     const struct kh_channel_message *message)
 {
@@ -456,11 +377,11 @@ static bool take(struct kh_worker_process *worker_process, const struct kh_chann
 	case KH_WORKER_MSG_CREDENTIAL_REFUSED:
 		return on_credential_refused(worker_process, message);
 	case KH_WORKER_MSG_CHECKPOINT:
-		return on_checkpoint(worker_process, message);
+		return kh_worker_process_on_checkpoint(worker_process, message);
 	case KH_WORKER_MSG_HEAD:
-		return on_head(worker_process, message);
+		return kh_worker_process_on_head(worker_process, message);
 	case KH_WORKER_MSG_JOINED:
-		return on_joined(worker_process, message);
+		return kh_worker_process_on_joined(worker_process, message);
 	case KH_WORKER_MSG_VERB:
 		return on_verb(worker_process, message);
 	case KH_WORKER_MSG_DYNAMIC_SANDBOX_ADD:
