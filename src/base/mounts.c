@@ -1,10 +1,10 @@
 /*
- * mounts.c - what is mounted where, and by which other names a folder can be reached so
+ * mounts.c - what is mounted where, and which other paths lead to the same folder
  *
  * The same folder of a file system can be seen at many paths: by a mount of it, of a folder above
- * it, or of one in it (a part). The kernel tells of each mount which file system it shows (by
- * device), from which folder of it on (the root), and where (the point). So each folder has a place
- * in its file system: what the root of its mount is, and the rest of its path behind the point.
+ * it, or of one in it (a part). For each mount the kernel names the file system (its device), the
+ * folder of it that the mount shows (the root), and the path at which it is seen (the point). So a
+ * folder's place in its file system is the root of its mount, and then its path below the point.
  */
 #include <keyhole/base/mounts.h>
 

@@ -4,8 +4,8 @@
  * Restoring the terminal's modes (termios) is not enough. The terminal emulator has a state of its
  * own, which escape sequences change. So that state is reset before keyhole writes its own lines.
  * The palette is not reset: the same sequences may have set the user's theme, which would be lost.
- * If an agent made a colour invisible, text without a colour is then as invisible as the shell's
- * prompt.
+ * So if an agent made the default colour invisible, keyhole's lines can't be seen, and neither can
+ * the shell's prompt.
  */
 #include <keyhole/base/screen.h>
 

@@ -7,8 +7,8 @@
  * each folder on the way is looked up in that list.
  *
  * The folders of other runs are read anew from time to time (kh_writable_renew), so that none stays
- * whose run has ended. They come by the paths of records, and what such a path has now may be
- * another agent's doing.
+ * whose run has ended. The records name them by path, and another agent may have exchanged what is
+ * at a path since.
  */
 #include <keyhole/base/writable.h>
 

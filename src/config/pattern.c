@@ -1,4 +1,5 @@
-/* pattern.c - patterns of hosts: parsing and matching; and what a pattern of paths does not know */
+/* pattern.c - parses and matches patterns of hosts; finds brackets in patterns of paths, which are
+ * not special there */
 #include <keyhole/base/escape.h>
 
 #include "config_internal.h"

@@ -1,4 +1,5 @@
-/* placement_kind.c - the kinds of placement, by the option that selects each; names of fields */
+/* placement_kind.c - which option selects which kind of placement; which fields a credential may
+ * set */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /*
  * preset_about.c - what a preset says of itself: for those who choose one
  *
- * All of it is in its file, and is read from there as a use of it would: nothing is listed twice.
+ * All of it is read from the preset's own file, in the way in which `use` reads it. So there is no
+ * second list.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* quota.c - `limits` of the site, a tenant, a listener or a rule: rates, and numbers of things at a
- * time */
+/* quota.c - `limits` of the site, a tenant, a sandbox or a rule: rates, numbers of things at a
+ * time, a size, a time */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
 /*
  * tunnel.c - from CONNECT, or a SOCKS5 request, to the first request inside
  *
- * Neither of them connects to an upstream, unless a tcp rule says so. It only names the authority,
- * with which everything inside must agree. The first bytes inside show what follows: a TLS record
- * (then keyhole shows a leaf for that name), or the letters of an HTTP method; anything else is
- * refused. Whether the host may be reached is decided for the requests inside, where the client can
- * read the refusal.
+ * Neither of them connects to an upstream, unless a rule has the tunnel passed on unread (raw.c).
+ * It only names the authority, with which everything inside must agree. The first bytes inside show
+ * what follows: a TLS record (then keyhole shows a leaf for that name, or passes TLS on), or the
+ * letters of an HTTP method; anything else is refused. Whether the host may be reached is decided
+ * for the requests inside, where the client can read the refusal.
  */
 
 #include <keyhole/tls/hello.h>

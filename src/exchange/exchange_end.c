@@ -2,7 +2,8 @@
  * exchange_end.c - how an exchange ends, and how it is freed
  *
  * Every failure and refusal comes to kh_exchange_fail: it sends an answer if none was begun, else
- * it cuts the response. In either case the journal gets a record of the end.
+ * it cuts the response. In either case the journal gets a record of the end, except for refusals
+ * beyond their budget, which are only counted (loop/refusals.c).
  */
 
 #include <keyhole/base/block.h>

@@ -1,6 +1,6 @@
 /*
- * relay.c - relays each connection to 127.0.0.1:3128 to the Unix socket, byte for byte; for a
- * captured one (capture.c) it sends a CONNECT first
+ * relay.c - takes connections on 127.0.0.1:3128, and passes their bytes to the proxy's Unix socket
+ * and back; on a captured one (capture.c) it sends a CONNECT first
  *
  * Memory is fixed: a table of KH_LIMIT_INIT_CONNECTIONS connections. pair.c relays the bytes of a
  * connection.

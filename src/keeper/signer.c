@@ -1,4 +1,4 @@
-/* signer.c - answers requests for leaves: the only use of a CA's key */
+/* signer.c - answers requests for leaves: all that a CA's key signs for a worker */
 
 #include "keeper_internal.h"
 

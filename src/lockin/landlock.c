@@ -1,11 +1,11 @@
-/* landlock.c - no access to the file system, to abstract sockets, or by signals to other
- * processes */
+/* landlock.c - Landlock: this process can open nothing by name, reach no abstract socket, and
+ * signal no other process */
 
 /*
- * A ruleset that handles every right that the kernel knows and holds no rule: nothing can be
- * opened, made, renamed, removed or executed by name, whichever system call asks. Open descriptors
- * keep their rights, so journal, listeners and memfds go on working. TCP connections stay allowed
- * (they are the worker's job); binding a TCP port does not.
+ * The ruleset handles every right of the file system that the kernel knows, and has no rule. So
+ * nothing can be opened, made, renamed, removed or executed by name, whichever system call asks.
+ * Open descriptors keep their rights, so journal, listeners and memfds go on working. TCP
+ * connections stay allowed (they are the worker's job); binding a TCP port does not.
  *
  * The constants are defined here because distributions' headers are often older than their kernels.
  * Each ABI adds rights, and a right that the kernel does not know makes the call fail.

@@ -2,7 +2,7 @@
  * arena.c - memory of an index: taken in large pieces, written once, freed as a whole
  *
  * Data of one list is contiguous, and large pieces use huge pages: a decision among a million rules
- * reads a few places that are in no cache, and should not have TLB misses as well.
+ * reads a few places that are in no cache. The huge pages spare it most TLB misses.
  */
 #include "arena.h"
 

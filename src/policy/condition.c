@@ -1,5 +1,5 @@
 /*
- * condition.c - a rule's conditions on a request: query, fields, content type, size
+ * condition.c - a rule's conditions on a request: query, fields, content type, model, size
  *
  * An allow rule matches strictly: what it names must be present, each occurrence must match, and
  * what two servers may read differently (a ';' in the query, an encoded control byte) never

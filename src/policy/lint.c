@@ -1,8 +1,9 @@
 /*
  * lint.c - warns about rules that are valid but probably a mistake
  *
- * A rule that an earlier one covers never decides. An allow rule of which the site's rules leave
- * nothing allows nothing. A rule for any host is often written because nobody looked for a preset.
+ * A rule that an earlier one covers never decides. An allow rule allows nothing if the site's rules
+ * deny all that it would allow. A rule for any host is often written because nobody looked for a
+ * preset.
  */
 #include <keyhole/base/escape.h>
 

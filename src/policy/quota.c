@@ -1,4 +1,5 @@
-/* quota.c - takes all limits of an exchange or a connection together, or none */
+/* quota.c - takes what an exchange or a connection needs of all its limits, or nothing; and bytes
+ * as they flow, as many as are left */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>

@@ -2,9 +2,10 @@
  * up_pool.c - connections to upstreams that are kept for the next request
  *
  * A kept connection serves only requests with the same key: tenant, credentials, scheme, host, port
- * and more (kh_up_key); only the same sandbox, if the client's own authentication is passed on.
- * Each thread has its own pool. Before a kept connection is used it is checked: if it has ended, or
- * unexpected bytes have come, it is closed.
+ * and more (kh_up_key). One on which HTTP/2 may be spoken, or for which the client's own
+ * authentication is passed on, serves only the same sandbox. Each thread has its own pool. Before a
+ * kept connection is used it is checked: if it has ended, or unexpected bytes have come, it is
+ * closed.
  */
 #include <sys/random.h>
 

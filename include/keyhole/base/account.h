@@ -25,8 +25,8 @@
  * the whole; a sandbox may have as much as is then left of its tenant's part. So the heaviest user
  * is refused first, something is always left for a newcomer, and nobody has to be counted: one
  * active tenant may fill a half, two a third each, n of them 1/(n + 1) each. A tenant's only
- * sandbox may have what the tenant may. The only sandbox of the only tenant may have seven eighths
- * of the whole.
+ * sandbox may have what the tenant may. One case is different: a sandbox that is the only one of
+ * all may have seven eighths of the whole.
  *
  * Whatever others hold, an account may have its floor while anything is left:
  * 1/KH_ACCOUNT_TENANT_FLOOR or 1/KH_ACCOUNT_SANDBOX_FLOOR of the whole, and at least one unit.

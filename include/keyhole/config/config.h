@@ -113,8 +113,8 @@ struct kh_geo_file {
 	struct kh_where where;
 };
 
-/* What a limit counts or bounds. The first three are rates: so much per period, and there may be
- * several periods. */
+/* What a limit counts or bounds. REQUESTS, BYTES_UP and BYTES_DOWN are rates (kh_quota_is_rate): so
+ * much per period, and there may be several periods. */
 enum kh_quota_kind {
 	KH_QUOTA_NONE = 0,
 	KH_QUOTA_REQUESTS,

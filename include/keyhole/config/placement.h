@@ -14,7 +14,7 @@ enum kh_placement_kind {
 	KH_PLACEMENT_NONE = 0,
 	KH_PLACEMENT_FIELDS, /* header, bearer, basic, azure: fields of the request's head */
 	KH_PLACEMENT_QUERY,  /* a parameter of the target's query */
-	KH_PLACEMENT_COOKIE, /* the one cookie of the request */
+	KH_PLACEMENT_COOKIE, /* a cookie; the client's own are removed */
 	KH_PLACEMENT_BODY,   /* a declared place in a JSON or form body */
 	KH_PLACEMENT_SIGV4,  /* aws_sigv4: the request is signed again */
 	KH_PLACEMENT_HMAC,   /* hmac: an HMAC of the request, by a template */

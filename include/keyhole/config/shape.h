@@ -39,7 +39,7 @@ enum kh_shape {
 /* Of a credential's configuration. */
 struct kh_placeholder {
 	enum kh_shape shape;
-	/* A request without the sandbox's placeholder in the place of the value is refused. */
+	/* If set, a request without the sandbox's placeholder in the value's place is refused. */
 	bool required;
 	/* Set by the keeper when it has the value, and in the snapshot: the shape that the value's
 	   prefix shows (GENERIC: none), and its length (0: not known). */

@@ -36,7 +36,7 @@ enum kh_trusted {
 /* Is this file trusted with this content? NOT with `err` if the note can't be read. */
 enum kh_trusted kh_trusted_file_is(const char *path, const char *digest, struct kh_err *err);
 
-/* From now on it is, and with no other content. */
+/* Trusts the file with this content, and no longer with any other. */
 bool kh_trusted_file_add(const char *path, const char *digest, struct kh_err *err);
 /* *was: was it trusted before, with whatever content? */
 bool kh_trusted_file_remove(const char *path, bool *was, struct kh_err *err);

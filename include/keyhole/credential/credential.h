@@ -94,9 +94,9 @@ void kh_injection_fini(struct kh_injection *injection); /* releases the values; 
 const char *kh_injection_binding_fault(const struct kh_injection *injection,
 				       const struct kh_request_view *request,
 				       const struct kh_credential_config **which);
-/* Of a request that has gone up, and a decision by other rules, whose credentials `config` has: do
- * they still put all of it in? Each by its name, in the deciding rule, within its binding, and
- * without a placeholder asked for that was not asked for before. */
+/* A request has gone up with `injection`, and `decision` was made anew by the rules of `config`.
+ * Does that decision still put in each of these credentials: by its name, in the deciding rule,
+ * within its binding, and without requiring a placeholder that was not required before? */
 bool kh_injection_is_kept(const struct kh_injection *injection, const struct kh_config *config,
 			  const struct kh_decision *decision,
 			  const struct kh_request_view *request);

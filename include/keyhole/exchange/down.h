@@ -68,7 +68,7 @@ struct kh_down_ops {
 	/* Takes back the head and all that was put after it. Return: false: some of it has left
 	 * already. */
 	bool (*take_back)(struct kh_down_stream *down);
-	/* Should the exchange stop to put content until `turn` has made room? One more read's worth
+	/* Should the exchange put no more content until `turn` has made room? One more read's worth
 	 * still fits. */
 	bool (*is_full)(struct kh_down_stream *down);
 	/* The exchange has ended and has let go of the upstream and of this stream. `x` may be read

@@ -1,4 +1,5 @@
-/* fetch.h - requests to a token endpoint, in a process of its own that holds no key */
+/* fetch.h - requests to a token endpoint, in a process of its own that has neither the CA key nor a
+ * private key */
 #ifndef KEYHOLE_FETCHER_FETCH_H
 #define KEYHOLE_FETCHER_FETCH_H
 

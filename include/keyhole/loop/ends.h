@@ -22,7 +22,8 @@ struct kh_ends {
 
 /* Reserves the room for the end of one more exchange. Return: false: no memory. */
 bool kh_ends_reserve(struct kh_ends *ends);
-/* The end of one has its record, or it never got an open record. */
+/* An exchange's end has its record, or the exchange never got an open record: it needs the reserved
+ * room no more. */
 void kh_ends_release(struct kh_ends *ends);
 /* The end of one could not be put into the batch. */
 void kh_ends_owe(struct kh_ends *ends, const struct kh_audit_close *how);

@@ -37,8 +37,8 @@ void kh_values_refused(struct kh_worker *worker, struct kh_generation *g,
 bool kh_values_came(struct kh_worker *worker, struct kh_channel_message *message);
 bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *message);
 
-/* For the operator: has any tenant a value? One is there; or the keeper has one (`read`), and no
- * tenant's is said to be missing. */
+/* For the operator: has any tenant a value? True if a value is here, or if the keeper has one
+ * (`read`) and no tenant's value is MISSING. */
 bool kh_values_are_ready(struct kh_generation *g, size_t index, bool read);
 /* Stores a value as if the keeper had sent it. Takes ownership of the reference to `secret`.
  * expires_ms: wall clock; 0: never. Return: false without memory. */

@@ -31,9 +31,9 @@ unsigned kh_guard_carried(const struct kh_sockaddr *addr, uint8_t out[2][4]);
  * (RFC 6761 §6.3; a proxy would take it for its own). Return: false for other names. */
 bool kh_guard_known(const struct kh_host *host, uint16_t port, struct kh_sockaddr *out);
 
-/* May a connection of this tenant's to that host stay, by a configuration that came after it was
- * made: does it lead to where the host is pinned now, else to where the guard lets it? `addr` NULL:
- * it goes through a proxy, and nobody here knows where. */
+/* After a reload: may this tenant's connection to `host` stay? It may if it leads to the address to
+ * which `config` pins the host; without a pin, if the guard allows its address. `addr` NULL: it
+ * goes through a proxy, and nobody here knows where. */
 bool kh_guard_lets_stay(const struct kh_config *config, uint16_t tenant, const struct kh_host *host,
 			const struct kh_sockaddr *addr);
 

@@ -91,7 +91,8 @@ const char *kh_quota_owner_name(enum kh_quota_owner owner);
 struct kh_quota {
 	const struct kh_limits *of[KH_QUOTA_OWNERS]; /* NULL: none */
 	bool is_any;				     /* at least one is not NULL */
-	bool observes; /* the tenant is in mode observe: only the site's limits are enforced */
+	bool observes; /* the tenant is in mode observe: only the limits of the site and of its
+			* rules are enforced */
 };
 void kh_quota_set(struct kh_quota *quota, enum kh_quota_owner owner,
 		  const struct kh_limits *limits);
@@ -105,7 +106,8 @@ struct kh_verdict {
 	uint64_t wait_ms;  /* until what was asked for is available; UINT64_MAX: never */
 	uint64_t reset_ms; /* until nothing of it is in use; 0: unknown */
 };
-/* The error for it: 429 if waiting helps, else 403; 413 for max_body. */
+/* The error for it: 429 if it is available again within KH_LIMIT_PATIENCE_MS, else 403; 413 for
+ * max_body, 403 for tunnel_lifetime. */
 enum kh_err_code kh_verdict_code(const struct kh_verdict *verdict);
 /* "requests 600/min", "concurrency 64". */
 enum { KH_VERDICT_LIMIT_BYTES = 128 };
@@ -117,9 +119,9 @@ void kh_verdict_text(const struct kh_verdict *verdict, const char *name, struct 
 /*
  * Takes what an exchange needs at its start, all or nothing: one request of each bucket of
  * requests, one place of each `concurrency`. Of bytes it takes nothing, but there must be enough:
- * as many up as announced, and a little down. Return: false: *reached says which limit; nothing was
- * taken. With `observes`, the tenant's limits refuse nothing: true, and *reached says which one
- * would have.
+ * as many up as announced (a little, if the size is not announced), and a little down. Return:
+ * false: *reached says which limit; nothing was taken. With `observes`, only the limits of the site
+ * and of its rules refuse. For another one: true, and *reached says which would have refused.
  */
 bool kh_quota_begin(const struct kh_quota *quota, struct kh_quota_ledger *quota_ledger,
 		    uint64_t now_ms, uint64_t announced_bytes, struct kh_verdict *reached);

@@ -32,8 +32,9 @@ bool kh_run_uses_lock(struct kh_run_uses *uses, const char *state, struct kh_err
  * path had when it was resolved (kh_file_hold_again), or NULL. */
 bool kh_run_uses_folder(struct kh_run_uses *uses, const char *folder, const int *held, bool is_home,
 			struct kh_err *err);
-/* Does a live run name what lies in these folders, or is reached through them? Call it while the
- * list of writable.h has no others. */
+/* Does a live run use a name that leads into a folder of the list of writable.h, or through one?
+ * The list must have this run's folders only. Return: true: none does; false with `err`: one does,
+ * or it can't be told. */
 bool kh_run_uses_check(const struct kh_run_uses *uses, const char *state, struct kh_err *err);
 /* Notes the folders of live runs in the list of writable.h, as kh_writable_renew asks. */
 bool kh_run_uses_note_folders(const struct kh_run_uses *uses, const char *state,

@@ -30,7 +30,7 @@ struct kh_up_key {
 	struct kh_host host;
 	uint16_t port;
 	enum kh_scheme scheme;
-	uint32_t generation; /* of `tenant` and `credentials` */
+	uint32_t generation; /* the generation in which `tenant` and `credentials` are numbers */
 	uint16_t tenant;
 	/* Indexes of all credentials that go in, in the rule's order; the rest of the array is
 	 * 0. */
@@ -155,7 +155,7 @@ struct kh_up_user {
 		*message;	     /* the request as it was received; must outlive the user */
 	uint64_t *progress_ms;	     /* set when the upstream takes or sends bytes */
 	struct kh_up_stream *stream; /* NULL: none */
-	uint64_t whose;		     /* whose of the wish */
+	uint64_t whose;		     /* kh_up_wish.whose */
 	unsigned moves;		     /* how often it moved to another connection */
 	bool reused;		     /* the connection had been used before, at `ready` */
 	/* `upgrades`: it asks for a WebSocket; `by_h2`: by an HTTP/2 stream, since the server does
