@@ -481,7 +481,7 @@ bool kh_survey_after(const char *state, const char *id, const char *workspace, i
 		     kh_stores_walk(&after.stores, deadline, judge_stored, &after, &err);
 		judge_tree(&after, NULL, NULL);
 		if (ok)
-			kh_doubted_take(notes->doubted, judged, &after.aside);
+			kh_doubted_take(notes->doubted, judged, workspace, &after.aside);
 		/* Last: an agent can make it as long as it likes. */
 		ok = ok && kh_gitlinks_find(&after.gitlinks, root, workspace, judge, &after,
 					    deadline, &walk.missed, &err);

@@ -78,7 +78,7 @@ bool kh_doubted_mark(struct kh_slice list, const char *path, bool *marks)
 		if (!covers(entry, path))
 			continue;
 		found = true;
-		if (marks)
+		if (marks && strcmp(entry, path) == 0)
 			marks[i] = true;
 	}
 	return found;
@@ -98,16 +98,48 @@ bool kh_doubted_is_empty(int folder, const char *name)
 				    : S_ISREG(st.st_mode) && st.st_size == 0);
 }
 
-void kh_doubted_take(struct kh_slice list, const bool *marks, struct kh_aside *aside)
+/* git's own are judged one by one, and its samples are nothing. */
+static bool is_hooks_of_git(const char *path)
 {
-	const char *path, *name = NULL;
+	size_t len = strlen(path);
+	kh_auto_free char *head = len > 6 && strcmp(path + len - 6, "/hooks") == 0
+					  ? kh_strf("%.*s/HEAD", (int)(len - 6), path)
+					  : NULL;
 	struct stat st;
-	for (size_t at = 0, i = 0; (path = next(list, &at)); i++) {
-		if (marks[i] || is_around(path))
+	return head && lstat(head, &st) == 0;
+}
+
+/* The path itself, or the first thing on its way that is no folder: a link leads elsewhere. */
+static void take(const char *root, char *path, struct kh_aside *aside)
+{
+	for (size_t i = strlen(root) + 1;; i++) {
+		const char *name = NULL;
+		struct stat st;
+		char was = path[i];
+		if (was != '/' && was)
 			continue;
+		path[i] = '\0';
 		kh_auto_close int dir = kh_mountpoint_open_parent(path, &name);
-		if (dir >= 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    !kh_doubted_is_empty(dir, name))
-			kh_aside_take(aside, dir, name, path, kh_doubted_why, NULL);
+		if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+			return;
+		if (!S_ISDIR(st.st_mode) || !was) {
+			if (!kh_doubted_is_empty(dir, name))
+				kh_aside_take(aside, dir, name, path, kh_doubted_why, NULL);
+			return;
+		}
+		path[i] = was;
+	}
+}
+
+void kh_doubted_take(struct kh_slice list, const bool *marks, const char *root,
+		     struct kh_aside *aside)
+{
+	const char *entry;
+	size_t len = strlen(root);
+	for (size_t at = 0, i = 0; (entry = next(list, &at)); i++) {
+		kh_auto_free char *path = strdup(entry);
+		if (path && !marks[i] && !is_around(entry) && !is_hooks_of_git(entry) &&
+		    strncmp(path, root, len) == 0 && path[len] == '/')
+			take(root, path, aside);
 	}
 }

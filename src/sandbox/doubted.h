@@ -26,11 +26,12 @@ bool kh_doubted_forget(const char *record);
 bool kh_doubted_has(struct kh_slice list, const char *path);
 /* How many there are. */
 size_t kh_doubted_count(struct kh_slice list);
-/* As kh_doubted_has, and sets the mark of each of them. */
+/* As kh_doubted_has, and sets the mark of the one that is this path. */
 bool kh_doubted_mark(struct kh_slice list, const char *path, bool *marks);
 /* Sets aside what has no mark and is doubted itself: nothing but a path that something names tells
  * that it is read. */
-void kh_doubted_take(struct kh_slice list, const bool *marks, struct kh_aside *aside);
+void kh_doubted_take(struct kh_slice list, const bool *marks, const char *root,
+		     struct kh_aside *aside);
 /* An empty file or folder says nothing, and may be the launcher's. */
 bool kh_doubted_is_empty(int folder, const char *name);
 extern const char kh_doubted_why[];

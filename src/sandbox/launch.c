@@ -306,7 +306,6 @@ static bool guards(const struct kh_running *r)
 	return r->started && r->launch->guard->fd >= 0 && r->err.code == KH_ERR_NONE;
 }
 
-/* Also what is protected stays so meanwhile. */
 static bool stop(struct kh_running *r)
 {
 	if (guards(r))
@@ -372,6 +371,13 @@ static bool meets(const struct kh_running *r)
 	return r->report < 0 && r->err.code == KH_ERR_NONE;
 }
 
+static int wait_ms(const struct kh_running *r)
+{
+	int left = kh_launch_clock_left(r);
+	int guard = guards(r) ? kh_guard_wait_ms(r->launch->guard) : -1;
+	return guard < 0 || (left >= 0 && left < guard) ? left : guard;
+}
+
 static void loop(struct kh_running *r)
 {
 	enum { SIGNALS, CONTROL, COMPLAINTS, ENDED, REPORT, MEET, GUARD, IN, OUT, MASTER, COUNT };
@@ -397,10 +403,7 @@ static void loop(struct kh_running *r)
 		for (size_t i = IN; i <= MASTER; i++)
 			if (!p[i].events)
 				p[i].fd = -1;
-		if (poll(p, COUNT,
-			 guards(r) && kh_guard_waits(r->launch->guard)
-				 ? 0
-				 : kh_launch_clock_left(r)) < 0) {
+		if (poll(p, COUNT, wait_ms(r)) < 0) {
 			if (errno == EINTR)
 				continue;
 			end_now(r);
@@ -417,7 +420,7 @@ static void loop(struct kh_running *r)
 			(void)listen_to_complaints(r);
 		if (p[SIGNALS].revents)
 			signalled(r);
-		if (guards(r) && (p[GUARD].revents || kh_guard_waits(r->launch->guard)) &&
+		if (guards(r) && (p[GUARD].revents || kh_guard_wait_ms(r->launch->guard) == 0) &&
 		    !p[ENDED].revents && !kh_guard_look(r->launch->guard, r->init, &r->err))
 			end_now(r);
 		/* After the inner side has ended there is nothing to move; its end follows. */

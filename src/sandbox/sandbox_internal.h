@@ -335,7 +335,8 @@ struct kh_guard {
 	struct kh_guard_name {
 		dev_t dev; /* what was protected last under this name */
 		ino_t ino;
-		char *content; /* of a small file at the beginning; NULL: unknown */
+		uint64_t touched_ms; /* since when it waits */
+		char *content;	     /* of a small file at the beginning; NULL: unknown */
 		size_t len;
 		bool was_shown;	 /* a new file had no mask for a moment */
 		bool is_settled; /* it was doubted */
@@ -358,8 +359,8 @@ void kh_guard_touch_all(struct kh_guard *guard);
 /* workspace_guard_stop.c: stops this process, and returns when it goes on. Return: as
  * kh_guard_look. */
 bool kh_guard_stop(struct kh_guard *guard, pid_t init, struct kh_err *err);
-/* Is another call due, even if `fd` is not readable? */
-bool kh_guard_waits(const struct kh_guard *guard);
+/* When another call is due, even if `fd` is not readable; -1: not at all. */
+int kh_guard_wait_ms(const struct kh_guard *guard);
 void kh_guard_end(struct kh_guard *guard);
 /* workspace_guard_mount.c: mounts one entry again if it is missing in the namespace of `init`.
  * Return: it is protected. */

@@ -19,12 +19,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/ioctl.h>
-#include <time.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <keyhole/base/buf.h>
 #include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/log.h>
@@ -36,6 +36,7 @@
 
 enum {
 	ROUNDS = 3, /* replaced again meanwhile, and again: that is no accident */
+	LATE_MS = 250,
 	ABSENT_MS =
 		100,   /* between an editor's removing of the old file and its making of the new */
 	EXITING = 0x4, /* PF_EXITING of the kernel, in the flags of /proc/PID/stat */
@@ -101,13 +102,22 @@ static char *read_small(const char *path, size_t *len)
 	return kh_slice_dup(kh_buf_view(&text));
 }
 
+static size_t names_bytes(const struct kh_view *view)
+{
+	return (view->n + 1) * sizeof(struct kh_guard_name);
+}
+
 bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const char *workspace,
 		    struct kh_err *err)
 {
 	guard->view = view;
 	guard->workspace = workspace;
 	guard->touched = calloc(view->n, sizeof(*guard->touched));
-	guard->names = calloc(view->n, sizeof(*guard->names));
+	/* What the launcher's child hears while this is stopped, it hears for us. */
+	guard->names = mmap(NULL, names_bytes(view), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (guard->names == MAP_FAILED)
+		guard->names = NULL;
 	if (!guard->touched || !guard->names)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	guard->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -159,12 +169,8 @@ static bool is_named(const char *path, const char *folder, const char *name)
 static bool make_anew(struct kh_guard *guard, const struct kh_mount *entry, struct kh_err *err)
 {
 	struct stat st, owner;
-	for (int i = 0; i < ABSENT_MS; i++) {
-		struct timespec pause = { .tv_nsec = 1000 * 1000 };
-		if (lstat(entry->target, &st) == 0)
-			return true;
-		(void)nanosleep(&pause, NULL);
-	}
+	if (lstat(entry->target, &st) == 0)
+		return true;
 	if (stat(guard->workspace, &owner) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(guard->workspace));
 	/* git on the host replaces an empty folder, and not a file that it doesn't know. */
@@ -172,6 +178,50 @@ static bool make_anew(struct kh_guard *guard, const struct kh_mount *entry, stru
 	return is_commondir
 		       ? kh_mountpoint_make_file(guard->record, entry->target, ".\n", &owner, err)
 		       : kh_mountpoint_make(guard->record, entry->target, &owner, err);
+}
+
+/* At once: the sandbox may be over before anybody looks again. */
+static void doubt_one(struct kh_guard *guard, size_t i)
+{
+	const char *path = guard->view->list[i].target;
+	if (guard->names[i].is_doubted)
+		return;
+	guard->names[i].is_doubted = true;
+	if (!kh_doubted_note(guard->record->path, path, guard->view->list[i].kind == KH_MOUNT_WRITE,
+			     &guard->err))
+		kh_log_error("%s was replaced on the host while the sandbox ran, and what has its "
+			     "name now may be the agent's: %s",
+			     kh_esc_str(path), guard->err.text);
+}
+
+/* With a folder all that is protected in it. */
+static void doubt(struct kh_guard *guard, size_t i)
+{
+	const struct kh_mount *entry = &guard->view->list[i];
+	doubt_one(guard, i);
+	for (size_t j = 0; entry->kind == KH_MOUNT_WRITE && j < guard->view->n; j++)
+		if (holds_its_name(&guard->view->list[j]) &&
+		    is_below(guard->view->list[j].target, entry->target))
+			doubt_one(guard, j);
+}
+
+static bool is_same(const struct kh_guard_name *a, const struct kh_guard_name *b)
+{
+	return a->dev == b->dev && a->ino == b->ino;
+}
+
+/* The agent has had longer than it takes to mount. */
+static bool is_late(const struct kh_guard *guard, size_t i)
+{
+	return holds_its_name(&guard->view->list[i]) &&
+	       kh_clock_mono_ms() - guard->names[i].touched_ms > LATE_MS;
+}
+
+static bool is_the_same(const struct kh_guard *guard, size_t i)
+{
+	struct stat st;
+	return lstat(guard->view->list[i].target, &st) == 0 && st.st_dev == guard->names[i].dev &&
+	       st.st_ino == guard->names[i].ino;
 }
 
 static bool restore(struct kh_guard *guard, size_t index, pid_t init, struct kh_err *err)
@@ -195,6 +245,9 @@ static bool restore(struct kh_guard *guard, size_t index, pid_t init, struct kh_
 		if (lstat(entry->target, &st) == 0)
 			found.dev = st.st_dev, found.ino = st.st_ino;
 		if (kh_guard_lay(guard, entry, init)) {
+			if (is_late(guard, index) && !is_same(&guard->names[index], &found))
+				doubt(guard, index);
+			found.is_doubted = guard->names[index].is_doubted;
 			guard->names[index] = found;
 			return true;
 		}
@@ -207,31 +260,13 @@ static bool restore(struct kh_guard *guard, size_t index, pid_t init, struct kh_
 			  kh_esc_str(entry->target));
 }
 
-/* At once: the sandbox may be over before anybody looks again. */
-static void doubt(struct kh_guard *guard, size_t i)
-{
-	const char *path = guard->view->list[i].target;
-	if (guard->names[i].is_doubted)
-		return;
-	guard->names[i].is_doubted = true;
-	if (!kh_doubted_note(guard->record->path, path, guard->view->list[i].kind == KH_MOUNT_WRITE,
-			     &guard->err))
-		kh_log_error("%s was replaced on the host while the sandbox ran, and what has its "
-			     "name now may be the agent's: %s",
-			     kh_esc_str(path), guard->err.text);
-}
-
-static bool is_the_same(const struct kh_guard *guard, size_t i)
-{
-	struct stat st;
-	return lstat(guard->view->list[i].target, &st) == 0 && st.st_dev == guard->names[i].dev &&
-	       st.st_ino == guard->names[i].ino;
-}
-
 static void note(struct kh_guard *guard, size_t i)
 {
-	guard->n_touched += !guard->touched[i];
+	if (guard->touched[i])
+		return;
+	guard->n_touched++;
 	guard->touched[i] = true;
+	guard->names[i].touched_ms = kh_clock_mono_ms();
 }
 
 /* The folder that was mounted still lies under its name. */
@@ -272,6 +307,10 @@ void kh_guard_doubt(struct kh_guard *guard)
 	for (size_t i = 0; i < guard->view->n; i++)
 		if (guard->touched[i] && is_lost(guard, i))
 			doubt(guard, i);
+	for (size_t i = 0; i < guard->view->n; i++)
+		if (guard->view->list[i].kind == KH_MOUNT_EMPTY && guard->names[i].ino &&
+		    !is_the_same(guard, i))
+			guard->names[i].was_shown = true;
 }
 
 /* A name that is free to the agent is no entry's. */
@@ -311,6 +350,29 @@ static bool take_events(struct kh_guard *guard)
 	return n > 0;
 }
 
+/* Until it has to be seen to. A name that nothing has is left to the host for a moment: an editor
+ * is about to make the new file. */
+static int left_ms(const struct kh_guard *guard, size_t i)
+{
+	const struct kh_mount *entry = &guard->view->list[i];
+	struct stat st;
+	uint64_t passed = kh_clock_mono_ms() - guard->names[i].touched_ms;
+	if (!holds_its_name(entry) || passed >= ABSENT_MS || lstat(entry->target, &st) == 0)
+		return 0;
+	return (int)(ABSENT_MS - passed);
+}
+
+/* Return: view->n: none. */
+static size_t next_ready(const struct kh_guard *guard)
+{
+	for (size_t k = 0; guard->n_touched > 0 && k < guard->view->n; k++) {
+		size_t i = (guard->next + k) % guard->view->n;
+		if (guard->touched[i] && left_ms(guard, i) == 0)
+			return i;
+	}
+	return guard->view->n;
+}
+
 bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err)
 {
 	(void)take_events(guard);
@@ -318,13 +380,11 @@ bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err)
 		*err = guard->err;
 		return false;
 	}
-	if (guard->n_touched == 0)
+	size_t i = next_ready(guard);
+	if (i == guard->view->n)
 		return true;
-	/* From where the last one stood, so that none that is touched again and again keeps the
+	/* From there on the next time, so that none that is touched again and again keeps the
 	 * others waiting. */
-	while (!guard->touched[guard->next])
-		guard->next = (guard->next + 1) % guard->view->n;
-	size_t i = guard->next;
 	guard->next = (i + 1) % guard->view->n;
 	guard->touched[i] = false;
 	guard->n_touched--;
@@ -334,9 +394,15 @@ bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err)
 	return false;
 }
 
-bool kh_guard_waits(const struct kh_guard *guard)
+int kh_guard_wait_ms(const struct kh_guard *guard)
 {
-	return guard->n_touched > 0;
+	int least = -1;
+	for (size_t i = 0; guard->n_touched > 0 && i < guard->view->n; i++) {
+		int left = guard->touched[i] ? left_ms(guard, i) : -1;
+		if (left >= 0 && (least < 0 || left < least))
+			least = left;
+	}
+	return least;
 }
 
 static bool has_its_content(const struct kh_guard *guard, size_t i)
@@ -401,7 +467,8 @@ void kh_guard_end(struct kh_guard *guard)
 		free(guard->names[i].content);
 	free(guard->watches);
 	free(guard->touched);
-	free(guard->names);
+	if (guard->names)
+		(void)munmap(guard->names, names_bytes(guard->view));
 	if (guard->fd >= 0)
 		close(guard->fd);
 	*guard = (struct kh_guard){ .fd = -1 };

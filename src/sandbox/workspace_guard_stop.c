@@ -32,7 +32,7 @@ static int guard_meanwhile(void *arg, int alive)
 	for (;;) {
 		struct pollfd p[] = { { alive, POLLIN, 0 },
 				      { holds ? stopped->guard->fd : -1, POLLIN, 0 } };
-		int wait_ms = !holds ? WAKE_MS : kh_guard_waits(stopped->guard) ? 0 : -1;
+		int wait_ms = holds ? kh_guard_wait_ms(stopped->guard) : WAKE_MS;
 		if (poll(p, 2, wait_ms) < 0 && errno != EINTR)
 			holds = false;
 		if (p[0].revents)
@@ -54,11 +54,15 @@ bool kh_guard_stop(struct kh_guard *guard, pid_t init, struct kh_err *err)
 	(void)raise(SIGSTOP);
 	kh_cleanup_close(&alive);
 	int status = kh_child_status(pid);
-	/* What the child has heard, we have not. */
+	/* What the child has heard, we have not; and if it has not lived, nobody has. */
+	if (status != 0)
+		kh_guard_doubt(guard);
 	kh_guard_touch_all(guard);
-	while (kh_guard_waits(guard))
+	for (int wait_ms; (wait_ms = kh_guard_wait_ms(guard)) >= 0;) {
+		(void)poll(NULL, 0, wait_ms);
 		if (!kh_guard_look(guard, init, err))
 			return false;
+	}
 	return status == 0 ||
 	       kh_err_set(err, KH_ERR_SYSTEM,
 			  "a protected file was replaced on the host while this was stopped, and "
