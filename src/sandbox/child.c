@@ -388,11 +388,20 @@ bool kh_child_fork(int (*what)(void *arg, int alive), void *arg, pid_t *pid, int
 	return true;
 }
 
-int kh_child_status(pid_t pid)
+int kh_child_status(pid_t pid, uint32_t most_ms)
 {
-	int status;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
+	enum { AGAIN_MS = 2 };
+	int status = 0;
+	for (uint32_t waited = 0;; waited += AGAIN_MS) {
+		pid_t ended = waitpid(pid, &status, waited < most_ms ? WNOHANG : 0);
+		if (ended == pid)
+			break;
+		if (ended < 0 && errno != EINTR)
 			return -1;
+		if (ended == 0)
+			(void)poll(NULL, 0, AGAIN_MS);
+		if (waited + AGAIN_MS >= most_ms)
+			(void)kill(pid, SIGKILL);
+	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

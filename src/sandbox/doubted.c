@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +14,57 @@
 #include <keyhole/base/file.h>
 
 #include "aside.h"
+
+bool kh_doubted_identify(const char *path, struct kh_doubted_id *id)
+{
+	struct statx st;
+	if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &st) != 0)
+		return false;
+	bool has_birth = st.stx_mask & STATX_BTIME;
+	*id = (struct kh_doubted_id){ .dev = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor,
+				      .ino = st.stx_ino,
+				      .made_s = has_birth ? st.stx_btime.tv_sec : 0,
+				      .made_ns = has_birth ? st.stx_btime.tv_nsec : 0 };
+	return true;
+}
+
+static bool is_same(const struct kh_doubted_id *a, const struct kh_doubted_id *b)
+{
+	return a->dev == b->dev && a->ino == b->ino && a->made_s == b->made_s &&
+	       a->made_ns == b->made_ns;
+}
+
+bool kh_doubted_is(const char *path, const struct kh_doubted_id *id)
+{
+	struct kh_doubted_id now;
+	return kh_doubted_identify(path, &now) && is_same(id, &now);
+}
+
+/* ---- what is guarded ---- */
+
+bool kh_doubted_guarded(struct kh_buf *note, const char *path, const struct kh_doubted_id *id)
+{
+	return kh_buf_printf(note, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRIu32 " %s", id->dev,
+			     id->ino, id->made_s, id->made_ns, path) &&
+	       kh_buf_append(note, "", 1);
+}
+
+bool kh_doubted_guard(const char *record, struct kh_slice entries, bool adds, struct kh_err *err)
+{
+	kh_auto_free char *path = kh_strf("%s/guarded", record);
+	if (path && entries.len == 0)
+		return unlink(path) == 0 || errno == ENOENT;
+	kh_auto_close int fd = path ? open(path,
+					   O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC |
+						   (adds ? O_APPEND : O_TRUNC),
+					   0600)
+				    : -1;
+	if (fd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, path ? errno : ENOMEM,
+				  "the list of protected names");
+	return kh_file_write_all(fd, entries, err) ||
+	       kh_err_wrap(err, "the list of protected names");
+}
 
 /* A path that ends in a slash is of a folder around what is doubted. */
 bool kh_doubted_note(const char *record, const char *path, bool is_around, struct kh_err *err)
@@ -28,12 +82,6 @@ bool kh_doubted_note(const char *record, const char *path, bool is_around, struc
 	       kh_err_wrap(err, "the list of protected names that were replaced");
 }
 
-bool kh_doubted_forget(const char *record)
-{
-	kh_auto_free char *list = kh_strf("%s/doubted", record);
-	return list && unlink(list) == 0;
-}
-
 /* One that was cut short has no NUL, and is none. */
 static const char *next(struct kh_slice list, size_t *at)
 {
@@ -43,6 +91,48 @@ static const char *next(struct kh_slice list, size_t *at)
 		return NULL;
 	*at = end + 1;
 	return path;
+}
+
+/* Return: the path of an entry; NULL: damaged. */
+static const char *read_entry(const char *entry, struct kh_doubted_id *id)
+{
+	int at = -1;
+	if (sscanf(entry, "%" SCNu64 " %" SCNu64 " %" SCNd64 " %" SCNu32 " %n", &id->dev, &id->ino,
+		   &id->made_s, &id->made_ns, &at) != 4 ||
+	    at < 0 || entry[at] != '/')
+		return NULL;
+	return entry + at;
+}
+
+static bool is_noted(struct kh_slice note, const char *path)
+{
+	struct kh_doubted_id id;
+	const char *entry;
+	for (size_t at = 0; (entry = next(note, &at));) {
+		const char *other = read_entry(entry, &id);
+		if (other && strcmp(other, path) == 0 && kh_doubted_is(path, &id))
+			return true;
+	}
+	return false;
+}
+
+bool kh_doubted_unguarded(struct kh_slice note, struct kh_buf *list)
+{
+	struct kh_doubted_id id;
+	const char *entry;
+	for (size_t at = 0; (entry = next(note, &at));) {
+		const char *path = read_entry(entry, &id);
+		if (path && !kh_doubted_is(path, &id) && !is_noted(note, path) &&
+		    !kh_buf_append(list, path, strlen(path) + 1))
+			return false;
+	}
+	return true;
+}
+
+bool kh_doubted_forget(const char *record)
+{
+	kh_auto_free char *list = kh_strf("%s/doubted", record);
+	return list && unlink(list) == 0;
 }
 
 static bool is_around(const char *entry)

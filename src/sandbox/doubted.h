@@ -3,7 +3,9 @@
 #define KEYHOLE_SANDBOX_DOUBTED_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+#include <keyhole/base/buf.h>
 #include <keyhole/base/err.h>
 #include <keyhole/base/slice.h>
 
@@ -16,6 +18,24 @@ struct kh_aside;
  * both are the same user. It is the same where the launcher was stopped, or could not protect a
  * name again. So the survey after the run does not take it for what was there before.
  */
+
+/* Which file that is: inode numbers are given anew, so when it was made counts too (0: the file
+ * system doesn't tell). */
+struct kh_doubted_id {
+	uint64_t dev, ino;
+	int64_t made_s;
+	uint32_t made_ns;
+};
+/* Of what has the path, also a link. Return: false: nothing. */
+bool kh_doubted_identify(const char *path, struct kh_doubted_id *id);
+bool kh_doubted_is(const char *path, const struct kh_doubted_id *id);
+/* An entry of the note "guarded": what is protected under the name. It is there as long as the
+ * launcher guards, and kh_doubted_unguarded adds to the list what has been replaced since, if the
+ * launcher came to a sudden end. */
+bool kh_doubted_guarded(struct kh_buf *note, const char *path, const struct kh_doubted_id *id);
+bool kh_doubted_unguarded(struct kh_slice note, struct kh_buf *list);
+/* Writes the entries, or adds them; empty: removes the note. */
+bool kh_doubted_guard(const char *record, struct kh_slice entries, bool adds, struct kh_err *err);
 
 /* Adds to the note "doubted" of a run's record. `is_around`: not the folder itself is doubted, but
  * what is protected in it. Return: false with `err`. */

@@ -310,8 +310,7 @@ static bool stop(struct kh_running *r)
 {
 	if (guards(r))
 		return kh_guard_stop(r->launch->guard, r->init, &r->err);
-	(void)raise(SIGSTOP);
-	return true;
+	return raise(SIGSTOP) == 0;
 }
 
 static void signalled(struct kh_running *r)
@@ -448,6 +447,7 @@ static bool watch_signals(struct kh_running *r, sigset_t *before, struct kh_err 
 	}
 	sigaddset(&set, SIGWINCH);
 	sigaddset(&set, SIGTSTP);
+	sigaddset(&set, SIGCONT); /* also ignored it tells that this was stopped */
 	sigset_t blocked = set;
 	/* Else restoring the terminal from the background would stop us. */
 	sigaddset(&blocked, SIGTTOU);

@@ -20,6 +20,7 @@
 #include <keyhole/base/slice.h>
 
 #include "aside.h"
+#include "protected.h"
 #include "runs.h"
 #include "sandbox_internal.h"
 
@@ -123,6 +124,8 @@ void kh_mountpoint_remove(const char *path)
 	ssize_t n = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
 			    ? read(fd, content, sizeof(content))
 			    : -1;
-	if (n == 0 || (n == 2 && memcmp(content, ".\n", 2) == 0))
+	/* An empty one of a protected name is the user's: in its place keyhole puts a folder. */
+	if ((n == 0 && !kh_protected_is_name(name)) ||
+	    (n == 2 && strcmp(name, "commondir") == 0 && memcmp(content, ".\n", 2) == 0))
 		(void)unlinkat(parent, name, 0);
 }

@@ -86,9 +86,9 @@ static bool remove_stubs(const char *folder, struct kh_err *err)
 
 static void remove_record(const char *folder)
 {
-	static const char *const names[] = { "stubs", "before", "reads",     "doubted",
-					     "init",  "place",	"workspace", "sees",
-					     "home",  "failed", "alive" };
+	static const char *const names[] = { "stubs",	"before", "reads",  "doubted",
+					     "guarded", "init",	  "place",  "workspace",
+					     "sees",	"home",	  "failed", "alive" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		kh_auto_free char *path = kh_strf("%s/%s", folder, names[i]);
 		if (path)
@@ -169,10 +169,15 @@ static bool survey_run(const char *state, const struct kh_other_runs *others,
 	/* Without it nothing had been started yet. */
 	if (note == KH_NOTE_ABSENT)
 		return true;
+	struct kh_buf guarded kh_cleanup(kh_buf_fini);
+	kh_buf_init(&guarded, 0);
 	if (note == KH_NOTE_FAILED ||
 	    !read_note(run, "reads", KH_LIMIT_SURVEY_FILE_BYTES, &reads, err) ||
-	    kh_run_note(run->path, "doubted", STUBS_BYTES, &doubted, err) == KH_NOTE_FAILED)
+	    kh_run_note(run->path, "doubted", STUBS_BYTES, &doubted, err) == KH_NOTE_FAILED ||
+	    kh_run_note(run->path, "guarded", STUBS_BYTES, &guarded, err) == KH_NOTE_FAILED)
 		return false;
+	if (!kh_doubted_unguarded(kh_buf_view(&guarded), &doubted))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "a run's record: no memory");
 	if (!*run->workspace)
 		return kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "%s/workspace", run->path);
 	struct kh_survey_notes notes = { kh_buf_view(&before), kh_buf_view(&reads),

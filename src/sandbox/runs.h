@@ -22,6 +22,7 @@ struct kh_outlets;
  *   before     digests of what the workspace held before (concern.h); absent until it is known
  *   reads      what git reads by a relative path in each work tree (tree_reads.h)
  *   doubted    protected names under which the agent may have put something (doubted.h)
+ *   guarded    which files these are while the launcher guards (doubted.h)
  *   failed     when its survey failed, and how long that took (runs_retry.h)
  *   home       --home, unless every user of the host could write to it (runs_home.h)
  *   init       keyhole-init's pid and start time, so that nobody surveys before it is gone

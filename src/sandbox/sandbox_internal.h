@@ -17,6 +17,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/sandbox/sandbox.h>
 
+#include "doubted.h"
 #include "engine.h"
 #include "bounds.h"
 
@@ -333,10 +334,9 @@ struct kh_guard {
 	bool *touched; /* by the view's index: has to be checked */
 	size_t n_touched, next;
 	struct kh_guard_name {
-		dev_t dev; /* what was protected last under this name */
-		ino_t ino;
-		uint64_t touched_ms; /* since when it waits */
-		char *content;	     /* of a small file at the beginning; NULL: unknown */
+		struct kh_doubted_id id; /* what was protected last under this name */
+		uint64_t touched_ms;	 /* since when it waits */
+		char *content;		 /* of a small file at the beginning; NULL: unknown */
 		size_t len;
 		bool was_shown;	 /* a new file had no mask for a moment */
 		bool is_settled; /* it was doubted */

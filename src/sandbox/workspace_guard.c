@@ -27,10 +27,12 @@
 #include <keyhole/base/clock.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 #include <keyhole/base/log.h>
 #include <keyhole/base/slice.h>
 
 #include "doubted.h"
+#include "protected.h"
 #include "runs.h"
 #include "sandbox_internal.h"
 
@@ -84,7 +86,7 @@ static bool is_below(const char *path, const char *folder)
 /* A mount lies over its name, so that nobody but the host can have removed what was there. */
 static bool holds_its_name(const struct kh_mount *entry)
 {
-	return entry->kind == KH_MOUNT_READ && !entry->may_go;
+	return (entry->kind == KH_MOUNT_READ && !entry->may_go) || entry->kind == KH_MOUNT_BLANK;
 }
 
 /* On the heap; NULL: no regular file, or a large one. */
@@ -110,6 +112,8 @@ static size_t names_bytes(const struct kh_view *view)
 bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const char *workspace,
 		    struct kh_err *err)
 {
+	struct kh_buf note kh_cleanup(kh_buf_fini);
+	kh_buf_init(&note, KH_LIMIT_SURVEY_MEMORY_BYTES);
 	guard->view = view;
 	guard->workspace = workspace;
 	guard->touched = calloc(view->n, sizeof(*guard->touched));
@@ -127,18 +131,19 @@ bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const ch
 				  "low?)");
 	for (size_t i = 0; i < view->n; i++) {
 		const char *path = view->list[i].target;
-		struct stat st;
 		if (!is_below(path, workspace))
 			continue;
 		if (!watch_parent(guard, path, err))
 			return false;
-		if (lstat(path, &st) == 0)
-			guard->names[i] =
-				(struct kh_guard_name){ .dev = st.st_dev, .ino = st.st_ino };
-		if (holds_its_name(&view->list[i]))
-			guard->names[i].content = read_small(path, &guard->names[i].len);
+		bool there = kh_doubted_identify(path, &guard->names[i].id);
+		if (!holds_its_name(&view->list[i]))
+			continue;
+		guard->names[i].content = read_small(path, &guard->names[i].len);
+		if (there && !kh_doubted_guarded(&note, path, &guard->names[i].id))
+			return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	}
-	return true;
+	return kh_buf_len(&note) == 0 ||
+	       kh_doubted_guard(guard->record->path, kh_buf_view(&note), false, err);
 }
 
 /* PID 1 of the sandbox is dead or dying, and with it all that could write: it has let go of its
@@ -173,10 +178,13 @@ static bool make_anew(struct kh_guard *guard, const struct kh_mount *entry, stru
 		return true;
 	if (stat(guard->workspace, &owner) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(guard->workspace));
-	/* git on the host replaces an empty folder, and not a file that it doesn't know. */
-	bool is_commondir = strcmp(strrchr(entry->target, '/'), "/commondir") == 0;
-	return is_commondir
-		       ? kh_mountpoint_make_file(guard->record, entry->target, ".\n", &owner, err)
+	/* git on the host replaces an empty folder, and not a file that it doesn't know. What git
+	 * reads by a path must be a file. */
+	const char *name = strrchr(entry->target, '/') + 1;
+	bool is_commondir = strcmp(name, "commondir") == 0;
+	return is_commondir || (entry->is_file && !kh_protected_is_name(name))
+		       ? kh_mountpoint_make_file(guard->record, entry->target,
+						 is_commondir ? ".\n" : "", &owner, err)
 		       : kh_mountpoint_make(guard->record, entry->target, &owner, err);
 }
 
@@ -205,11 +213,6 @@ static void doubt(struct kh_guard *guard, size_t i)
 			doubt_one(guard, j);
 }
 
-static bool is_same(const struct kh_guard_name *a, const struct kh_guard_name *b)
-{
-	return a->dev == b->dev && a->ino == b->ino;
-}
-
 /* The agent has had longer than it takes to mount. */
 static bool is_late(const struct kh_guard *guard, size_t i)
 {
@@ -219,9 +222,25 @@ static bool is_late(const struct kh_guard *guard, size_t i)
 
 static bool is_the_same(const struct kh_guard *guard, size_t i)
 {
-	struct stat st;
-	return lstat(guard->view->list[i].target, &st) == 0 && st.st_dev == guard->names[i].dev &&
-	       st.st_ino == guard->names[i].ino;
+	return kh_doubted_is(guard->view->list[i].target, &guard->names[i].id);
+}
+
+/* It is protected, and was this file before it was. */
+static bool take_over(struct kh_guard *guard, size_t i, const struct kh_doubted_id *found,
+		      struct kh_err *err)
+{
+	struct kh_buf note kh_cleanup(kh_buf_fini);
+	const char *path = guard->view->list[i].target;
+	kh_buf_init(&note, KH_LIMIT_SURVEY_PATH_BYTES + 128);
+	bool is_another = memcmp(found, &guard->names[i].id, sizeof(*found)) != 0;
+	if (is_another && is_late(guard, i))
+		doubt(guard, i);
+	guard->names[i].id = *found;
+	if (!is_another || !holds_its_name(&guard->view->list[i]))
+		return true;
+	return (kh_doubted_guarded(&note, path, found) ||
+		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory")) &&
+	       kh_doubted_guard(guard->record->path, kh_buf_view(&note), true, err);
 }
 
 static bool restore(struct kh_guard *guard, size_t index, pid_t init, struct kh_err *err)
@@ -241,16 +260,10 @@ static bool restore(struct kh_guard *guard, size_t index, pid_t init, struct kh_
 			return true;
 		if (!make_anew(guard, entry, err))
 			return false;
-		struct kh_guard_name found = guard->names[index];
-		if (lstat(entry->target, &st) == 0)
-			found.dev = st.st_dev, found.ino = st.st_ino;
-		if (kh_guard_lay(guard, entry, init)) {
-			if (is_late(guard, index) && !is_same(&guard->names[index], &found))
-				doubt(guard, index);
-			found.is_doubted = guard->names[index].is_doubted;
-			guard->names[index] = found;
-			return true;
-		}
+		struct kh_doubted_id found = guard->names[index].id;
+		(void)kh_doubted_identify(entry->target, &found);
+		if (kh_guard_lay(guard, entry, init))
+			return take_over(guard, index, &found, err);
 		if (init > 0 && has_ended(init))
 			return true;
 	}
@@ -308,7 +321,7 @@ void kh_guard_doubt(struct kh_guard *guard)
 		if (guard->touched[i] && is_lost(guard, i))
 			doubt(guard, i);
 	for (size_t i = 0; i < guard->view->n; i++)
-		if (guard->view->list[i].kind == KH_MOUNT_EMPTY && guard->names[i].ino &&
+		if (guard->view->list[i].kind == KH_MOUNT_EMPTY && guard->names[i].id.ino &&
 		    !is_the_same(guard, i))
 			guard->names[i].was_shown = true;
 }
@@ -460,6 +473,8 @@ void kh_guard_end(struct kh_guard *guard)
 		if (guard->touched[i] && is_lost(guard, i))
 			doubt(guard, i);
 	settle(guard);
+	if (guard->names && guard->record->path)
+		(void)kh_doubted_guard(guard->record->path, kh_slice_of("", 0), false, NULL);
 	say_shown(guard);
 	for (size_t i = 0; i < guard->n_watches; i++)
 		free(guard->watches[i].folder);

@@ -16,7 +16,7 @@
 
 #include "sandbox_internal.h"
 
-enum { WAKE_MS = 50 };
+enum { WAKE_MS = 50, END_MS = 2000 };
 
 struct stopped {
 	struct kh_guard *guard;
@@ -53,7 +53,7 @@ bool kh_guard_stop(struct kh_guard *guard, pid_t init, struct kh_err *err)
 		return false;
 	(void)raise(SIGSTOP);
 	kh_cleanup_close(&alive);
-	int status = kh_child_status(pid);
+	int status = kh_child_status(pid, END_MS);
 	/* What the child has heard, we have not; and if it has not lived, nobody has. */
 	if (status != 0)
 		kh_guard_doubt(guard);

@@ -215,6 +215,78 @@ def test_what_a_hook_leads_to_and_the_host_removed_is_set_aside(sandbox, workspa
     assert f"{path} was set aside" in said and not os.path.exists(path), said
 
 
+# Out of reach of a signal to the command's process group, and it attacks when the host says so.
+DETACHED = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    say("up")
+    while not os.path.exists("attack"): time.sleep(0.01)
+    try:
+        with open(".git/config", "a") as file: file.write("[core]\\nfsmonitor = evil\\n")
+        answer = "written"
+    except OSError as e: answer = os.strerror(e.errno)
+    with open("answer.new", "w") as file: file.write(answer)
+    os.rename("answer.new", "answer")
+    os._exit(0)
+while not os.path.exists("go"): time.sleep(0.01)
+"""
+
+
+HOOKS = """
+import os, sys, time
+mine = "mine/hooks" if sys.argv[1] == "link" else "shared/mine" # a mount of its own
+os.makedirs(mine)
+with open(mine + "/pre-commit", "w") as file: file.write("evil")
+open(mine + "/.envrc", "w").close()
+say("up")
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    try: os.symlink("mine", "shared") if sys.argv[1] == "link" else os.rename(mine, "shared/hooks")
+    except OSError: continue
+    break
+say("done")
+"""
+
+
+@pytest.mark.parametrize("how", ["link", "folder"])
+def test_neither_a_link_nor_a_harmless_file_shields_what_a_hook_leads_to(sandbox, workspace, how):
+    sandbox.file(os.path.join(workspace, "shared/hooks/pre-commit"), "good")
+    repository(sandbox, workspace)
+    os.makedirs(os.path.join(workspace, ".git/hooks"), exist_ok=True)
+    os.symlink("../../shared/hooks", os.path.join(workspace, ".git/hooks/lib"))
+    sandbox.give(workspace)
+    process = sandbox.start(PYTHON, "-I", "-c", HEAD + HOOKS, how, workspace=workspace)
+    assert process.stdout.readline() == b'"up"\n', process.stderr.read()
+    process.send_signal(signal.SIGSTOP)
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+    shutil.rmtree(os.path.join(workspace, "shared" if how == "link" else "shared/hooks"))
+    assert process.stdout.readline() == b'"done"\n'
+    process.send_signal(signal.SIGCONT)
+    said = process.communicate(timeout=PATIENCE)[1].decode()
+    assert f"{workspace}/shared{'' if how == 'link' else '/hooks'} was set aside" in said, said
+    assert not os.path.exists(os.path.join(workspace, "shared/hooks/pre-commit"))
+
+
+def test_what_was_replaced_before_the_launcher_was_killed_is_judged_by_the_next_survey(sandbox, workspace):
+    repository(sandbox, workspace)
+    process = sandbox.start(PYTHON, "-I", "-c", HEAD + DETACHED, workspace=workspace)
+    assert process.stdout.readline() == b'"up"\n', process.stderr.read()
+    process.send_signal(signal.SIGSTOP)
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+    git(workspace, "config", "core.fsmonitor", "evil") # as the agent may have written it by now
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    words = sandbox.as_identity([os.path.join(sandbox.programs, "keyhole"), "workspace", "survey"])
+    said = ""
+    end = time.monotonic() + PATIENCE
+    while "set aside" not in said and time.monotonic() < end: # not before the last of the sandbox is gone
+        said += subprocess.run(words, cwd="/", env=sandbox.environment(), capture_output=True, text=True, timeout=PATIENCE, check=False).stderr
+    assert ".git/config was set aside: a git configuration with core.fsmonitor" in said
+    with open(os.path.join(workspace, ".git/config"), encoding="ascii") as file:
+        assert "fsmonitor" not in file.read()
+
+
 def test_a_repository_that_is_replaced_ends_the_sandbox(sandbox, workspace):
     repository(sandbox, workspace)
     agent = Agent(sandbox, workspace, [".git/config"])
@@ -322,24 +394,6 @@ def test_what_was_replaced_among_more_changes_than_the_kernel_notes_is_protected
     assert said.count("was set aside") == 1 and ".git/config was set aside: a git configuration with some.value" in said
     with open(os.path.join(workspace, ".git/config"), encoding="ascii") as file:
         assert "[core]" in file.read()
-
-
-# Out of reach of a signal to the command's process group, and it attacks when the host says so.
-DETACHED = """
-import os, time
-if os.fork() == 0:
-    os.setsid()
-    say("up")
-    while not os.path.exists("attack"): time.sleep(0.01)
-    try:
-        with open(".git/config", "a") as file: file.write("[core]\\nfsmonitor = evil\\n")
-        answer = "written"
-    except OSError as e: answer = os.strerror(e.errno)
-    with open("answer.new", "w") as file: file.write(answer)
-    os.rename("answer.new", "answer")
-    os._exit(0)
-while not os.path.exists("go"): time.sleep(0.01)
-"""
 
 
 def test_what_the_host_replaces_while_the_launcher_is_stopped_stays_protected(sandbox, workspace):

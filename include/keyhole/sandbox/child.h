@@ -102,9 +102,10 @@ bool kh_child_watch(void (*then)(void *arg), void *arg, pid_t *pid, int *alive, 
 void kh_child_wait(pid_t pid);
 /* Starts a process in its own session that has all that this one has, calls `what` and ends with
  * its answer as exit status. `alive` is readable once this process has ended or has closed *ours,
- * which the caller owns. kh_child_status waits for it; -1: it did not end by itself. */
+ * which the caller owns. kh_child_status waits for it, and kills it after `most_ms`; -1: it did not
+ * end by itself. */
 bool kh_child_fork(int (*what)(void *arg, int alive), void *arg, pid_t *pid, int *ours,
 		   struct kh_err *err);
-int kh_child_status(pid_t pid);
+int kh_child_status(pid_t pid, uint32_t most_ms);
 
 #endif
