@@ -147,11 +147,14 @@ void kh_keeper_note_journal(struct kh_keeper *k, int status)
 		k->unready = 0;
 	else if (!killed && !no_room) /* else it says nothing about the journal */
 		k->unready++;
-	k->journal_spoiled = exit == KH_WORKER_EXIT_SPOILED;
-	/* One that has served may have been taken over, and had followed it before. */
-	k->journal_long = exit == KH_WORKER_EXIT_TOO_LONG && !k->worker_process.serving_ms;
+	/* One that has served may have been taken over, and had followed it before: it would have
+	 * the new file continue a line from before all that others wrote since. */
+	bool told = !k->worker_process.serving_ms;
+	k->journal_spoiled = exit == KH_WORKER_EXIT_SPOILED && told;
+	k->journal_long = exit == KH_WORKER_EXIT_TOO_LONG && told;
 	k->journal_bad = k->unready >= UNREADY_MOST || exit == KH_WORKER_EXIT_JOURNAL ||
-			 (exit == KH_WORKER_EXIT_TOO_LONG && !k->journal_long);
+			 (exit == KH_WORKER_EXIT_SPOILED && !told) ||
+			 (exit == KH_WORKER_EXIT_TOO_LONG && !told);
 }
 
 /* A file that a journal's line begins is set aside where nobody can go on from its end; any other
