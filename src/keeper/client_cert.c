@@ -8,10 +8,12 @@
  */
 #include "keeper_internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <keyhole/base/clock.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/tls/identity.h>
@@ -38,10 +40,20 @@ static bool pack(struct kh_slice key, void *arg)
 	return kh_identity_pack(&p->packed, p->certificate, key, &p->expires_ms, p->err);
 }
 
+static bool read_certificate(struct kh_vault *vault, const char *path, struct kh_holding *holding,
+			     struct kh_buf *out, struct kh_err *err)
+{
+	uint64_t *rests_ms = &holding->certificate_rests_ms, began_ms = kh_clock_mono_ms();
+	bool ok = kh_file_read_within(path, kh_vault_pipes_wait_ms(vault, *rests_ms), out, err);
+
+	kh_vault_pipes_waited(vault, began_ms, !ok && err->sys == ETIMEDOUT, rests_ms);
+	return ok;
+}
+
 /* NULL: `err` says why, for the operator. */
-static struct kh_secret *read_pair(const struct kh_vault *vault,
+static struct kh_secret *read_pair(struct kh_vault *vault,
 				   const struct kh_credential_config *credential,
-				   const struct kh_holding *holding, uint64_t *expires_ms,
+				   struct kh_holding *holding, uint64_t *expires_ms,
 				   struct kh_err *err)
 {
 	const char *path = credential->placement->mtls->certificate;
@@ -53,7 +65,7 @@ static struct kh_secret *read_pair(const struct kh_vault *vault,
 
 	kh_buf_init(&certificate, KH_LIMIT_SECRET_BYTES / 2);
 	kh_buf_init_wiping(&p.packed, KH_LIMIT_SECRET_BYTES);
-	bool ok = !path || kh_file_read_within(path, kh_vault_pipe_ms(vault), &certificate, &why);
+	bool ok = !path || read_certificate(vault, path, holding, &certificate, &why);
 	p.certificate = kh_buf_view(&certificate);
 	/* To kh_identity_pack that would mean the one that stands with the key. */
 	if (ok && path && p.certificate.len == 0)
@@ -150,10 +162,16 @@ static struct kh_made *pair_of(struct kh_holding *holding)
 
 void kh_client_cert_renew(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
 {
+	const struct kh_credential_config *credential = &vault->config->credentials[index];
 	struct kh_made *made;
 
-	if (kh_client_cert_is(&vault->config->credentials[index]) && holding->raw.secret &&
-	    (made = pair_of(holding)))
+	if (!kh_client_cert_is(credential) || !holding->raw.secret || !(made = pair_of(holding)))
+		return;
+	const char *path = credential->placement->mtls->certificate;
+	bool tried = made->item.secret || made->item.why;
+	if (tried && path && kh_vault_pipes_rest(path, holding->certificate_rests_ms))
+		kh_vault_pipes_look_again(vault, holding->certificate_rests_ms);
+	else
 		(void)kh_client_cert_make(vault, index, holding, made);
 }
 

@@ -191,15 +191,16 @@ bool kh_source_is_pipe(const struct kh_source *source)
 
 /* Why a file can't be read, and what to do. */
 static void say_unreadable(const char *credential, const struct kh_source *source, const char *path,
-			   uint32_t pipe_ms, const struct kh_err *why, struct kh_err *err)
+			   const struct kh_err *why, struct kh_err *err)
 {
 	const char *file = kh_esc_str(path);
 	switch (why->sys) {
 	case ETIMEDOUT:
-		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-			   "credential %s: the writer of the pipe %s held it open for %u s (let it "
-			   "write the value and close it at once)",
-			   credential, file, pipe_ms / 1000);
+		kh_err_set(
+			err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			"credential %s: the writer of the pipe %s held it open for too long (let "
+			"it write the value and close it at once)",
+			credential, file);
 		if (err)
 			err->sys = ETIMEDOUT;
 		return;
@@ -248,7 +249,7 @@ static enum kh_source_result read_path(const char *credential, const struct kh_s
 	kh_buf_init_wiping(&content, KH_LIMIT_SECRET_BYTES + 6);
 	struct kh_err why = KH_ERR_INIT;
 	if (!kh_file_read_within(path, pipe_ms, &content, &why)) {
-		say_unreadable(credential, source, path, pipe_ms, &why, err);
+		say_unreadable(credential, source, path, &why, err);
 		return why.sys == ENOENT ? KH_SOURCE_ABSENT : KH_SOURCE_REFUSED;
 	}
 	(void)snprintf(what, sizeof(what), "the file %s", kh_esc_str(path));

@@ -59,16 +59,10 @@ static bool mark_named(uint16_t tenant, const struct kh_rule *rule, void *arg)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-uint32_t kh_vault_pipe_ms(const struct kh_vault *vault)
-{
-	return vault->serves ? KH_LIMIT_PIPE_LOOK_MS : KH_LIMIT_PIPE_READ_MS;
-}
-
 bool kh_vault_rests(const struct kh_holding *holding, const struct kh_source *source)
 {
-	return holding->timed_out &&
-	       kh_clock_mono_ms() - holding->tried_ms < KH_LIMIT_PIPE_AGAIN_MS &&
-	       kh_source_is_pipe(source);
+	return source->kind == KH_SOURCE_FILE &&
+	       kh_vault_pipes_rest(source->name, holding->rests_ms);
 }
 
 enum kh_source_result kh_vault_read_source(struct kh_vault *vault, uint16_t index,
@@ -86,10 +80,13 @@ enum kh_source_result kh_vault_read_source(struct kh_vault *vault, uint16_t inde
 	}
 	kh_source_warn_of_mode(credential->name, source,
 			       own ? &holding->warned : &holding->client_warned);
-	result = kh_source_read(credential->name, source, form, kh_vault_pipe_ms(vault), out, err);
+	uint64_t began_ms = kh_clock_mono_ms();
+	uint32_t wait_ms = kh_vault_pipes_wait_ms(vault, holding->rests_ms);
+	result = kh_source_read(credential->name, source, form, wait_ms, out, err);
+	kh_vault_pipes_waited(vault, began_ms, result != KH_SOURCE_GOT && err->sys == ETIMEDOUT,
+			      &holding->rests_ms);
 	/* After it: a look that took long is not to be followed by the next at once. */
 	holding->tried_ms = kh_clock_mono_ms();
-	holding->timed_out = result != KH_SOURCE_GOT && err->sys == ETIMEDOUT;
 	return result;
 }
 

@@ -6,7 +6,17 @@
 #include <string.h>
 
 #include <keyhole/base/cleanup.h>
+#include <keyhole/base/clock.h>
 #include <keyhole/base/log.h>
+
+static bool rests(struct kh_vault *vault, const struct kh_holding *holding,
+		  const struct kh_source *source)
+{
+	if (!kh_vault_rests(holding, source))
+		return false;
+	kh_vault_pipes_look_again(vault, holding->rests_ms);
+	return true;
+}
 
 /* A file that can't be read, or is no good, leaves what is there. */
 static void read_file_again(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
@@ -14,7 +24,7 @@ static void read_file_again(struct kh_vault *vault, uint16_t index, struct kh_ho
 	const struct kh_credential_config *credential = &vault->config->credentials[index];
 	struct kh_secret *secret = NULL;
 	struct kh_err err = KH_ERR_INIT;
-	if (kh_vault_rests(holding, holding->source))
+	if (rests(vault, holding, holding->source))
 		return;
 	if (kh_vault_read_source(vault, index, holding, holding->source, &secret, &err) !=
 	    KH_SOURCE_GOT) {
@@ -42,7 +52,7 @@ static void read_file_again(struct kh_vault *vault, uint16_t index, struct kh_ho
 
 static void read_client_again(struct kh_vault *vault, uint16_t index, struct kh_holding *holding)
 {
-	if (kh_vault_rests(holding, &vault->config->credentials[index].mint->client_secret))
+	if (rests(vault, holding, &vault->config->credentials[index].mint->client_secret))
 		return;
 	struct kh_secret *before = holding->client_secret;
 	kh_auto_free char *why_before = kh_steal_ptr(&holding->client_why);
@@ -70,7 +80,10 @@ static void read_client_again(struct kh_vault *vault, uint16_t index, struct kh_
 
 void kh_vault_look_at_files(struct kh_vault *vault)
 {
-	if (!kh_watch_look(vault->watch))
+	bool again = vault->look_again_ms && kh_clock_mono_ms() >= vault->look_again_ms;
+	if (again)
+		vault->look_again_ms = 0;
+	if (!kh_watch_look(vault->watch) && !again)
 		return;
 	kh_watch_begin(vault); /* folders may be others now */
 	for (size_t i = 0; i < vault->config->n_credentials; i++) {

@@ -107,10 +107,12 @@ struct kh_holding {
 	struct kh_made *made;
 	size_t n_made;
 	bool made_told; /* the worker may have values that were made of it and are not in `made` */
-	char *installation;  /* GitHub: the owner's installation, once it is known */
-	bool is_user;	     /* GitHub: the owner is a user, not an organisation */
-	uint64_t tried_ms;   /* when it, or its client's secret, was last tried */
-	bool timed_out;	     /* that try timed out at a pipe */
+	char *installation; /* GitHub: the owner's installation, once it is known */
+	bool is_user;	    /* GitHub: the owner is a user, not an organisation */
+	uint64_t tried_ms;  /* when it, or its client's secret, was last tried */
+	/* Monotonic: until then its files, or the certificate's, are not waited for (vault_pipes.c)
+	 */
+	uint64_t rests_ms, certificate_rests_ms;
 	uint64_t refused_ms; /* the latest refused_ms of `made`, or that of a command's value */
 };
 
@@ -164,8 +166,11 @@ struct kh_vault {
 	struct kh_jobs jobs;
 	struct kh_watch *watch; /* of files; NULL: none to watch */
 	uint64_t due_ms;	/* when something is due; 0: nothing */
-	bool serves;		/* the daemon serves: requests wait while a file is read */
-	bool relieved;		/* kh_scopes_reap has something to free */
+	uint64_t look_again_ms; /* monotonic: when files that rested are due; 0: none did */
+	/* How long was waited for pipes, less what has come back since, and when that last did. */
+	uint64_t pipes_waited_ms, pipes_at_ms;
+	bool serves;   /* the daemon serves: requests wait while a file is read */
+	bool relieved; /* kh_scopes_reap has something to free */
 	/* Callbacks, set by the owner; may be NULL. They may call kh_scopes_relieve, which frees no
 	 * entry, and no other function that changes a value or an entry: the vault walks its lists
 	 * meanwhile. answer: an answer that KH_VAULT_LATER promised.
@@ -339,15 +344,13 @@ enum kh_source_result kh_vault_read_slot(struct kh_vault *vault, uint16_t index,
 					 struct kh_err *err);
 enum kh_source_result kh_vault_read(struct kh_vault *vault, uint16_t index,
 				    struct kh_holding *holding, struct kh_err *err);
-/* Reads one source that needs no waiting; sets `tried_ms` and `timed_out` of the holding. */
+/* Reads one source that needs no waiting; sets `tried_ms` and `rests_ms` of the holding. */
 enum kh_source_result kh_vault_read_source(struct kh_vault *vault, uint16_t index,
 					   struct kh_holding *holding,
 					   const struct kh_source *source, struct kh_secret **out,
 					   struct kh_err *err);
-/* Is it a pipe that timed out a moment ago, and should not be read again yet? */
+/* Is it a pipe that was waited for a moment ago, and should not be read again yet? */
 bool kh_vault_rests(const struct kh_holding *holding, const struct kh_source *source);
-/* How long to wait for the end of a pipe now, in milliseconds. */
-uint32_t kh_vault_pipe_ms(const struct kh_vault *vault);
 /* Reads the client secret. GOT: it is in holding->client_secret, or none is needed. */
 enum kh_source_result kh_vault_read_client(struct kh_vault *vault, uint16_t index,
 					   struct kh_holding *holding, struct kh_err *err);
@@ -422,6 +425,17 @@ void kh_vault_raw_failed(struct kh_vault *vault, uint16_t index, struct kh_holdi
 void kh_vault_made_failed(struct kh_vault *vault, uint16_t index, struct kh_holding *holding,
 			  struct kh_made *made, const char *why, const char *reason);
 void kh_vault_due(struct kh_vault *vault, uint64_t due_ms);
+
+/* vault_pipes.c: `rests_ms` is of the file that is read. */
+/* How long to wait now for the end of the file, if it is a pipe. */
+uint32_t kh_vault_pipes_wait_ms(struct kh_vault *vault, uint64_t rests_ms);
+/* A read has ended that began then. */
+void kh_vault_pipes_waited(struct kh_vault *vault, uint64_t began_ms, bool timed_out,
+			   uint64_t *rests_ms);
+/* Is it a pipe that should not be read before `rests_ms`? */
+bool kh_vault_pipes_rest(const char *path, uint64_t rests_ms);
+/* A change was not read, since its file rests until then. */
+void kh_vault_pipes_look_again(struct kh_vault *vault, uint64_t when_ms);
 
 /* vault_files.c: reads files that have changed */
 void kh_vault_look_at_files(struct kh_vault *vault);

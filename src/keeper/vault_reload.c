@@ -137,7 +137,10 @@ static void share_warned(struct kh_vault *next, const struct kh_vault *now)
 bool kh_vault_reopen(struct kh_vault *next, const struct kh_vault *now, struct kh_config *config,
 		     struct kh_err *err)
 {
-	*next = (struct kh_vault){ .config = config, .serves = true };
+	*next = (struct kh_vault){ .config = config,
+				   .serves = true,
+				   .pipes_waited_ms = now->pipes_waited_ms,
+				   .pipes_at_ms = now->pipes_at_ms };
 	if (!kh_vault_make(next, config, err))
 		return false;
 	if (!kh_variables_share(next, now))

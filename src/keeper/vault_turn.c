@@ -440,6 +440,6 @@ uint64_t kh_vault_deadline(const struct kh_vault *vault)
 {
 	if (!vault->slots)
 		return vault->due_ms;
-	return earlier(earlier(kh_jobs_deadline(&vault->jobs), kh_watch_deadline(vault->watch)),
-		       vault->due_ms);
+	uint64_t files_ms = earlier(kh_watch_deadline(vault->watch), vault->look_again_ms);
+	return earlier(earlier(kh_jobs_deadline(&vault->jobs), files_ms), vault->due_ms);
 }

@@ -8,12 +8,16 @@ enum {
 	/* A credential's value: a `file:` that names a wrong file (a disk image). */
 	KH_LIMIT_SECRET_BYTES = 64 * 1024,
 	/* Reading a named pipe instead of a file: a writer that holds it open and writes nothing,
-	   while the keeper's loop waits. */
+	   while the keeper's loop waits. All pipes of credentials together get twice as long. */
 	KH_LIMIT_PIPE_READ_MS = 30 * 1000,
-	/* The same while requests are served, all of which wait meanwhile; and how long such a pipe
-	   is not read again after that. */
-	KH_LIMIT_PIPE_LOOK_MS = 1000,
+	/* The same while requests are served, all of which wait meanwhile: a tenant whose files are
+	   pipes, each of which is held open for a while. All pipes together get twice as long in
+	   the time of the next limit. */
+	KH_LIMIT_PIPE_LOOK_MS = 500,
+	/* How long a file is not waited for again after a read that took longer than the second
+	   limit here. */
 	KH_LIMIT_PIPE_AGAIN_MS = 60 * 1000,
+	KH_LIMIT_PIPE_QUICK_MS = 20,
 	/* Names on the ways to the credentials' files that the kernel watches: a configuration with
 	   files in thousands of folders. The files behind any more are looked at this often. */
 	KH_LIMIT_FILES_WATCHED = 4096,
