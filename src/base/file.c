@@ -87,16 +87,13 @@ bool kh_file_read_fd(int fd, struct kh_buf *out, struct kh_err *err)
 	return read_whole(fd, KH_LIMIT_PIPE_READ_MS, out, err);
 }
 
-bool kh_file_read(const char *path, struct kh_buf *out, struct kh_err *err)
-{
-	return kh_file_read_within(path, KH_LIMIT_PIPE_READ_MS, out, err);
-}
+/* Not blocking, so that a FIFO without a writer doesn't hold us up; one with a writer (a shell's
+ * process substitution) is read to its end, which has to come in time. */
+enum { TO_READ = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK };
 
-bool kh_file_read_within(const char *path, uint32_t pipe_ms, struct kh_buf *out, struct kh_err *err)
+static bool read_opened(int fd, const char *path, uint32_t pipe_ms, struct kh_buf *out,
+			struct kh_err *err)
 {
-	/* Not blocking, so that a FIFO without a writer doesn't hold us up; one with a writer (a
-	   shell's process substitution) is read to its end, which has to come in time. */
-	kh_auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(path));
 	struct stat st;
@@ -108,6 +105,18 @@ bool kh_file_read_within(const char *path, uint32_t pipe_ms, struct kh_buf *out,
 		return kh_err_sys(err, KH_ERR_SYSTEM, EINVAL, "%s: not a regular file",
 				  kh_esc_str(path));
 	return read_whole(fd, pipe_ms, out, err) || kh_err_wrap(err, "%s", kh_esc_str(path));
+}
+
+bool kh_file_read(const char *path, struct kh_buf *out, struct kh_err *err)
+{
+	kh_auto_close int fd = open(path, TO_READ);
+	return read_opened(fd, path, KH_LIMIT_PIPE_READ_MS, out, err);
+}
+
+bool kh_file_read_within(const char *path, uint32_t pipe_ms, struct kh_buf *out, struct kh_err *err)
+{
+	kh_auto_close int fd = kh_file_open_followed(path, TO_READ);
+	return read_opened(fd, path, pipe_ms, out, err);
 }
 
 /* May this be believed, where `also` is one more user whose files are? */

@@ -218,6 +218,12 @@ static void say_unreadable(const char *credential, const struct kh_source *sourc
 			   "and let it pass the folders above)",
 			   credential, (unsigned long)geteuid(), file);
 		return;
+	case ELOOP:
+		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
+			   "credential %s: a link on the way to the file %s is another user's than "
+			   "the file that it leads to (give the link to root)",
+			   credential, file);
+		return;
 	case EFBIG:
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "credential %s: the file %s is longer than 64 KiB (is that the right "

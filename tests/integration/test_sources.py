@@ -119,6 +119,22 @@ def test_a_bad_file_leaves_the_value_before(daemon, content):
     until("a good one is used", lambda: told(one) == (200, OTHER))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link to another user")
+def test_another_users_link_gets_him_no_file_that_only_the_daemon_may_read(daemon, tmp_path):
+    theirs, secret = tmp_path / "theirs", tmp_path / "secret"
+    theirs.mkdir()
+    put(theirs / "key", OTHER)
+    put(secret, "a-secret-of-another-tenant-9d4c71")
+    os.chown(theirs / "key", 4242, 4242)
+    one = daemon({"credentials": {"main": {"value": {"file": str(theirs / "key")}, **COMMON}}})
+    assert told(one) == (200, OTHER)
+    os.symlink(secret, theirs / "new")
+    os.lchown(theirs / "new", 4242, 4242)
+    os.rename(theirs / "new", theirs / "key")
+    until("it is said", lambda: "is another user's than the file that it leads to" in one.stderr())
+    assert told(one) == (200, OTHER)
+
+
 def test_a_file_that_is_deleted_leaves_the_value_before_until_a_reload(daemon):
     one = daemon()
     assert told(one) == (200, real(SECRET))

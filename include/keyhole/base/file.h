@@ -11,7 +11,8 @@
  * KH_LIMIT_PIPE_READ_MS. Return: false with `err` and `out` unchanged: it can't be read, or is
  * longer than the buffer's room (EFBIG). */
 bool kh_file_read(const char *path, struct kh_buf *out, struct kh_err *err);
-/* The same; the end of a pipe must come within `pipe_ms` (else ETIMEDOUT). */
+/* The same for a file whose folder may be another user's, opened by kh_file_open_followed; the end
+ * of a pipe must come within `pipe_ms` (else ETIMEDOUT). */
 bool kh_file_read_within(const char *path, uint32_t pipe_ms, struct kh_buf *out,
 			 struct kh_err *err);
 /*
@@ -73,6 +74,10 @@ int kh_file_resolve(int dir, const char *path, int flags, uint64_t resolve);
 /* Opens what lies below `dir`, through no symbolic link. Slashes at the beginning of `path` count
  * for nothing. Return: as above. */
 int kh_file_open_below(int dir, const char *path, int flags);
+/* followed.c. Opens a file with these flags. A symbolic link in its path is followed only if it
+ * belongs to root, to this user, or to the owner of the file. Return: as above (ELOOP: there is
+ * another user's link). */
+int kh_file_open_followed(const char *path, int flags);
 /*
  * A path that was resolved once is never resolved again: whoever may write to a folder above can
  * put a symbolic link in the place of any part of it. Opens with O_PATH what has this path, and
