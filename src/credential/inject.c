@@ -60,26 +60,24 @@ const char *kh_injection_binding_fault(const struct kh_injection *injection,
 	return NULL;
 }
 
-/* NULL: the rule has none of that name. */
-static const struct kh_credential_config *
-credential_of(const struct kh_config *config, const struct kh_rule *rule, const char *name)
+/* NULL: none of that name is among them. */
+static const struct kh_credential_config *find_named(const struct kh_injection *injection,
+						     const char *name)
 {
-	for (size_t i = 0; rule && i < rule->n_credentials; i++) {
-		const struct kh_credential_config *one = &config->credentials[rule->credentials[i]];
-		if (strcmp(one->name, name) == 0)
-			return one;
-	}
+	for (size_t i = 0; i < injection->count; i++)
+		if (strcmp(injection->list[i].credential->name, name) == 0)
+			return injection->list[i].credential;
 	return NULL;
 }
 
-bool kh_injection_is_kept(const struct kh_injection *injection, const struct kh_config *config,
-			  const struct kh_decision *decision, const struct kh_request_view *request)
+bool kh_injection_is_kept(const struct kh_injection *injection, const struct kh_injection *chosen,
+			  uint16_t tenant, const struct kh_request_view *request)
 {
 	for (size_t i = 0; i < injection->count; i++) {
 		const struct kh_credential_config *had = injection->list[i].credential;
-		const struct kh_credential_config *has =
-			decision->bare ? NULL : credential_of(config, decision->rule, had->name);
-		if (!has || kh_credential_binding_fault(has, request) ||
+		const struct kh_credential_config *has = find_named(chosen, had->name);
+		if (!has || !kh_credential_is_present(has, tenant) ||
+		    kh_credential_binding_fault(has, request) ||
 		    (has->placeholder.required && !had->placeholder.required))
 			return false;
 	}

@@ -113,6 +113,13 @@ void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 		(void)forward(x, piece);
 }
 
+/* By what it began under, and by what is in force if that is another generation. */
+static bool passes_auth(const struct kh_exchange *x)
+{
+	return kh_decision_passes_auth(&x->decision) &&
+	       (x->ruling.at.gen == x->gen || kh_decision_passes_auth(&x->ruling.decision));
+}
+
 /* What may not stand in the head does not come in behind the content. */
 static bool may_trail(const struct kh_exchange *x, struct kh_slice name)
 {
@@ -120,7 +127,7 @@ static bool may_trail(const struct kh_exchange *x, struct kh_slice name)
 		return false;
 	if (x->injection.count > 0)
 		return !kh_carrier_is_field(name) && !kh_injection_sets_field(&x->injection, name);
-	return kh_decision_passes_auth(&x->decision) || !kh_carrier_is_field(name);
+	return !kh_carrier_is_field(name) || passes_auth(x);
 }
 
 /* A rule that looks at a field does so in the head: some servers put both together. */

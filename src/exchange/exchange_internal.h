@@ -187,6 +187,13 @@ bool kh_request_forwards(const struct kh_exchange *x, const struct kh_field *fie
 /* Does a parameter of the query stay here, as the client's own authentication? */
 bool kh_request_drops_parameter(const struct kh_exchange *x, struct kh_slice name);
 
+/* client_auth.c: the authentication that the client sends itself */
+/* The name of one of its carriers, wherever it is; len 0: there is none. */
+struct kh_slice kh_client_auth_find(const struct kh_exchange *x);
+/* Credentials are chosen: may it be there? What is taken out is noted in x->stripped. Return: false
+ * with CLIENT_AUTH. */
+bool kh_client_auth_settle(struct kh_exchange *x, struct kh_err *err);
+
 /* observe.c: what goes through because it is only observed */
 /*
  * The tenant's rules refuse it for that reason, by that rule. Where they only observe, it is

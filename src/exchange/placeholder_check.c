@@ -220,11 +220,13 @@ static bool look_at_query(struct look *look, bool *seen, struct kh_err *err)
 	return true;
 }
 
-static bool check(struct kh_exchange *x, struct kh_err *err)
+bool kh_placeholder_check(const struct kh_exchange *x, struct kh_err *err)
 {
 	struct look look = { .x = x };
 	bool seen[KH_RULE_CREDENTIALS] = { false };
 
+	if (!x->gen->recogniser.marks)
+		return true;
 	if (!look_at(&look, x->message->method, true, "the", KH_SLICE("method"), err) ||
 	    !look_at(&look, x->target.raw_path, true, "the", KH_SLICE("path"), err) ||
 	    !look_at_query(&look, seen, err) || !look_at_fields(&look, seen, err))
@@ -249,7 +251,7 @@ bool kh_placeholder_settle(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_err why = KH_ERR_INIT;
 
-	if (!x->gen->recogniser.marks || check(x, &why))
+	if (kh_placeholder_check(x, &why))
 		return true;
 	if (why.code != KH_ERR_NO_MEMORY && kh_exchange_observe(x, why.code, x->decision.rule))
 		return true;
@@ -304,12 +306,25 @@ static const char *short_name(const struct kh_exchange *x, const struct kh_mark 
 	return "(unknown)";
 }
 
+static bool has_refusal(const struct kh_decision *decision)
+{
+	return decision->rule && decision->rule->placeholder_refuse;
+}
+
+/* The rule that refuses placeholders in content: the one that it began under, or the one in force
+ * by now. NULL: neither does. */
+static const struct kh_rule *refusing_rule(const struct kh_exchange *x)
+{
+	return has_refusal(&x->decision)	  ? x->decision.rule
+	       : has_refusal(&x->ruling.decision) ? x->ruling.decision.rule
+						  : NULL;
+}
+
 /* Beside a value that goes into the content, one that does not belong there is refused when all of
  * it has come (an eager scan stops by itself, before). */
 static bool refuses(const struct kh_exchange *x)
 {
-	return x->decision.rule && x->decision.rule->placeholder_refuse &&
-	       !x->content_look->scan.ended;
+	return refusing_rule(x) && !x->content_look->scan.ended;
 }
 
 static bool note_mark(const struct kh_mark *mark, void *arg)
@@ -351,8 +366,6 @@ static bool no_memory(struct kh_err *err)
 static void begin_scan(const struct kh_exchange *x, struct kh_mark_scan *scan)
 {
 	scan->marks = x->gen->recogniser.marks;
-	scan->eager = x->decision.rule && x->decision.rule->placeholder_refuse &&
-		      x->content_look->left_alone == 0;
 }
 
 static bool begin_look(struct kh_exchange *x, struct kh_err *err)
@@ -375,12 +388,15 @@ static bool is_looked_for(const struct kh_exchange *x, struct kh_slice piece)
 static bool feed(struct kh_exchange *x, struct kh_mark_scan *scan, struct kh_slice piece,
 		 struct kh_err *err)
 {
+	const struct kh_rule *rule = refusing_rule(x);
+
+	scan->eager = rule && places_in_content(x) == 0;
 	if (kh_mark_scan_feed(scan, piece, note_mark, x))
 		return true;
 	return kh_err_set(err, KH_ERR_EXFILTRATION,
 			  "the content holds a placeholder, which the rule '%s' refuses "
 			  "(placeholder: refuse): leave it out",
-			  x->decision.rule->text);
+			  rule ? rule->text : "");
 }
 
 bool kh_content_look_at(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err)

@@ -52,6 +52,8 @@ struct kh_slice kh_recognise_text_shown(struct kh_slice text);
  * nothing goes in. Return: false with EXFILTRATION or PLACEHOLDER_MISSING.
  */
 bool kh_placeholder_settle(struct kh_exchange *x, struct kh_err *err);
+/* The same, whether it is only observed or not; changes nothing. */
+bool kh_placeholder_check(const struct kh_exchange *x, struct kh_err *err);
 /* The same of one field behind the content. */
 bool kh_placeholder_trailer_may_go(const struct kh_exchange *x, const struct kh_field *field,
 				   struct kh_err *err);

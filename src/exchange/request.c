@@ -127,59 +127,6 @@ bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err)
 	return !kh_internal_page_is(&x->authority.host) || kh_internal_page_resolve(x, err);
 }
 
-static void note_stripped(struct kh_exchange *x, struct kh_slice name)
-{
-	size_t used = strlen(x->stripped);
-
-	snprintf(x->stripped + used, sizeof(x->stripped) - used, "%s%s", used ? "," : "",
-		 kh_esc(name));
-}
-
-/* The authentication that the sandbox sent itself: all of it is taken out where a credential goes
- * in (see kh_request_forwards and kh_request_put_target), refused where none does, unless the rule
- * lets it pass. */
-static bool settle_carriers(struct kh_exchange *x, struct kh_err *err)
-{
-	struct kh_slice for_us = kh_auth_field(x->side);
-	struct kh_slice found = kh_carrier_find_but(x->message, x->target.query, for_us);
-	struct kh_slice rest = x->target.query, name, value;
-
-	bool none = x->injection.count == 0;
-	struct kh_slice in_path = kh_carrier_find_in_query(x->target.path_cuts.query);
-
-	if (in_path.len > 0 && !none)
-		return kh_err_set(err, KH_ERR_CLIENT_AUTH,
-				  "the path has authentication after an escaped '?' or '#' (%s), "
-				  "where it can't be taken out (remove it from the request)",
-				  kh_esc(in_path));
-	if (found.len == 0)
-		found = in_path;
-	for (size_t i = 0; i < x->message->n_fields; i++)
-		if (kh_content_drops_field(x, x->message->fields[i].name))
-			note_stripped(x, x->message->fields[i].name);
-	if (found.len == 0 || (none && kh_decision_passes_auth(&x->decision)))
-		return true;
-	if (none && kh_exchange_observe(x, KH_ERR_CLIENT_AUTH, x->decision.rule))
-		return true;
-	if (none)
-		return kh_err_set(err, KH_ERR_CLIENT_AUTH,
-				  "%s carries authentication, and the rule '%s' neither sets a "
-				  "credential nor has client_auth: pass (remove it from the "
-				  "request)",
-				  kh_esc(found), x->decision.rule->text);
-	for (size_t i = 0; i < x->message->n_fields; i++)
-		if (kh_carrier_is_in_path_field(&x->message->fields[i]) ||
-		    (kh_carrier_is_field(x->message->fields[i].name) &&
-		     !kh_slice_eq_nocase(x->message->fields[i].name, for_us)))
-			note_stripped(x, x->message->fields[i].name);
-	if (kh_carrier_is_among_protocols(x->message))
-		note_stripped(x, KH_SLICE("sec-websocket-protocol"));
-	while (rest.ptr && kh_query_next(&rest, &name, &value))
-		if (kh_request_drops_parameter(x, name))
-			note_stripped(x, name);
-	return true;
-}
-
 static bool choose_credentials(struct kh_exchange *x, const struct kh_request_view *view,
 			       struct kh_err *err)
 {
@@ -343,6 +290,66 @@ static bool takes_answer(const struct kh_exchange *x, const struct kh_standing *
 	       kh_policy_take_answer(at->gen->policy, at->tenant, at->narrowing, view, out);
 }
 
+/* What goes in is a tenant's: for another one it would be another value. */
+static bool is_same_tenant(const struct kh_exchange *x, const struct kh_standing *now)
+{
+	return strcmp(x->gen->config->tenants[x->tenant].name,
+		      now->gen->config->tenants[now->tenant].name) == 0;
+}
+
+/* The rules in force would refuse it for that reason. Do they only observe? */
+static bool is_only_observed(const struct kh_standing *now, enum kh_err_code reason,
+			     struct kh_decision *decision)
+{
+	return kh_decision_observe(now->gen->policy, now->tenant, reason, decision->rule, decision);
+}
+
+/* The head has gone up with placeholders, or without one that must be there: would it, with what
+ * the rules in force put in? */
+static bool may_hold_placeholders(struct kh_exchange *x, const struct kh_standing *now,
+				  const struct kh_injection *chosen, struct kh_decision *decision)
+{
+	const struct kh_standing before = kh_exchange_standing(x);
+	const struct kh_injection had = x->injection;
+	struct kh_err err = KH_ERR_INIT;
+
+	x->gen = now->gen;
+	x->tenant = now->tenant;
+	x->listener = now->listener;
+	x->injection = *chosen;
+	bool good = kh_placeholder_check(x, &err);
+	x->gen = before.gen;
+	x->tenant = before.tenant;
+	x->listener = before.listener;
+	x->injection = had;
+	return good || (err.code != KH_ERR_NO_MEMORY && is_only_observed(now, err.code, decision));
+}
+
+/*
+ * It has gone up with credentials, or with authentication and placeholders of its own. Whatever
+ * kh_request_decide asks of these is asked here, in its order: a request that came now would go up
+ * with no less.
+ */
+static bool keeps_what_went(struct kh_exchange *x, const struct kh_standing *now,
+			    const struct kh_request_view *view, struct kh_decision *decision)
+{
+	struct kh_injection chosen = { .count = 0 };
+
+	if (!decision->rule)
+		return false;
+	kh_injection_choose(&chosen, now->gen->config, now->tenant, decision);
+	bool good = may_hold_placeholders(x, now, &chosen, decision);
+	if (good && x->injection.count == 0 && kh_client_auth_find(x).len > 0)
+		good = chosen.count == 0 && (kh_decision_passes_auth(decision) ||
+					     is_only_observed(now, KH_ERR_CLIENT_AUTH, decision));
+	/* What is observed from here on goes up without a credential. */
+	if (good && x->injection.count > 0)
+		good = !decision->bare && is_same_tenant(x, now) &&
+		       kh_injection_is_kept(&x->injection, &chosen, now->tenant, view);
+	kh_injection_fini(&chosen);
+	return good;
+}
+
 bool kh_request_is_allowed(struct kh_exchange *x)
 {
 	struct room room;
@@ -368,11 +375,11 @@ bool kh_request_is_allowed(struct kh_exchange *x)
 	if (kh_up_is_connected(&x->up, &addr) && addr &&
 	    is_denied_at(x, &now, &decision, addr, &steps, &there))
 		return false;
-	/* What is only observed goes on, but with a credential it can't; nor where the rules put
-	 * that credential in no more. */
+	/* What is only observed goes on, but with a credential it can't. */
 	if ((there.bare && x->injection.count > 0) ||
-	    !kh_injection_is_kept(&x->injection, now.gen->config, &decision, &view))
+	    (!x->tunnel && !keeps_what_went(x, &now, &view, &decision)))
 		return false;
+	charge(x, view.steps); /* as of a decision: all of it is looked through again */
 	kh_request_settle_geo(x, &now, &decision);
 	kh_exchange_change_limits(x, &now, &decision);
 	return true;
@@ -483,7 +490,8 @@ bool kh_request_decide(struct kh_exchange *x, struct kh_err *err)
 	charge(x, view.steps); /* carriers and placeholders are sought in each query again */
 	return kh_exchange_upgrade_may_be(x->message, &x->decision, err) &&
 	       choose_credentials(x, &view, err) && kh_placeholder_settle(x, err) &&
-	       kh_content_decide(x, err) && kh_signing_begin(x, err) && settle_carriers(x, err) &&
+	       kh_content_decide(x, err) && kh_signing_begin(x, err) &&
+	       kh_client_auth_settle(x, err) &&
 	       (!x->message->upgrade || kh_websocket_ask(x, err)) &&
 	       kh_exchange_take_limits(x, err);
 }
@@ -498,7 +506,7 @@ bool kh_request_could_be_allowed(struct kh_exchange *x)
 	bool could = kh_policy_take_answer(x->gen->policy, x->tenant, x->narrowing, &view,
 					   &x->decision) &&
 		     choose_credentials(x, &view, &err) && kh_placeholder_settle(x, &err) &&
-		     settle_carriers(x, &err);
+		     kh_client_auth_settle(x, &err);
 	charge(x, view.steps);
 	kh_injection_fini(&x->injection);
 	x->stripped[0] = '\0';

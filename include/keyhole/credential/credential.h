@@ -94,12 +94,12 @@ void kh_injection_fini(struct kh_injection *injection); /* releases the values; 
 const char *kh_injection_binding_fault(const struct kh_injection *injection,
 				       const struct kh_request_view *request,
 				       const struct kh_credential_config **which);
-/* A request has gone up with `injection`, and `decision` was made anew by the rules of `config`.
- * Does that decision still put in each of these credentials: by its name, in the deciding rule,
- * within its binding, and without requiring a placeholder that was not required before? */
-bool kh_injection_is_kept(const struct kh_injection *injection, const struct kh_config *config,
-			  const struct kh_decision *decision,
-			  const struct kh_request_view *request);
+/* A request has gone up with `injection`, and `chosen` is what other rules have chosen for it
+ * (kh_injection_choose). Do they still put in each of these credentials: by its name, with a value
+ * for this tenant of theirs, within its binding, and without requiring a placeholder that was not
+ * required before? */
+bool kh_injection_is_kept(const struct kh_injection *injection, const struct kh_injection *chosen,
+			  uint16_t tenant, const struct kh_request_view *request);
 bool kh_injection_sets_field(const struct kh_injection *injection, struct kh_slice name);
 /* kh_credential_put_fields for all of them; several cookies become one Cookie field. */
 bool kh_injection_put_fields(const struct kh_injection *injection, struct kh_buf *out,
