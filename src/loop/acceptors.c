@@ -252,46 +252,97 @@ void kh_acceptor_close(struct kh_acceptor *acceptor)
 	acceptor->event = acceptor->resume = NULL;
 }
 
-static void forget_secret(struct kh_acceptor *acceptor)
+static void forget_secrets(struct kh_acceptor *acceptor)
 {
 	kh_secret_unref(acceptor->secret);
-	acceptor->secret = NULL;
+	kh_secret_unref(acceptor->former);
+	acceptor->secret = acceptor->former = NULL;
 }
 
-/* Return: it has its token, or needs none. */
-static bool find_secret(struct kh_acceptor *acceptor)
+/* Return: FULL: it has its token, or needs none; ASKED: wait; MISSING: there is none that is good.
+ */
+static enum kh_slot_state find_secret(struct kh_acceptor *acceptor)
 {
 	struct kh_loop *loop = acceptor->loop;
 	struct kh_secret *secret = NULL;
 
 	if (acceptor->config->kind != KH_LISTEN_TCP || acceptor->secret)
-		return true;
+		return KH_SLOT_FULL;
 	const struct kh_credential_ref want = { (uint16_t)acceptor->config->token,
 						KH_NO_TENANT,
 						{ "", 0 } };
-	if (acceptor->config->token < 0 ||
-	    kh_worker_secret(loop->worker, loop->gen, &want, NULL, &secret, NULL) != KH_SLOT_FULL)
-		return false;
+	if (acceptor->config->token < 0)
+		return KH_SLOT_MISSING;
+	enum kh_slot_state state =
+		kh_worker_secret(loop->worker, loop->gen, &want, NULL, &secret, NULL);
+	if (state != KH_SLOT_FULL)
+		return state;
 	if (kh_secret_len(secret) < KH_TOKEN_LEAST_BYTES) {
 		if (kh_acceptor_may_log(acceptor))
 			kh_log_error("listener %s: its token is shorter than %d bytes, which is "
 				     "guessed too easily: nobody is let in",
 				     kh_esc_str(acceptor->config->name), (int)KH_TOKEN_LEAST_BYTES);
 		kh_secret_unref(secret);
-		return false;
+		return KH_SLOT_MISSING;
 	}
 	acceptor->secret = secret;
-	return true;
+	return KH_SLOT_FULL;
+}
+
+/* It begins to accept when its token has come. Return: as find_secret. */
+static enum kh_slot_state look_for_token(struct kh_acceptor *acceptor)
+{
+	const struct kh_loop *loop = acceptor->loop;
+	bool waited = acceptor->event && !acceptor->secret && !loop->draining && !loop->retiring;
+	enum kh_slot_state state = find_secret(acceptor);
+
+	if (waited && acceptor->secret)
+		(void)event_add(acceptor->event, NULL);
+	return state;
+}
+
+/* After a reload: whoever was let in as somebody who would not be let in any more has to go. */
+static void end_former(struct kh_acceptor *acceptor)
+{
+	const char *why = acceptor->other_cid ? "its listener is for another CID" : NULL;
+
+	if (acceptor->former) {
+		enum kh_slot_state state = look_for_token(acceptor);
+		if (state == KH_SLOT_ASKED)
+			return;
+		if (state != KH_SLOT_FULL || !acceptor->secret ||
+		    !kh_secret_same(acceptor->former, acceptor->secret))
+			why = "the token of its listener was replaced";
+		kh_secret_unref(acceptor->former);
+		acceptor->former = NULL;
+	}
+	acceptor->other_cid = false;
+	if (why)
+		acceptor->loop->ops->acceptor_ended(acceptor, why);
 }
 
 void kh_acceptors_look_for_tokens(struct kh_loop *loop)
 {
-	for (size_t i = 0; i < loop->n_acceptors && !loop->draining && !loop->retiring; i++) {
+	for (size_t i = 0; i < loop->n_acceptors; i++) {
 		struct kh_acceptor *acceptor = loop->acceptors[i];
-		if (acceptor->event && acceptor->config->kind == KH_LISTEN_TCP &&
-		    !acceptor->secret && find_secret(acceptor))
-			(void)event_add(acceptor->event, NULL);
+		if (acceptor->event && !loop->draining && !loop->retiring)
+			(void)look_for_token(acceptor);
+		end_former(acceptor);
 	}
+}
+
+/* Who is connected was let in by what is in force until now; NULL: nothing was, it is new. */
+static void set_former(struct kh_acceptor *acceptor, const struct kh_listener_config *next)
+{
+	const struct kh_listener_config *now = acceptor->config;
+
+	acceptor->other_cid |=
+		now && now->kind == KH_LISTEN_VSOCK && now->vsock_cid != next->vsock_cid;
+	if (!acceptor->secret)
+		return; /* since the reload before nobody was let in */
+	kh_secret_unref(acceptor->former);
+	acceptor->former = acceptor->secret;
+	acceptor->secret = NULL;
 }
 
 /* Takes its place in the generation in force. The listening descriptor is another one than before,
@@ -302,7 +353,7 @@ static bool place_acceptor(struct kh_acceptor *acceptor, size_t index)
 	struct kh_generation *g = loop->gen;
 
 	kh_acceptor_close(acceptor);
-	forget_secret(acceptor);
+	set_former(acceptor, &g->config->listeners[index]);
 	kh_refusals_end(acceptor);
 	acceptor->gen = g;
 	acceptor->config = &g->config->listeners[index];
@@ -326,7 +377,7 @@ bool kh_acceptor_open(struct kh_acceptor *acceptor, int listener)
 	if (!acceptor->event || !acceptor->resume)
 		return false;
 	/* Nobody is let in before the token is there. */
-	return !find_secret(acceptor) || event_add(acceptor->event, NULL) == 0;
+	return find_secret(acceptor) != KH_SLOT_FULL || event_add(acceptor->event, NULL) == 0;
 }
 
 void kh_acceptor_init(struct kh_acceptor *acceptor, struct kh_loop *loop)
@@ -354,7 +405,7 @@ static void free_acceptor(struct kh_deferred_free *deferred_free)
 	struct kh_acceptor *acceptor =
 		kh_container_of(deferred_free, struct kh_acceptor, deferred_free);
 
-	forget_secret(acceptor);
+	forget_secrets(acceptor);
 	kh_work_share_fini(&acceptor->work);
 	kh_account_unref(acceptor->account);
 	free(acceptor);

@@ -192,6 +192,7 @@ static void reload(struct kh_loop *loop, struct kh_generation *g)
 	kh_generation_leave_acceptors(before);
 	TELL(&loop->live, reload);
 	TELL(&loop->exchanges, reload);
+	kh_acceptors_look_for_tokens(loop);
 	kh_generation_unref(before);
 	note_taken(loop);
 }

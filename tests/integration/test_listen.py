@@ -9,10 +9,12 @@ import subprocess
 
 import pytest
 from admin_client import admin, samples
-from clients import Tunnel, Wire, client_context
+from clients import Closed, Tunnel, Wire, client_context
 from h2client import StreamWire, h2_plain
 from harness import FINGERPRINT, KEYHOLE, PATIENCE, SECRET, free_port, until
 from test_check import check
+from test_reload import reload
+from test_sources import put
 from tunnels import alert_of, hello_bytes, socks_address
 
 TOKEN = "t0ken-" + secrets.token_hex(16)
@@ -363,6 +365,60 @@ def test_no_rule_can_name_a_token(tmp_path):
     assert status == 1 and "no credential is called" in errors
 
 
+OTHER_TOKEN = "another-" + secrets.token_hex(16)
+
+
+def same_token(one, tmp_path):
+    reload(one, lambda config: None)
+
+
+def replaced_file(one, tmp_path):
+    (tmp_path / "token").write_text(OTHER_TOKEN + "\n")
+    reload(one, lambda config: None)
+
+
+def other_file(one, tmp_path):
+    put(tmp_path / "other", OTHER_TOKEN)
+    reload(one, lambda config: config["listen"][1].update(token={"file": str(tmp_path / "other")}))
+
+
+def no_file(one, tmp_path):
+    (tmp_path / "token").unlink()
+    reload(one, lambda config: None)
+
+
+@pytest.mark.parametrize("change, ends", [(same_token, False), (replaced_file, True), (other_file, True), (no_file, True)])
+def test_a_token_that_a_reload_replaces_ends_the_tunnels_that_it_opened(daemon, tmp_path, change, ends):
+    one = start(daemon, "127.0.0.1", tmp_path)
+    with TcpWire(one) as idle, TcpWire(one) as busy:
+        for wire in (idle, busy):
+            assert wire.connect("api.test:443", GOOD[0]).status == 200
+            wire.start_tls(one, "api.test")
+            assert wire.ask("GET", "/test/echo").status == 200
+        busy.start("GET", "/test/sse?n=400&ms=20")
+        assert busy.read_head().status == 200
+        change(one, tmp_path)
+        if not ends:
+            assert idle.ask("GET", "/test/echo").status == 200
+            assert busy.take_until(b"data:")
+            return
+        for wire in (idle, busy):
+            with pytest.raises((Closed, OSError)):
+                while True:
+                    wire.take_until(b"data:")
+    until("its record", lambda: one.journal(event="close", complete=False))
+
+
+def test_what_opens_a_tunnel_after_its_token_was_replaced_goes_on(daemon, tmp_path):
+    one = start(daemon, "127.0.0.1", tmp_path)
+    replaced_file(one, tmp_path)
+    with TcpWire(one) as wire:
+        assert wire.connect("api.test:443", basic("x", OTHER_TOKEN)).status == 200
+        wire.start_tls(one, "api.test")
+        reload(one, lambda config: None)
+        assert wire.ask("GET", "/test/echo").status == 200
+
+
 # --- vsock ----------------------------------------------------------------------------------------
 
 
@@ -408,3 +464,14 @@ def test_vsock_lets_its_one_cid_in(daemon, cid, enters):
         sock.sendall(b"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n")
         got = sock.recv(100)
         assert got.startswith(b"HTTP/1.1 200") if enters else got == b""
+
+
+@pytest.mark.skipif(VSOCK is not None, reason=str(VSOCK))
+def test_a_reload_that_names_another_cid_ends_what_the_one_before_opened(daemon):
+    port = 20000 + secrets.randbelow(40000)
+    one = daemon({"listen": [{"vsock": port, "cid": 1, "tenant": "acme"}]})
+    with vsock_to(port) as sock:
+        sock.sendall(b"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n")
+        assert sock.recv(100).startswith(b"HTTP/1.1 200")
+        reload(one, lambda config: config["listen"][0].update(cid=7))
+        assert sock.recv(100) == b""

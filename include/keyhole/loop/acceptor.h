@@ -27,7 +27,11 @@ struct kh_acceptor {
 	struct event *resume; /* after running out of descriptors */
 	struct kh_secret
 		*secret; /* the token of a TCP listener; until it has come nobody is let in */
-	double tries;	 /* budget of wrong tokens, refilled with time */
+	/* After a reload, until its token has come: the one before, by which its connections were
+	 * let in; NULL: they were let in by the one in force. */
+	struct kh_secret *former;
+	bool other_cid; /* a reload names another virtual machine than its connections are from */
+	double tries;	/* budget of wrong tokens, refilled with time */
 	uint64_t tries_ms;
 	double leaf_tokens; /* budget: this thread's share of the sandbox's rate of leaves */
 	uint64_t leaf_tokens_ms;
@@ -82,7 +86,8 @@ bool kh_acceptor_take_place(struct kh_acceptor *acceptor);
 bool kh_acceptor_may_keep(struct kh_acceptor *acceptor, size_t before, size_t now);
 /* May the sandbox open one more HTTP/2 stream? */
 bool kh_acceptor_takes_streams(const struct kh_acceptor *acceptor);
-/* Looks for the tokens that TCP acceptors wait for. */
+/* Looks for the tokens that TCP acceptors wait for. After a reload, ends the connections that were
+ * let in by another token than the one in force, or from another CID. */
 void kh_acceptors_look_for_tokens(struct kh_loop *loop);
 /* May one more token be checked? False after too many wrong ones: bounds guessing. */
 bool kh_acceptor_may_try(struct kh_acceptor *acceptor);
