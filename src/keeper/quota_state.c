@@ -36,12 +36,14 @@ bool kh_quota_state_open(struct kh_keeper *k, struct kh_err *err)
 	return k->state_path || kh_err_set(err, KH_ERR_NO_MEMORY, "limits: no memory");
 }
 
-/* Out of the way, so that it can be looked at. */
-static void put_aside(const char *path)
+/* A copy, so that it can be looked at when the file has been replaced. The file stays until then:
+ * if this start fails, the next one finds it damaged again. */
+static void put_aside(const char *path, struct kh_slice bytes)
 {
 	kh_auto_free char *aside = kh_strf("%s.damaged", path);
-	if (!aside || rename(path, aside) != 0)
-		kh_log_error("%s: can't be put aside: %s", kh_esc_str(path), strerror(errno));
+	struct kh_err err = KH_ERR_INIT;
+	if (aside && !kh_file_write(aside, bytes, 0600, &err))
+		kh_log_error("%s: no copy can be kept: %s", kh_esc_str(path), err.text);
 }
 
 bool kh_quota_state_read(struct kh_keeper *k, struct kh_err *err)
@@ -64,7 +66,7 @@ bool kh_quota_state_read(struct kh_keeper *k, struct kh_err *err)
 		     "and fills again from now on (to begin with full ones: stop, remove the file, "
 		     "start)",
 		     kh_esc_str(k->state_path), why.text);
-	put_aside(k->state_path);
+	put_aside(k->state_path, kh_buf_view(&bytes));
 	return true;
 }
 

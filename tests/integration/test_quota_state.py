@@ -1,5 +1,6 @@
 """What is used of limits survives a reload, a worker's death, a handover, a restart, and no damage."""
 
+import copy
 import mmap
 import os
 import signal
@@ -163,6 +164,23 @@ def test_a_damaged_file_counts_as_all_used(daemon, damage):
     one.stop()
     one.start()
     assert one.stderr().count("counts as used up") == 1
+    assert statuses(one, 1) == [403]
+
+
+def test_a_damaged_file_counts_as_all_used_after_a_start_that_failed(daemon):
+    one = daemon(limits(tenant={"requests": "2/day"}))
+    one.checked = False
+    assert statuses(one, 1) == [204]
+    one.stop()
+    with open(state_of(one), "wb") as file:
+        file.write(b"x" * 100)
+    good = copy.deepcopy(one.config)
+    one.config["listen"].append({"unix": "/proc/none/s", "tenant": "acme"})
+    one.write(one.config)
+    with pytest.raises(AssertionError):
+        one.start()
+    one.write(good)
+    one.start()
     assert statuses(one, 1) == [403]
 
 
