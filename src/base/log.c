@@ -62,6 +62,9 @@ static struct {
 	unsigned long long lost;
 } held;
 
+/* How each held line begins: may it be broken into rows? */
+enum { BROKEN = 'b', WHOLE = 'w' };
+
 static bool screen_changed, folds;
 
 static void write_bytes(const char *bytes, size_t len)
@@ -90,16 +93,17 @@ static void show(void *arg, const char *bytes, size_t len)
 }
 
 /* Each with its newline. */
-static void write_line(const char *line, size_t len)
+static void write_line(const char *line, size_t len, bool whole)
 {
-	size_t columns = folds || screen_changed ? kh_screen_columns(STDERR_FILENO) : 0;
+	bool breaks = folds && !whole;
+	size_t columns = breaks || screen_changed ? kh_screen_columns(STDERR_FILENO) : 0;
 	struct shown shown = { .len = 0 };
 	if (screen_changed && columns > 0) {
 		struct kh_slice reset = kh_screen_reset_text(STDERR_FILENO);
 		show(&shown, reset.ptr, reset.len);
 	}
 	screen_changed = false;
-	if (folds && columns > 0) {
+	if (breaks && columns > 0) {
 		kh_screen_fold(kh_slice_of(line, len - 1), columns, show, &shown);
 		show(&shown, "\n", 1);
 		write_bytes(shown.text, shown.len);
@@ -136,7 +140,7 @@ void kh_log_release(void)
 	struct kh_slice all = kh_buf_view(&held.lines);
 	for (size_t at = 0, end; held.pid == getpid() && at < all.len; at = end + 1) {
 		end = kh_slice_find(all, '\n', at);
-		write_line(all.ptr + at, end + 1 - at);
+		write_line(all.ptr + at + 1, end - at, all.ptr[at] == WHOLE);
 	}
 	kh_buf_fini(&held.lines);
 	if (held.pid == getpid() && held.lost > 0)
@@ -150,12 +154,26 @@ void kh_log_release_all(void)
 	kh_log_release();
 }
 
+static void take_line(const char *line, size_t len, char kind)
+{
+	size_t before = kh_buf_len(&held.lines);
+	if (held.depth == 0 || held.pid != getpid()) {
+		write_line(line, len, kind == WHOLE);
+	} else if (!kh_buf_append_char(&held.lines, kind) ||
+		   !kh_buf_append(&held.lines, line, len)) {
+		kh_buf_truncate(&held.lines, before);
+		held.lost++;
+	}
+}
+
 void kh_log_line(const char *line, size_t len)
 {
-	if (held.depth == 0 || held.pid != getpid())
-		write_line(line, len);
-	else if (!kh_buf_append(&held.lines, line, len))
-		held.lost++;
+	take_line(line, len, BROKEN);
+}
+
+void kh_log_line_whole(const char *line, size_t len)
+{
+	take_line(line, len, WHOLE);
 }
 
 /* ---- lines ---- */

@@ -135,25 +135,51 @@ static size_t column_after(size_t column, uint32_t c)
 	return c == '\t' ? (column / TABULATOR + 1) * TABULATOR : column + (c < 0x80 ? 1 : 2);
 }
 
+/* Where the row that begins with `text` ends: after the last blank between words that fits, else
+ * after the last character that does. What stands between backquotes is a command, and counts as
+ * one word.
+ */
+static size_t row_end(struct kh_slice text, size_t column, size_t columns)
+{
+	bool quoted = false, begun = false;
+	size_t blank = 0, at = 0;
+	while (at < text.len) {
+		uint32_t c = 0;
+		size_t len =
+			kh_utf8_decode((const unsigned char *)text.ptr + at, text.len - at, &c);
+		column = column_after(column, c);
+		if (column > columns)
+			return blank ? blank : at;
+		at += len ? len : 1;
+		if (c == ' ' && begun && !quoted)
+			blank = at;
+		quoted = quoted != (c == '`');
+		begun = begun || (c != ' ' && c != '\t');
+	}
+	return at;
+}
+
 void kh_screen_fold(struct kh_slice text, size_t columns,
 		    void (*put)(void *arg, const char *bytes, size_t len), void *arg)
 {
 	static const char blank[TABULATOR + 1] = "        ";
-	for (size_t column = 0; text.len > 0;) {
-		uint32_t c = 0;
-		size_t len = kh_utf8_decode((const unsigned char *)text.ptr, text.len, &c);
-		len = len ? len : 1;
-		size_t after = column_after(column, c);
-		if (after > columns) {
-			put(arg, onward, sizeof(onward) - 1);
-			column = sizeof(onward) - 2;
-			after = column_after(column, c);
+	for (size_t column = 0; text.len > 0; column = sizeof(onward) - 2) {
+		size_t end = row_end(text, column, columns);
+		for (size_t at = 0; at < end;) {
+			uint32_t c = 0;
+			size_t len = kh_utf8_decode((const unsigned char *)text.ptr + at,
+						    text.len - at, &c);
+			len = len ? len : 1;
+			size_t after = column_after(column, c);
+			if (c == '\t')
+				put(arg, blank, after - column);
+			else
+				put(arg, text.ptr + at, len);
+			column = after;
+			at += len;
 		}
-		if (c == '\t')
-			put(arg, blank, after - column);
-		else
-			put(arg, text.ptr, len);
-		column = after;
-		text = kh_slice_sub(text, len, text.len);
+		if (end < text.len)
+			put(arg, onward, sizeof(onward) - 1);
+		text = kh_slice_sub(text, end, text.len);
 	}
 }

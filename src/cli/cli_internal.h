@@ -63,6 +63,8 @@ int kh_cli_version(int argc, char **argv);
 
 /* "keyhole: what: why (what to do)", one write to standard error. */
 void kh_cli_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The same, but the line is never broken into rows (kh_log_line_whole). */
+void kh_cli_complain_whole(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same for an error of a function. */
 void kh_cli_complain_err(const struct kh_err *err);
 /* avoid.c. From now on no program is found where sandboxes of other runs may write (writable.h).

@@ -9,14 +9,11 @@
 
 #include "cli_internal.h"
 
-void kh_cli_complain(const char *fmt, ...)
+static void complain(void (*put)(const char *line, size_t len), const char *fmt, va_list args)
 {
 	char line[1024] = "keyhole: ";
 	size_t used = strlen(line);
-	va_list args;
-	va_start(args, fmt);
 	int n = vsnprintf(line + used, sizeof(line) - used - 1, fmt, args);
-	va_end(args);
 	if (n < 0)
 		return;
 	used += (size_t)n;
@@ -26,7 +23,23 @@ void kh_cli_complain(const char *fmt, ...)
 	}
 	line[used++] = '\n';
 	/* Where standard error is shut there is nobody left to tell. */
-	kh_log_line(line, used);
+	put(line, used);
+}
+
+void kh_cli_complain(const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	complain(kh_log_line, fmt, args);
+	va_end(args);
+}
+
+void kh_cli_complain_whole(const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	complain(kh_log_line_whole, fmt, args);
+	va_end(args);
 }
 
 void kh_cli_complain_err(const struct kh_err *err)

@@ -72,6 +72,6 @@ void kh_run_failed_print(struct kh_refused_places *failed, struct kh_refused_pla
 					detail.len ? kh_esc(detail) : kh_err_reason(place->reason));
 	}
 	if (failed->count > 0 || answered->count > 0)
-		kh_cli_complain("  see each: keyhole audit show %s",
-				summary->path ? kh_esc_str(summary->path) : "JOURNAL");
+		kh_cli_complain_whole("  see each: keyhole audit show %s",
+				      summary->path ? kh_esc_str(summary->path) : "JOURNAL");
 }

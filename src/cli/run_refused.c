@@ -3,7 +3,9 @@
  *
  * A sandbox chose the method, the host and the path, and a person pastes what stands here. So what
  * is shown passes kh_esc, and words to paste are only made of what kh_remedy_rule takes. A rule
- * that is offered has no credential, and names the host that was asked for and no other.
+ * that is offered has no credential, and names the host that was asked for and no other. Words to
+ * paste are not broken into rows: they have no blank that the sandbox chose, so a row that begins
+ * within them is no sentence.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -372,8 +374,8 @@ static void print_group(const struct kh_refused_place *places, struct words *all
 			put_refused(&places[i], verb);
 	}
 	if (kh_buf_len(&words->paste) > 0)
-		kh_cli_complain("  to allow %s: %s", covered > 1 ? "them" : "it",
-				kh_buf_cstr(&words->paste));
+		kh_cli_complain_whole("  to allow %s: %s", covered > 1 ? "them" : "it",
+				      kh_buf_cstr(&words->paste));
 	for (size_t i = first; i < n; i++) {
 		bool said = i > first && !is_covered(words, &all[i]);
 		for (size_t k = first; k < i && !said; k++)

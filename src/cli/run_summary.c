@@ -268,7 +268,8 @@ static void print_counts(const struct kh_run_summary *summary, const struct tall
 				tally->denials)
 		      : strdup("the daemon has ended");
 	if (summary->path)
-		kh_cli_complain("%s; journal %s", said ? said : "", kh_esc_str(summary->path));
+		kh_cli_complain_whole("%s; journal %s", said ? said : "",
+				      kh_esc_str(summary->path));
 	else
 		kh_cli_complain("%s; the daemon writes the journal", said ? said : "");
 }

@@ -1,9 +1,15 @@
 """The end of `keyhole run`: each place that was refused, and words to allow it that do. --allow and --observe."""
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import re
 import shlex
+import struct
+import subprocess
+import termios
 
 import pytest
 from test_attach import running  # noqa: F401
@@ -46,6 +52,35 @@ def lines(done, begun=""):
 
 def failures(done):
     return [line.removeprefix("keyhole: ") for line in done.stderr.splitlines() if line.startswith(("keyhole: failed ", "keyhole:   see each"))]
+
+
+def on_a_terminal(run, columns, *words):
+    """The lines that keyhole writes to a terminal of this width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    runs = subprocess.Popen(run.command(*words, use=None), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs,
+                            cwd="/", env=run.environment())  # fmt: skip
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # how a terminal ends
+        while more := os.read(ours, 65536):
+            said += more
+    os.close(ours)
+    runs.wait(timeout=60)
+    text = re.sub(r".*\x1b\[[^k]*", "", said.decode(), flags=re.DOTALL)
+    return text.split("\r\n")[:-1]
+
+
+def test_what_is_to_be_pasted_is_not_broken_on_a_terminal(run, places):
+    url = "https://other.test/some/longer/path/to/a/page/of/the/manual/that/no/row/has/room/for.html"
+    said = on_a_terminal(run, 60, "--use", "github:repos=globex/app", "-c", places, "--audit", run.sandbox.place + "/j.jsonl", "--", "sh", "-c",
+                         CURL + url + "; " + CURL + "-d x https://github.com/globex/app/git-receive-pack")  # fmt: skip
+    assert f"keyhole:   to allow it: --allow 'GET {url}'" in said
+    assert said[0] == f"keyhole: 0 requests allowed, 2 refused; journal {run.sandbox.place}/j.jsonl"
+    # What else is longer than a row goes on after a mark.
+    rest = [line for line in said if not line.startswith(("keyhole:   to allow it: ", "keyhole: 0 requests"))]
+    assert all(len(line) <= 60 and line.startswith(("keyhole: ", " > ")) for line in rest) and any(line.startswith(" > ") for line in rest)
+    assert "keyhole: refused once: GET " in rest
 
 
 def test_each_place_is_named_once_with_how_often_and_with_words_that_allow_it(run, places):

@@ -37,6 +37,17 @@ static void no_row_is_longer_than_the_terminal_is_wide(void **state)
 	check("0123456789abcde\xe4\xb8\xad", 16, "0123456789abcde\n > \xe4\xb8\xad");
 }
 
+static void a_row_ends_between_words_and_commands_are_words(void **state)
+{
+	(void)state;
+	check("one two three four", 16, "one two three \n > four");
+	check("  indented text", 16, "  indented text");
+	check("  0123456789abcdef", 16, "  0123456789abcd\n > ef");
+	check("see (`a b c d e`) now", 16, "see \n > (`a b c d e`)\n >  now");
+	check("first (`a b c`) now", 16, "first (`a b c`) \n > now");
+	check("word 0123 (`a b c`) x", 16, "word 0123 \n > (`a b c`) x");
+}
+
 static void a_tabulator_is_spaces_wherever_the_stops_are(void **state)
 {
 	(void)state;
@@ -229,6 +240,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_row_is_longer_than_the_terminal_is_wide),
+		cmocka_unit_test(a_row_ends_between_words_and_commands_are_words),
 		cmocka_unit_test(a_tabulator_is_spaces_wherever_the_stops_are),
 		cmocka_unit_test(what_is_no_terminal_has_no_columns),
 		cmocka_unit_test(a_terminal_without_a_size_is_as_wide_as_the_variable_says),

@@ -40,6 +40,10 @@ void kh_log_reset_screen(void);
 void kh_log_fold(void);
 /* Writes one line, which ends in a newline, as it is and in order with the others. */
 void kh_log_line(const char *line, size_t len);
+/* The same, but the line is never broken into rows: the terminal wraps it, so that it can be copied
+ * as one. For text in which an agent can't have chosen a blank: what it chose then begins a row,
+ * but reads as no sentence. */
+void kh_log_line_whole(const char *line, size_t len);
 
 #define kh_log_error(...) kh_log(KH_LOG_ERROR, __VA_ARGS__)
 #define kh_log_warn(...) kh_log(KH_LOG_WARN, __VA_ARGS__)

@@ -19,7 +19,8 @@ struct kh_slice kh_screen_reset_text(int fd);
 /* Writes that text to `fd` if it is a terminal. Never blocks. */
 void kh_screen_reset(int fd);
 /*
- * Breaks one line into rows before the terminal would; each further row begins with " > ". Tabs
+ * Breaks one line into rows before the terminal would, between words where it can; each further
+ * row begins with " > ". Tabs
  * become spaces, since the terminal's tab stops may be anywhere. `put` gets the result in pieces.
  */
 void kh_screen_fold(struct kh_slice text, size_t columns,
