@@ -66,6 +66,23 @@ static bool is_guarded(const struct kh_config *config, uint16_t tenant, const st
 	return class_name != NULL;
 }
 
+/* The first line of the file that uses the preset of this rule. */
+static void add_used_at(const struct kh_config *config, const struct kh_rules *rules,
+			const struct kh_rule *rule, json_t *remedy)
+{
+	for (size_t i = 0; rule->preset && i < rules->n_uses; i++) {
+		const struct kh_preset_use *use = &rules->uses[i];
+		if (use->where.line == 0 || use->where.file >= config->n_files ||
+		    strcmp(use->preset, rule->preset) != 0)
+			continue;
+		(void)json_object_set_new(remedy, "used_at",
+					  json_pack("{s:s,s:i,s:s}", "file",
+						    config->files[use->where.file], "line",
+						    (int)use->where.line, "preset", use->preset));
+		return;
+	}
+}
+
 void kh_explain_remedy(const struct kh_config *config, uint16_t tenant,
 		       const struct kh_dry_run *question, const struct kh_outcome *outcome,
 		       json_t *out)
@@ -75,7 +92,9 @@ void kh_explain_remedy(const struct kh_config *config, uint16_t tenant,
 	if (outcome->allow || question->tunnel || (!denied && outcome->reason != KH_ERR_NO_RULE) ||
 	    is_guarded(config, tenant, question, out))
 		return;
-	struct kh_remedies *remedies = kh_remedies_new(NULL);
+	const struct kh_rules *rules =
+		decision->list == KH_LIST_SITE ? &config->site : &config->tenants[tenant].rules;
+	struct kh_remedies *remedies = kh_remedies_new(NULL, rules);
 	const struct kh_remedy *preset = remedies ? kh_remedies_find(remedies, question) : NULL;
 	json_t *remedy = json_pack("{s:s}", "list", kh_list_name(decision->list));
 	if (preset)
@@ -85,6 +104,8 @@ void kh_explain_remedy(const struct kh_config *config, uint16_t tenant,
 	if (decision->rule)
 		(void)json_object_set_new(remedy, "above",
 					  kh_explain_rule(config, decision->rule, decision->list));
+	if (decision->rule)
+		add_used_at(config, rules, decision->rule, remedy);
 	kh_remedies_free(remedies);
 	if (json_object_get(remedy, "use") || json_object_get(remedy, "rule"))
 		(void)json_object_set_new(out, "remedy", remedy);
@@ -97,35 +118,80 @@ static const char *str(const json_t *object, const char *key)
 	return json_string_value(json_object_get(object, key));
 }
 
-/* "push=true" as YAML has it. */
-static void print_use(const json_t *remedy)
+/* Nothing that YAML needs quotes for. */
+static void print_value(const char *value, int len)
 {
-	const char *parameter = str(remedy, "parameter"), *preset = str(remedy, "preset");
-	const char *equals = parameter ? strchr(parameter, '=') : NULL;
-	if (equals)
-		printf("- use: { %s: { %.*s: %s } }", preset, (int)(equals - parameter), parameter,
-		       equals + 1);
-	else
-		printf("- use: %s", preset);
+	const char *quote = memchr(value, '*', (size_t)len) || memchr(value, ':', (size_t)len) ||
+					    strchr("@-+.", value[0])
+				    ? "\""
+				    : "";
+	printf("%s%.*s%s", quote, len, value, quote);
+}
+
+/* All pairs of the key that stands at `first`: a list, where there are several. */
+static void print_pairs(const char *first)
+{
+	size_t key = strcspn(first, "=") + 1, n = 0;
+	for (const char *at = first; *at; at += strcspn(at, ","), at += *at == ',')
+		n += strncmp(at, first, key) == 0;
+	printf("%.*s: %s", (int)key - 1, first, n > 1 ? "[ " : "");
+	for (const char *at = first, *comma = ""; *at; at += strcspn(at, ","), at += *at == ',') {
+		if (strncmp(at, first, key) != 0)
+			continue;
+		printf("%s", comma);
+		print_value(at + key, (int)(strcspn(at, ",") - key));
+		comma = ", ";
+	}
+	printf("%s", n > 1 ? " ]" : "");
+}
+
+static bool is_again(const char *pairs, const char *pair)
+{
+	size_t key = strcspn(pair, "=") + 1;
+	for (const char *at = pairs; at < pair; at += strcspn(at, ",") + 1)
+		if (strncmp(at, pair, key) == 0)
+			return true;
+	return false;
+}
+
+/* "github:repos=a/b,push=true" as YAML has it. */
+static void print_use(const char *use)
+{
+	const char *pairs = use + strcspn(use, ":");
+	printf(*pairs ? "- use: { %.*s: { " : "- use: %.*s", (int)(pairs - use), use);
+	if (!*pairs)
+		return;
+	pairs++;
+	for (const char *at = pairs; *at; at += strcspn(at, ","), at += *at == ',')
+		if (!is_again(pairs, at)) {
+			printf("%s", at > pairs ? ", " : "");
+			print_pairs(at);
+		}
+	printf(" } }");
 }
 
 void kh_explain_print_remedy(const json_t *remedy)
 {
 	const json_t *above = json_object_get(remedy, "above");
+	const json_t *used_at = json_object_get(remedy, "used_at");
 	const char *rule = str(remedy, "rule"), *variables = str(remedy, "variables");
 	const char *narrows = str(remedy, "narrows");
 	printf("to allow it: ");
 	if (rule)
 		printf("- allow: \"%s\"", rule);
 	else
-		print_use(remedy);
+		print_use(str(remedy, "use"));
 	printf(" in the %s's rules", str(remedy, "list"));
-	if (above)
+	if (used_at)
+		printf(", above %s:%lld, where it uses %s", kh_esc_str(str(used_at, "file")),
+		       json_integer_value(json_object_get(used_at, "line")),
+		       kh_esc_str(str(used_at, "preset")));
+	else if (above)
 		printf(", above %s:%lld", kh_esc_str(str(above, "file")),
 		       json_integer_value(json_object_get(above, "line")));
 	if (variables)
-		printf(" (its key is in %s)", kh_esc_str(variables));
+		printf(" (its key comes from %s)", kh_esc_str(variables));
 	if (narrows)
-		printf(" (less of it by %s)", kh_esc_str(narrows));
+		printf(" (%s opens less of it)", kh_esc_str(narrows));
 	printf("\n");
 }

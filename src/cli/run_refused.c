@@ -159,6 +159,13 @@ static void say_option(struct words *words, const char *option, const char *valu
 				      "to the daemon's rules");
 }
 
+/* Where a parameter has a star, in quotes. */
+static char *use_to_paste(const struct kh_remedy *remedy)
+{
+	const char *quote = strchr(remedy->use, '*') ? "'" : "";
+	return kh_strf("%s%s%s", quote, remedy->use, quote);
+}
+
 static void say_preset(struct words *words, const struct kh_remedy *remedy)
 {
 	bool colon = strchr(remedy->use, ':') != NULL;
@@ -166,7 +173,10 @@ static void say_preset(struct words *words, const struct kh_remedy *remedy)
 	size_t last = all.len;
 	while (last > 0 && all.ptr[last - 1] != ',')
 		last--;
-	say_option(words, "--use", remedy->use);
+	kh_auto_free char *use = use_to_paste(remedy);
+	if (!use)
+		return;
+	say_option(words, "--use", use);
 	if (all.len > 0)
 		(void)kh_buf_printf(&words->note, "%sits key comes from %s%s%s",
 				    kh_buf_len(&words->note) ? "; " : "",
@@ -321,9 +331,10 @@ static void say(struct words *words, const struct kh_refused_place *place)
 	else if ((preset = find_preset(words, place))) {
 		say_preset(words, preset);
 		push = preset->parameter ? NULL : find_push(words, place);
-		if (push)
+		kh_auto_free char *use = push ? use_to_paste(push) : NULL;
+		if (use)
 			(void)kh_buf_printf(&words->note, "%sif it is a git push: --use %s",
-					    kh_buf_len(&words->note) ? "; " : "", push->use);
+					    kh_buf_len(&words->note) ? "; " : "", use);
 	} else if (!kh_run_condition_put(&words->why, words->summary->config, place))
 		say_rule(words, place);
 }
@@ -408,12 +419,19 @@ static void words_fini(struct words *words)
 	kh_buf_fini(&words->yaml);
 }
 
+/* In front of which what is pasted goes; NULL: nobody here knows them. */
+static const struct kh_rules *rules_of(const struct kh_run_summary *summary)
+{
+	const struct kh_config *config = summary->config;
+	return config && config->n_tenants > 0 ? &config->tenants[0].rules : NULL;
+}
+
 static void print_places(const struct kh_refused_places *places, const char *verb,
 			 const struct kh_run_summary *summary)
 {
 	struct words all[SHOWN_MOST];
 	size_t n = places->count < SHOWN_MOST ? places->count : SHOWN_MOST;
-	struct kh_remedies *remedies = n > 0 ? kh_remedies_new(NULL) : NULL;
+	struct kh_remedies *remedies = n > 0 ? kh_remedies_new(NULL, rules_of(summary)) : NULL;
 	for (size_t i = 0; i < n; i++) {
 		words_init(&all[i], summary, remedies);
 		say(&all[i], &places->list[i]);

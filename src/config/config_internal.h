@@ -383,6 +383,10 @@ void kh_pending_add(struct kh_reader *reader, const struct kh_rules *rules,
 		    const struct kh_yaml_node *name);
 void kh_pending_resolve(struct kh_reader *reader, struct kh_rules *extra);
 void kh_pending_fini(struct kh_reader *reader);
+/* use_text.c: notes that `rules` use a preset with these arguments (a map or NULL). Return: false
+ * without memory. */
+bool kh_rules_note_use(struct kh_rules *rules, const char *preset, struct kh_where where,
+		       const struct kh_yaml_node *arguments);
 bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more);
 
 /* home_template.c */

@@ -62,6 +62,11 @@ void kh_rules_fini(struct kh_rules *rules)
 	for (size_t i = 0; i < rules->count; i++)
 		kh_rule_fini(&rules->list[i]);
 	free(rules->list);
+	for (size_t i = 0; i < rules->n_uses; i++) {
+		free(rules->uses[i].preset);
+		free(rules->uses[i].arguments);
+	}
+	free(rules->uses);
 	kh_home_templates_fini(&rules->files);
 	*rules = (struct kh_rules){ 0 };
 }

@@ -305,6 +305,12 @@ void kh_preset_splice(struct kh_reader *reader, struct kh_slice name, const stru
 		      const struct kh_yaml_node *arguments, struct kh_rules *rules)
 {
 	const struct kh_preset *preset = kh_preset_find(reader, name, at);
-	if (preset)
-		kh_preset_use(reader, preset, at, arguments, rules);
+	if (!preset)
+		return;
+	kh_preset_use(reader, preset, at, arguments, rules);
+	struct kh_where where = { .file = reader->file,
+				  .line = at ? at->line : 0,
+				  .column = at ? at->column : 0 };
+	if (!kh_rules_note_use(rules, preset->name, where, arguments))
+		(void)kh_reader_no_memory(reader);
 }

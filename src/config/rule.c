@@ -316,6 +316,14 @@ bool kh_rules_append(struct kh_rules *rules, struct kh_rules *more)
 		*slot = more->list[i];
 		more->list[i] = (struct kh_rule){ 0 };
 	}
+	for (size_t i = 0; i < more->n_uses; i++) {
+		struct kh_preset_use *slot =
+			kh_list_add(&rules->uses, &rules->n_uses, sizeof(*slot));
+		if (!slot)
+			return false;
+		*slot = more->uses[i];
+		more->uses[i] = (struct kh_preset_use){ 0 };
+	}
 	if (!kh_home_templates_append(&rules->files, &more->files))
 		return false;
 	kh_rules_fini(more);

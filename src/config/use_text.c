@@ -3,8 +3,9 @@
  *
  * NAME, or NAME:KEY=VALUE[,KEY=VALUE…], in which a repeated key makes a list; or a map in braces,
  * as `use` takes it in a file. The second form is converted to the third, so that there is only one
- * reader of parameters.
+ * reader of parameters. The way back, from a use to its text, is for words to paste.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include <keyhole/base/buf.h>
@@ -143,5 +144,66 @@ bool kh_use_text_read(struct kh_reader *reader, const char *text, struct kh_yaml
 	kh_reader_error(reader, NULL,
 			"use: \"%.*s\": a parameter is KEY=VALUE (PRESET:KEY=VALUE,KEY=VALUE)",
 			(int)(wrong.len < 100 ? wrong.len : 100), wrong.ptr);
+	return false;
+}
+
+/* ---- the way back ---- */
+
+/* Nothing that a pair or a shell reads as more than itself, but for a star, which needs quotes. */
+static bool is_plain(struct kh_slice text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (!kh_is_alpha(text.ptr[i]) && !kh_is_digit(text.ptr[i]) &&
+		    (text.ptr[i] == '\0' || !strchr("-._:@+/*", text.ptr[i])))
+			return false;
+	return text.len > 0;
+}
+
+static bool is_boolean(const struct kh_yaml_node *node)
+{
+	return node->kind == KH_NODE_SCALAR && (kh_slice_eq(node->text, KH_SLICE("true")) ||
+						kh_slice_eq(node->text, KH_SLICE("false")));
+}
+
+/* Return: false without memory. What can't be said so makes *plain false. */
+static bool put_argument(struct kh_buf *text, const struct kh_yaml_node *argument, bool *plain)
+{
+	bool many = argument->kind == KH_NODE_LIST, ok = true;
+	/* An empty list says something, which no pair can say. */
+	*plain = *plain && (!many || argument->first);
+	for (const struct kh_yaml_node *value = many ? argument->first : argument; ok && value;
+	     value = many ? value->next : NULL) {
+		*plain = *plain && value->kind == KH_NODE_SCALAR && is_plain(value->text) &&
+			 is_plain(argument->key->text);
+		if (!*plain)
+			return true;
+		ok = kh_buf_printf(text, "%s%.*s=%.*s", kh_buf_len(text) ? "," : "",
+				   (int)argument->key->text.len, argument->key->text.ptr,
+				   (int)value->text.len, value->text.ptr);
+	}
+	return ok;
+}
+
+bool kh_rules_note_use(struct kh_rules *rules, const char *preset, struct kh_where where,
+		       const struct kh_yaml_node *arguments)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf text;
+	struct kh_preset_use use = { .preset = kh_slice_dup(kh_slice_str(preset)), .where = where };
+	bool plain = true, ok = use.preset != NULL;
+	kh_buf_init(&text, USE_BYTES);
+	for (const struct kh_yaml_node *one = arguments ? arguments->first : NULL; ok && one;
+	     one = one->next) {
+		use.narrowed = use.narrowed || !is_boolean(one);
+		plain = plain && put_argument(&text, one, &plain);
+	}
+	use.arguments = ok && plain ? kh_slice_dup(kh_buf_view(&text)) : NULL;
+	struct kh_preset_use *slot =
+		ok ? kh_list_add(&rules->uses, &rules->n_uses, sizeof(*slot)) : NULL;
+	if (slot) {
+		*slot = use;
+		return true;
+	}
+	free(use.preset);
+	free(use.arguments);
 	return false;
 }

@@ -2,7 +2,9 @@
  * remedy.c - what would allow a request that the rules refuse
  *
  * Which preset it is, is found by asking each of them, not by a list of hosts: a preset of one's
- * own (KEYHOLE_PRESETS) is found as well.
+ * own (KEYHOLE_PRESETS) is found as well. Where the rules use a preset and narrow it, the words
+ * keep what narrows it: they would open more than was meant otherwise, in front of the narrowed
+ * one.
  */
 #include <keyhole/exchange/remedy.h>
 
@@ -24,16 +26,17 @@ struct candidate {
 
 struct kh_remedies {
 	const char *preset_dir;
+	const struct kh_rules *rules; /* which the words are to be added to; NULL: none */
 	struct candidate *list;
 	size_t n;
 	bool has_plain, has_turned; /* what was read */
 };
 
-struct kh_remedies *kh_remedies_new(const char *preset_dir)
+struct kh_remedies *kh_remedies_new(const char *preset_dir, const struct kh_rules *rules)
 {
 	struct kh_remedies *all = calloc(1, sizeof(*all));
 	if (all)
-		all->preset_dir = preset_dir;
+		*all = (struct kh_remedies){ .preset_dir = preset_dir, .rules = rules };
 	return all;
 }
 
@@ -87,8 +90,18 @@ static char *variables_of(const struct kh_config *config)
 	return ok ? kh_slice_dup(kh_buf_view(&text)) : NULL;
 }
 
+/* Has "KEY=VALUE,…" that key? */
+static bool has_key(const char *arguments, const char *key)
+{
+	size_t len = strlen(key);
+	for (const char *at = arguments; *at; at += strcspn(at, ","), at += *at == ',')
+		if (strncmp(at, key, len) == 0 && at[len] == '=')
+			return true;
+	return false;
+}
+
 /* Repositories, projects, hosts: what it opens may be less. */
-static char *narrows_of(const char *preset, const char *preset_dir)
+static char *narrows_of(const char *preset, const char *preset_dir, const char *arguments)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf text;
 	struct kh_diagnostics diags = { 0 };
@@ -97,7 +110,8 @@ static char *narrows_of(const char *preset, const char *preset_dir)
 	bool ok = kh_preset_about(preset, preset_dir, &about, &diags);
 	for (size_t i = 0; ok && i < about.n_parameters; i++)
 		if (strcmp(about.parameters[i].type, "boolean") != 0 &&
-		    strcmp(about.parameters[i].type, "word") != 0)
+		    strcmp(about.parameters[i].type, "word") != 0 &&
+		    !has_key(arguments, about.parameters[i].name))
 			ok = kh_buf_printf(&text, "%s%s", kh_buf_len(&text) ? ", " : "",
 					   about.parameters[i].name);
 	kh_preset_about_fini(&about);
@@ -105,14 +119,31 @@ static char *narrows_of(const char *preset, const char *preset_dir)
 	return ok ? kh_slice_dup(kh_buf_view(&text)) : NULL;
 }
 
-/* One that can't be used so is none. */
-static void add(struct kh_remedies *all, const char *preset, const char *parameter)
+/* "NAME:ARGUMENTS,PARAMETER": what the arguments say of the same parameter is left out. */
+static char *use_with(const char *preset, const char *arguments, const char *parameter)
+{
+	kh_cleanup(kh_buf_fini) struct kh_buf use;
+	size_t key = strcspn(parameter, "=") + 1;
+	kh_buf_init(&use, VARIABLES_BYTES);
+	bool ok = kh_buf_printf(&use, "%s:", preset);
+	for (const char *at = arguments; ok && *at;) {
+		size_t len = strcspn(at, ",");
+		if (strncmp(at, parameter, key) != 0)
+			ok = kh_buf_printf(&use, "%.*s,", (int)len, at);
+		at += len + (at[len] == ',');
+	}
+	return ok && kh_buf_append_str(&use, parameter) ? kh_slice_dup(kh_buf_view(&use)) : NULL;
+}
+
+/* With a parameter on top of those that a use has. One that can't be used so is none. */
+static void add(struct kh_remedies *all, const char *preset, const char *arguments,
+		const char *parameter)
 {
 	struct kh_diagnostics diags = { 0 };
 	struct candidate one = { 0 };
 	one.remedy.preset = kh_slice_dup(kh_slice_str(preset));
 	one.remedy.parameter = parameter ? kh_slice_dup(kh_slice_str(parameter)) : NULL;
-	one.remedy.use = parameter ? kh_strf("%s:%s", preset, parameter)
+	one.remedy.use = parameter ? use_with(preset, arguments, parameter)
 				   : kh_slice_dup(kh_slice_str(preset));
 	const char *use = one.remedy.use;
 	if (use)
@@ -121,7 +152,7 @@ static void add(struct kh_remedies *all, const char *preset, const char *paramet
 	if (one.config) {
 		one.policy = kh_policy_compile(one.config, NULL);
 		one.remedy.variables = variables_of(one.config);
-		one.remedy.narrows = narrows_of(preset, all->preset_dir);
+		one.remedy.narrows = narrows_of(preset, all->preset_dir, arguments);
 	}
 	struct candidate *more = one.policy && one.remedy.variables && one.remedy.narrows &&
 						 one.remedy.preset &&
@@ -134,6 +165,32 @@ static void add(struct kh_remedies *all, const char *preset, const char *paramet
 	}
 	all->list = more;
 	more[all->n++] = one;
+}
+
+/* Do the rules use no more than a part of it? */
+static bool is_narrowed(const struct kh_remedies *all, const char *preset)
+{
+	for (size_t i = 0; all->rules && i < all->rules->n_uses; i++)
+		if (all->rules->uses[i].narrowed && strcmp(all->rules->uses[i].preset, preset) == 0)
+			return true;
+	return false;
+}
+
+/* For each use of the preset that there is. Of a preset that is narrowed only narrowed ones. */
+static void add_for_uses(struct kh_remedies *all, const char *preset, const char *parameter)
+{
+	bool narrowed = is_narrowed(all, preset);
+	size_t n = 0;
+	for (size_t i = 0; all->rules && i < all->rules->n_uses; i++) {
+		const struct kh_preset_use *use = &all->rules->uses[i];
+		if (use->narrowed != narrowed || strcmp(use->preset, preset) != 0)
+			continue;
+		n++;
+		if (use->arguments)
+			add(all, preset, use->arguments, parameter);
+	}
+	if (n == 0)
+		add(all, preset, "", parameter);
 }
 
 static void add_turned(struct kh_remedies *all, const char *preset)
@@ -149,7 +206,7 @@ static void add_turned(struct kh_remedies *all, const char *preset)
 						strcmp(p->fallback, "true") == 0 ? "false" : "true")
 				      : NULL;
 			if (parameter)
-				add(all, preset, parameter);
+				add_for_uses(all, preset, parameter);
 		}
 	kh_preset_about_fini(&about);
 	kh_diagnostics_fini(&diags);
@@ -168,7 +225,8 @@ static void read_presets(struct kh_remedies *all, void (*take)(struct kh_remedie
 
 static void add_plain(struct kh_remedies *all, const char *preset)
 {
-	add(all, preset, NULL);
+	if (!is_narrowed(all, preset))
+		add(all, preset, "", NULL);
 }
 
 /* ---- the question ---- */

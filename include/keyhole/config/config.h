@@ -230,9 +230,21 @@ bool kh_rule_asks_more(const struct kh_rule *rule);
 /* Does it match every request to its scheme, host and port? */
 bool kh_rule_covers_all(const struct kh_rule *rule);
 
+/* That a list uses a preset, as its author wrote it. */
+struct kh_preset_use {
+	char *preset;
+	char *arguments; /* as `--use` takes them: "repos=a/b,repos=c/d,push=true"; "": none. NULL:
+			    a value has other characters than words to paste may have */
+	bool narrowed;	 /* one of them is no boolean */
+	struct kh_where where; /* line 0: on a command line */
+};
+
 struct kh_rules {
 	struct kh_rule *list;
 	size_t count;
+	/* Not in the snapshot. */
+	struct kh_preset_use *uses;
+	size_t n_uses;
 	/* Files of the presets that the rules came from, for a home. Not in the snapshot. */
 	struct kh_home_templates files;
 };

@@ -6,7 +6,8 @@
 
 /* A preset that would allow it. */
 struct kh_remedy {
-	char *use;	 /* as `--use` takes it: "npm", "github:push=true" */
+	char *use;	 /* as `--use` takes it: "npm", "github:repos=a/b,push=true". A value may
+			    have a star, and nothing else that a shell knows */
 	char *preset;	 /* its name */
 	char *parameter; /* with its value, "push=true"; NULL: as it is */
 	char *variables; /* from which its keys come, with commas between; "": it has none */
@@ -15,8 +16,10 @@ struct kh_remedy {
 
 /* The presets of a folder, compiled when they are first asked. For a program of one thread. */
 struct kh_remedies;
-/* `preset_dir` (NULL: kh_preset_dir()) outlives it. Return: NULL without memory. */
-struct kh_remedies *kh_remedies_new(const char *preset_dir);
+/* The words are for whoever adds them in front of `rules` (NULL: of none): a preset that these
+ * narrow is only offered with what narrows it. `preset_dir` (NULL: kh_preset_dir()) and `rules`
+ * outlive it. Return: NULL without memory. */
+struct kh_remedies *kh_remedies_new(const char *preset_dir, const struct kh_rules *rules);
 void kh_remedies_free(struct kh_remedies *all);
 /*
  * Tries each preset as it is, and where none allows the request, each with one of its booleans the
