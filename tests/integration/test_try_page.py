@@ -1,5 +1,7 @@
 """docs/configuration.md, "Try it with curl": each command does what the page shows."""
 
+import functools
+import http.server
 import os
 import re
 import secrets
@@ -7,6 +9,7 @@ import select
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -61,10 +64,26 @@ def place():
     shutil.rmtree(folder)
 
 
-def test_curl_sees_what_the_page_shows(place):
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """The port of a server that speaks no TLS."""
+    handler = functools.partial(Quiet, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_curl_sees_what_the_page_shows(place, plain):
     folder, shell, upstream, key = place
     # The internet is not there: a server on this host takes its place.
-    here = f"upstream: {{ ca_file: {upstream.ca}, resolve: {{ example.com: \"{upstream.address}\" }} }}\n"
+    pins = f"example.com: \"{upstream.address}\", example.org: \"127.0.0.1:{plain}\""
+    here = f"upstream: {{ ca_file: {upstream.ca}, resolve: {{ {pins} }} }}\n"
     with open(os.path.join(folder, "keyhole.yaml"), "w", encoding="utf-8") as file:
         file.write(YAML + here)
     assert "openssl rand -hex 24" in START
@@ -72,7 +91,7 @@ def test_curl_sees_what_the_page_shows(place):
     start = START.replace("$(openssl rand -hex 24)", key)
     assert "0 warnings" in shell.run(start.replace("proxy -c keyhole.yaml &", f"proxy -c keyhole.yaml >{log} 2>&1 &"))
     until("it serves", lambda: os.path.exists(log) and "serving" in Path(log).read_text(encoding="utf-8"))
-    assert len(SHOWN) == 8 and SHOWN[-1] == ("kill %1", "")
+    assert len(SHOWN) == 9 and SHOWN[-1] == ("kill %1", "")
     for command, shown in SHOWN[:-1]:
         said = shell.run(command)
         assert said.startswith(shown), (command, said)
