@@ -222,6 +222,8 @@ static bool put_nothing(struct init *init)
 	       kh_buf_append_str(&init->text,
 				 "\n      # Neither a key in the environment nor a file of a "
 				 "project was found.\n"
+				 "      # Remove this once a rule is above: what stands below it "
+				 "never decides.\n"
 				 "      - deny: \"https://**\"\n");
 }
 
@@ -297,8 +299,8 @@ static void say(struct init *init, const char *path)
 static int init_to(struct init *init, const char *path, bool prints)
 {
 	find_repo(init);
-	if (!kh_buf_append_str(&init->text, head) || !put_presets(init) || !put_nothing(init) ||
-	    !kh_buf_append_str(&init->text, tail)) {
+	if (!kh_buf_append_str(&init->text, head) || !put_presets(init) ||
+	    !kh_buf_append_str(&init->text, tail) || !put_nothing(init)) {
 		kh_cli_complain("init: no memory");
 		return KH_EXIT_FAILED;
 	}

@@ -65,6 +65,11 @@ def test_where_nothing_is_found_everything_is_denied(init):
     assert not init.file.exists()
     (init.folder / "x.yaml").write_text(done.stdout)
     assert passes(init, init.folder / "x.yaml")
+    # A rule in the place that the file has for one decides.
+    (init.folder / "x.yaml").write_text(done.stdout.replace("# - allow:", "- allow:"))
+    url = "https://api.example.com/v1/x"
+    assert passes(init, init.folder / "x.yaml")
+    assert subprocess.run([KEYHOLE, "explain", "-c", init.folder / "x.yaml", url], capture_output=True, check=False).returncode == 0
 
 
 def test_a_preset_that_needs_a_parameter_is_a_comment(init):
