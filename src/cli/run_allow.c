@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <keyhole/base/escape.h>
+#include <keyhole/net/guard.h>
 #include <keyhole/policy/policy.h>
 
 #include "run_internal.h"
@@ -23,6 +24,30 @@ static void point_at(struct kh_slice text, size_t at)
 	kh_cli_complain("  %*s^", (int)strlen(before), "");
 }
 
+static bool is_loopback(const struct kh_rule *rule)
+{
+	static const uint8_t six[16] = { [15] = 1 };
+	struct kh_host_pattern pattern;
+	struct kh_sockaddr known;
+	kh_rule_host_expand(&rule->host, &pattern);
+	const struct kh_cidr *range = &pattern.range;
+	if (pattern.match == KH_MATCH_RANGE)
+		return range->family == 4 ? range->addr[0] == 127
+					  : range->family == 6 && range->prefix_bits == 128 &&
+						    memcmp(range->addr, six, sizeof(six)) == 0;
+	return pattern.match == KH_MATCH_EXACT &&
+	       kh_guard_known(&pattern.host, rule->port, &known) && kh_sockaddr_is_loopback(&known);
+}
+
+/* Clients in a sandbox ask no proxy for its own loopback (NO_PROXY), so no rule is ever asked. */
+static void warn_of_loopback(const struct kh_rule *rule)
+{
+	kh_cli_complain("--allow: warning: in a sandbox 127.0.0.1 and localhost are the sandbox "
+			"itself, not this host. To reach a service of this host, allow another "
+			"name, such as host.test, and give that its address in a file (-c FILE):");
+	kh_cli_complain("  upstream: { resolve: { host.test: \"127.0.0.1:%u\" } }", rule->port);
+}
+
 bool kh_run_allow(struct kh_run_options *out, const char *text)
 {
 	struct kh_slice rule_text = kh_slice_trim(kh_slice_str(text));
@@ -34,6 +59,8 @@ bool kh_run_allow(struct kh_run_options *out, const char *text)
 		point_at(rule_text, at);
 		return false;
 	}
+	if (is_loopback(&rule))
+		warn_of_loopback(&rule);
 	kh_rule_fini(&rule);
 	return kh_run_add_word(&out->allow, &out->n_allow, kh_slice_dup(rule_text));
 }

@@ -219,6 +219,19 @@ static const struct kh_rule *wildcard_to(const struct kh_rules *rules, const str
 	return found;
 }
 
+/* localhost, and names below it (RFC 6761 §6.3), are what each sandbox calls itself. */
+static void inspect_pin_name(const struct kh_pin *pin, struct kh_diagnostics *diags)
+{
+	static const struct kh_slice below = KH_SLICE_INIT(".localhost");
+	struct kh_slice name = kh_slice_str(pin->host.text);
+	if (kh_slice_eq(name, KH_SLICE("localhost")) || kh_slice_has_suffix(name, below))
+		warn(diags, pin->where,
+		     "resolve: in a sandbox \"%s\" is the sandbox itself, and clients connect to "
+		     "it "
+		     "without a proxy: give the service another name, such as host.test",
+		     pin->host.text);
+}
+
 /* A name that is pinned for everybody often leads into the operator's own network. */
 static void inspect_pin(const struct kh_config *config, const struct kh_pin *pin,
 			struct kh_diagnostics *diags)
@@ -263,6 +276,8 @@ static void inspect_modules(const struct kh_config *config, struct kh_diagnostic
 void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *diags)
 {
 	size_t n;
+	for (size_t i = 0; i < config->n_pins; i++)
+		inspect_pin_name(&config->pins[i], diags);
 	for (size_t i = 0; config->n_tenants > 1 && i < config->n_pins; i++)
 		if (config->pins[i].tenant == KH_NO_TENANT)
 			inspect_pin(config, &config->pins[i], diags);

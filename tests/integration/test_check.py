@@ -1064,6 +1064,13 @@ def test_names_of_ones_own_beside_strangers_are_not_shared(tmp_path):
         assert status == 0, (host, errors)
 
 
+@pytest.mark.parametrize("name, warned", [("localhost", True), ("db.localhost", True), ("host.test", False)])
+def test_a_pin_of_localhost_is_warned_of(tmp_path, name, warned):
+    text = f'version: 1\nupstream: {{ resolve: {{ {name}: "127.0.0.1:8123" }} }}\ntenants: {{ t: {{ rules: [ {{ allow: "GET http://{name}/**" }} ] }} }}\n'
+    status, _, said = check(tmp_path, text)
+    assert status == 0 and (f'2:24: warning: resolve: in a sandbox "{name}" is the sandbox itself' in said) == warned, said
+
+
 def test_go_modules_of_any_name_are_warned_about(tmp_path):
     status, _, errors = check(tmp_path, "version: 1\ntenants: { t: { rules: [ { use: go } ] } }\n")
     assert status == 0 and "allows any module" in errors

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import http.server
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import shlex
 import struct
 import subprocess
 import termios
+import threading
 
 import pytest
 from test_attach import running  # noqa: F401
@@ -90,6 +92,31 @@ def test_a_run_that_is_narrowed_gets_words_that_keep_it_narrowed(run):
     again = run("--use", "github:repos=globex/app", "--use", "github:repos=globex/app,push=true", "--", "sh", "-c", other, use=None,
                 GH_TOKEN="ghp_" + "x" * 36)  # fmt: skip
     assert again.stdout == "403 " and "--use" not in again.stderr, again.stderr
+
+
+class Quiet(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_service_of_this_host_is_reached_by_another_name_and_loopback_is_warned_of(run):
+    folder = run.sandbox.folder("conf", 0o700)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        text = {"version": 1, "upstream": {"resolve": {"host.test": f"127.0.0.1:{server.server_port}"}},
+                "tenants": {"me": {"rules": [{"allow": "GET http://host.test/**"}]}}}  # fmt: skip
+        file = run.sandbox.file(os.path.join(folder, "k.yaml"), json.dumps(text))
+        done = run("-c", file, "--", "sh", "-c", "curl -s -o /dev/null -w '%{http_code}' http://host.test/", use=None)
+        server.shutdown()
+    assert done.stdout == "204" and "--allow" not in done.stderr, done.stderr
+    for host in ("127.0.0.1:8123", "localhost:8123", "[::1]:8123"):
+        done = run("--allow", f"GET http://{host}/**", "--", "true", use=None)
+        assert "in a sandbox " in done.stderr and '{ resolve: { host.test: "127.0.0.1:8123" } }' in done.stderr, done.stderr
+    assert "in a sandbox" not in run("--allow", "GET http://localhost.example/**", "--", "true", use=None).stderr
 
 
 def test_each_place_is_named_once_with_how_often_and_with_words_that_allow_it(run, places):
