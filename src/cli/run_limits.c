@@ -21,18 +21,37 @@ static bool refuse(const char *option, const char *text, const char *want)
 	return false;
 }
 
+static const char *full_unit(char unit)
+{
+	return unit == 'k' || unit == 'K' ? "KiB" : unit == 'm' || unit == 'M' ? "MiB" : "GiB";
+}
+
+/* "100M", "1g" and "512MB" have a unit that not everybody takes for the same number. */
+static bool refuse_size(const char *option, const char *text, const char *want)
+{
+	size_t digits = strspn(text, "0123456789");
+	const char *unit = text + digits;
+	bool known = digits > 0 && digits < 12 && *unit && strchr("kKmMgG", *unit) &&
+		     (!unit[1] || ((unit[1] == 'b' || unit[1] == 'B') && !unit[2]));
+	if (!known)
+		return refuse(option, text, want);
+	kh_cli_complain("%s %s: the unit is KiB, MiB or GiB: write %.*s%s", option, text,
+			(int)digits, text, full_unit(*unit));
+	return false;
+}
+
 bool kh_run_limit_memory(struct kh_sandbox_limits *out, const char *text)
 {
 	return (kh_value_size(kh_slice_str(text), &out->memory_bytes) &&
 		out->memory_bytes >= MEMORY_LEAST) ||
-	       refuse("--memory", text, "a size of 16MiB or more, such as 512MiB or 4GiB");
+	       refuse_size("--memory", text, "a size of 16MiB or more, such as 512MiB or 4GiB");
 }
 
 bool kh_run_limit_disk(struct kh_sandbox_limits *out, const char *text)
 {
 	return (kh_value_size(kh_slice_str(text), &out->disk_bytes) &&
 		out->disk_bytes >= DISK_LEAST) ||
-	       refuse("--disk", text, "a size of 1MiB or more, such as 512MiB or 4GiB");
+	       refuse_size("--disk", text, "a size of 1MiB or more, such as 512MiB or 4GiB");
 }
 
 bool kh_run_limit_timeout(struct kh_sandbox_limits *out, const char *text)

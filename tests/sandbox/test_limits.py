@@ -335,6 +335,12 @@ def test_a_wrong_limit_is_one_line(inside, option, value):  # noqa: F811
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("option, value, write", [("memory", "100M", "100MiB"), ("memory", "1g", "1GiB"), ("disk", "512MB", "512MiB")])
+def test_a_unit_of_other_programs_is_answered_with_ours(inside, option, value, write):  # noqa: F811
+    done = inside("true", options=[f"--{option}", value], check=125)
+    assert done.stderr == f"keyhole: --{option} {value}: the unit is KiB, MiB or GiB: write {write}\n"
+
+
 def test_the_options_of_run_are_these_limits(inside):  # noqa: F811
     done = inside("sh", "-c", "sleep 60", check=124, options=["--timeout", "1s", "--memory", "1GiB", "--pids", "100",
                                                               "--disk", "16MiB", "--cpus", "1.5", "--best-effort"])  # fmt: skip
