@@ -19,6 +19,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/json_load.h>
+#include <keyhole/base/nearest.h>
 #include <keyhole/base/worker_messages.h>
 
 #include <keyhole/loop/dynamic_sandboxes.h>
@@ -50,7 +51,13 @@ static bool may_use(const struct kh_admin_request *request, const char *tenant,
 	if (index >= 0 && kh_admin_may_see_tenant(request, (uint16_t)index))
 		return true;
 	if (request->caller == KH_CALLER_OWNER) {
-		kh_err_set(&err, KH_ERR_USAGE, "no tenant is called \"%s\"", kh_esc_str(tenant));
+		struct kh_nearest nearest;
+		char hint[KH_NEAREST_BYTES];
+		kh_nearest_init(&nearest, kh_slice_str(tenant));
+		for (size_t i = 0; i < request->gen->config->n_tenants; i++)
+			kh_nearest_offer(&nearest, request->gen->config->tenants[i].name);
+		kh_err_set(&err, KH_ERR_USAGE, "no tenant is called \"%s\"%s", kh_esc_str(tenant),
+			   kh_nearest_hint(&nearest, hint));
 		return refuse_with(out, 404, &err);
 	}
 	kh_err_set(&err, KH_ERR_USAGE, "user %u may not do this for that tenant (admin.allow)",

@@ -40,7 +40,8 @@ static const char usage[] =
 	"      --sandbox ID   events: only this sandbox\n"
 	"      --denied       events: only refusals\n"
 	"      --id ID        sandbox add, remove: its name in the journal\n"
-	"      --narrow FILE  sandbox add: rules that must allow a request too (- is stdin)\n"
+	"      --narrow FILE  sandbox add: rules that must allow a request too (- is stdin),\n"
+	"                     such as: narrow: [ { allow: \"GET https://HOST/**\" } ]\n"
 	"      --ttl TIME     sandbox add: the longest time that it exists, such as 2h\n"
 	"      --mode MODE    sandbox add: the socket's mode; the default is 0600\n"
 	"      --owner USER   sandbox add: the socket's owner; you, if the daemon is root\n"
@@ -213,7 +214,18 @@ static const struct verb *find_verb(int n, char **words)
 	}
 	kh_auto_free char *both = n > 1 ? kh_strf("%s %s", words[0], words[1]) : NULL;
 	const char *near = both ? kh_cli_nearest(both, pairs, n_pairs) : NULL;
-	near = near ? near : kh_cli_nearest(words[0], names, N_VERBS);
+	bool begins = n > 0 && strcmp(words[0], "sandbox") == 0;
+	/* The word of everybody's shell, which is too far from ours to be near it. */
+	if (both && begins && (strcmp(words[1], "rm") == 0 || strcmp(words[1], "delete") == 0))
+		near = "sandbox remove";
+	near = near || begins ? near : kh_cli_nearest(words[0], names, N_VERBS);
+	if (begins) {
+		kh_cli_complain("ctl: \"sandbox%s%s\": no such command (%s%s%s)", n > 1 ? " " : "",
+				n > 1 ? kh_esc_str(words[1]) : "",
+				near ? "did you mean `keyhole ctl " : "sandbox ls, sandbox add, ",
+				near ? near : "sandbox remove", near ? "`?" : "");
+		return NULL;
+	}
 	if (near && strcmp(near, words[0]) != 0)
 		kh_cli_complain("ctl: \"%s\": no such command (did you mean `keyhole ctl %s`?)",
 				kh_esc_str(words[0]), near);

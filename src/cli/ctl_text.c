@@ -11,6 +11,8 @@
 #include <keyhole/config/config.h>
 #include <keyhole/base/escape.h>
 
+#include "cli_internal.h"
+
 enum { COLUMNS_MOST = 4, HASH_SHOWN = 12 };
 
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -237,5 +239,7 @@ void kh_ctl_show_sandboxes(const json_t *answer)
 	const json_t *rows = json_object_get(answer, "sandboxes");
 	if (json_array_size(rows) > 0)
 		print_rows(&sandboxes, rows);
+	else
+		kh_cli_complain("ctl: there are no sandboxes");
 	say_suspects(rows);
 }

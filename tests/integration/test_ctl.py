@@ -227,12 +227,30 @@ def test_a_daemon_that_is_not_there_is_an_answer_in_words(tmp_path):
         assert child.returncode == 1
 
 
+def test_a_list_without_sandboxes_is_said_to_be_empty(tmp_path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "t"))
+        server.listen()
+        server.settimeout(10)
+        child = subprocess.Popen([KEYHOLE, "ctl", "--socket", str(tmp_path / "t"), "sandbox", "ls"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        conn = server.accept()[0]
+        conn.recv(1000)
+        answer = b'{"sandboxes":[]}'
+        conn.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(answer), answer))
+        conn.close()
+        assert child.communicate(timeout=20) == ("", "keyhole: ctl: there are no sandboxes\n") and child.returncode == 0
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
         (["statsu"], "did you mean `keyhole ctl status`"),
         ([], "which command"),
-        (["sandbox", "list"], "no such command"),
+        (["sandbox", "list"], '"sandbox list": no such command (did you mean `keyhole ctl sandbox ls`?)'),
+        (["sandbox", "rm", "--tenant", "acme", "--id", "zz"], '"sandbox rm": no such command (did you mean `keyhole ctl sandbox remove`?)'),
+        (["sandbox"], '"sandbox": no such command (sandbox ls, sandbox add, sandbox remove)'),
+        (["snadbox", "ls"], "did you mean `keyhole ctl sandbox"),
         (["status", "now"], '`status`: unexpected argument "now"'),
         (["sandbox", "remove", "job1"], '`sandbox remove`: unexpected argument "job1" (a sandbox is named by --tenant TENANT --id ID)'),
         (["sandbox", "add", "--id", "zz", "bob"], '`sandbox add`: unexpected argument "bob"'),

@@ -142,7 +142,7 @@ def test_an_id_that_is_none_is_refused_and_makes_nothing(daemon, id):
         ({"id": None}, 400, "id: is missing"),
         ({"id": 5}, 400, "id: expected text"),
         ({"tenant": ["acme"]}, 400, "tenant: expected text"),
-        ({"tenant": "acmee"}, 404, "no tenant is called"),
+        ({"tenant": "acmee"}, 404, 'no tenant is called "acmee" (did you mean "acme"?)'),
         ({"tenant": "a/b"}, 422, "tenant"),
         ({"narrow": {"allow": "https://open.test"}}, 400, "narrow: expected a list"),
         ({"narrow": [{"allow": "https://open.test", "credential": "main"}]}, 422, "credential"),
