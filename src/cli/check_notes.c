@@ -84,9 +84,9 @@ static bool put_unseen(const struct notes *notes, const struct kh_config *config
 		    !kh_placement_shows_placeholder(c->placement))
 			continue;
 		kh_auto_free char *text = kh_strf(
-			"credential %s: sandboxes have no placeholder for it in a variable. If a "
-			"client in there wants a key to begin with, name its variable: "
-			"placeholder: { env: NAME }",
+			"credential %s: sandboxes get no variable with a placeholder for it. If a "
+			"client in there does not start without a key, name the variable that it "
+			"reads: placeholder: { env: NAME }",
 			kh_esc_str(c->name));
 		ok = text && put(notes, NULL, text);
 	}

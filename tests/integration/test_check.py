@@ -593,7 +593,7 @@ def test_a_credential_without_a_variable_for_its_placeholder_is_noted(tmp_path):
     (tmp_path / "v").write_text(KEY)
     (tmp_path / "v").chmod(0o600)
     value = CREDENTIAL.replace("env: C", "file: v")
-    note = "note: credential c: sandboxes have no placeholder for it in a variable."
+    note = "note: credential c: sandboxes get no variable with a placeholder for it."
     assert note in check(tmp_path, with_credential(value))[1]
     assert note not in check(tmp_path, with_credential(value.replace("{ value", "{ placeholder: { env: C }, value")))[1]
     assert note not in check(tmp_path, with_credential(CREDENTIAL))[1]
