@@ -209,13 +209,15 @@ bool kh_writable_check(const char *name, struct kh_err *err)
 				  "%s: can't tell whether it leads to where the agent may write "
 				  "(name the file by its whole path)",
 				  kh_esc_str(name));
+	const char *base = strrchr(name, '/');
+	bool below = answer != NO && is_below(name, m.met->path);
 	return answer == NO ||
 	       kh_err_set(err, KH_ERR_CONFIG,
-			  "%s %s %s, where the agent may write (move it out of there, and name it "
-			  "by its whole path, which goes through no link in there)",
-			  kh_esc_str(name),
-			  is_below(name, m.met->path) ? "lies in" : "is reached through",
-			  m.met->what);
+			  "%s %s %s, where the agent may write (move it out of there%s%s)",
+			  kh_esc_str(name), below ? "lies in" : "is reached through", m.met->what,
+			  below ? ", for example to ~/"
+				: ", and name it by a path without a link in there",
+			  below ? kh_esc_str(base ? base + 1 : name) : "");
 }
 
 bool kh_writable_any(void)
