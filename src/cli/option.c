@@ -9,16 +9,41 @@
 
 enum { LONGS_MOST = 64 };
 
+/* What people type who know other programs. */
+static const struct {
+	const char *where, *typed, *hint;
+} others[] = {
+	{ "run", "--review", "--workspace DIR:review" },
+	{ "run", "-w", "--workspace DIR" },
+	{ "run", "-v", "--ro DIR, or --workspace DIR" },
+	{ "run", "-e", "--env NAME" },
+	{ "suggest", "-o", "> FILE" },
+	{ "suggest", "--output", "> FILE" },
+};
+
+static const char *hint_for(const char *where, const char *typed)
+{
+	size_t len = strcspn(typed, "=");
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strcmp(where, others[i].where) == 0 && strlen(others[i].typed) == len &&
+		    strncmp(typed, others[i].typed, len) == 0)
+			return others[i].hint;
+	return NULL;
+}
+
 void kh_cli_unknown_option(const char *where, const char *typed, const char *const *names, size_t n)
 {
 	char word[64];
-	const char *near = NULL;
+	const char *near = NULL, *hint = hint_for(where, typed);
 
-	if (strncmp(typed, "--", 2) == 0) {
+	if (!hint && strncmp(typed, "--", 2) == 0) {
 		(void)snprintf(word, sizeof(word), "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
 		near = kh_cli_nearest(word, names, n);
 	}
-	if (near)
+	if (hint)
+		kh_cli_complain("%s: unknown option %s (did you mean %s?)", where,
+				kh_esc_str(typed), hint);
+	else if (near)
 		kh_cli_complain("%s: unknown option %s (did you mean --%s?)", where,
 				kh_esc_str(typed), near);
 	else

@@ -30,6 +30,14 @@ def test_every_subcommand_says_where_its_options_are_listed(command, option):
     assert said(*command.split(), option) == f"keyhole: {command}: unknown option {shown} (`keyhole {main} --help` lists them)\n"
 
 
+@pytest.mark.parametrize("words, meant", [
+    (["run", "--review"], "--workspace DIR:review"), (["run", "-w"], "--workspace DIR"), (["suggest", "-o"], "> FILE"),
+    (["suggest", "--output=x"], "> FILE"),
+])  # fmt: skip
+def test_options_of_other_programs_lead_to_ours(words, meant):
+    assert said(*words) == f"keyhole: {words[0]}: unknown option {words[1]} (did you mean {meant}?)\n"
+
+
 def mistyped(word):
     """As people do: two neighbours swapped, a letter left out, a letter twice."""
     at = len(word) // 2
