@@ -55,13 +55,16 @@ class Sandbox:
 # --- LangGraph and LangChain: a function is a tool --------------------------------------------------
 
 
+def as_text(done):
+    cut = "\n(the output was longer)" if done.truncated else ""
+    return f"{done.output}{cut}\n(exit status {done.exit_code})"
+
+
 def shell_tool(sandbox):
     def shell(command: str) -> str:
         """Run a shell command in the project's folder. There is no network except for what is allowed;
         `curl -s http://keyhole.internal/` shows what that is."""
-        done = sandbox.shell(command)
-        cut = "\n(the output was longer)" if done.truncated else ""
-        return f"{done.output}{cut}\n(exit status {done.exit_code})"
+        return as_text(sandbox.shell(command))
 
     return shell
 
@@ -121,7 +124,9 @@ def main():
     parser.add_argument("command")
     args = parser.parse_args()
     sandbox = Sandbox(args.workspace, options=["--use", args.use] if args.use else [])
-    print(shell_tool(sandbox)(args.command))
+    done = sandbox.shell(args.command)
+    print(as_text(done))
+    return done.exit_code
 
 
 if __name__ == "__main__":

@@ -77,6 +77,12 @@ def test_the_example_runs_as_the_page_shows_it(run, sandbox):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert re.search(r"^Linux\n\n\(exit status 0\)$", done.stdout, re.M), done.stdout
+    failed = subprocess.run(
+        sandbox.as_identity([PYTHON, EXAMPLE, "--workspace", project + "-mistyped", "true"]), cwd="/", text=True, capture_output=True,
+        timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL,
+        env=run.environment(PATH=sandbox.programs + ":/usr/sbin:/usr/bin:/sbin:/bin", TMPDIR=sandbox.place),
+    )  # fmt: skip
+    assert failed.returncode == 125 and "(exit status 125)" in failed.stdout, failed
 
 
 @dataclasses.dataclass
