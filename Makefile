@@ -187,7 +187,7 @@ quick: all unit-programs lint-text ## the inner loop, under a minute: build, uni
 agents: all ## run real agents and tools, and write what became of them into docs/agents.md (20 minutes; AGENTS="codex pi tools" only prints)
 	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/agents/report.py $(AGENTS)
 .PHONY: agents-peer
-agents-peer: all ## run the agents in sandbox-runtime too, and write docs/agents.md's table of both (6 minutes, as root; AGENTS="codex pi" only prints)
+agents-peer: all ## run the agents in sandbox-runtime too, and write docs/agents.md's tables of both (15 minutes, as root; AGENTS="codex pi" only prints)
 	$(Q)deploy/install-deps.sh peer
 	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/agents/peer.py $(AGENTS)
 test: ## install what is missing, build, run every test; ends with "N passed, N failed, N skipped"

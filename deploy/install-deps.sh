@@ -61,7 +61,7 @@ test|docker: its client, where docker.io only recommends it|docker-cli/docker.io
 test|roots of one static program|busybox-static|busybox|busybox-static|busybox
 test|gVisor: the engine gvisor, where it is packaged|runsc/runc/containerd.io|runc/containerd.io|runc|runc
 test|tests as an ordinary user (setpriv, runuser)|util-linux|util-linux|util-linux util-linux-misc setpriv runuser|util-linux
-peer|what sandbox-runtime needs (make agents-peer)|bubblewrap socat ripgrep npm/nodejs|bubblewrap socat ripgrep nodejs-npm|bubblewrap socat ripgrep npm|bubblewrap socat ripgrep npm
+peer|what sandbox-runtime needs (make agents-peer)|bubblewrap socat ripgrep tmux npm/nodejs|bubblewrap socat ripgrep tmux nodejs-npm|bubblewrap socat ripgrep tmux npm|bubblewrap socat ripgrep tmux npm
 bench|what make bench runs in|python3 openssl|python3 openssl|python3 openssl|python openssl
 bench|other proxies to compare with|haproxy nginx-light/nginx nghttp2-proxy squid-openssl/squid mitmproxy|haproxy nginx nghttp2 squid|haproxy nginx nghttp2 squid|haproxy nginx nghttp2 squid mitmproxy
 lint|the second compiler and the fuzzers|clang libclang-rt-dev/libclang-rt-14-dev/libclang-common-14-dev|clang compiler-rt|clang compiler-rt|clang compiler-rt

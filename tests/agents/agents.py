@@ -333,15 +333,15 @@ class Place:
             return self.run("--", *self.words(script), options=["--workspace", "."], **how)
         return self.run(*self.words(script), **how)
 
-    def without_variables(self, script):
+    def without_variables(self, script, **how):
         """The same where no variable inside names a proxy. What `env` starts has to be shown by name."""
         words = ["env", *(word for name in PROXY_VARIABLES for word in ("-u", name)), f"PATH={self.path}", *self.words(script)]
         shown = [os.path.dirname(part) for part in self.path.split(":") if part.startswith(PLACE)]
         options = [word for prefix in shown for word in ("--ro", prefix)]
         if isinstance(self.agent, Library):
             self.bring_library()
-            return self.run("--", *words, options=["--workspace", ".", *options])
-        return self.run("--", *words, options=["--agent", self.agent.name, *options])
+            return self.run("--", *words, options=["--workspace", ".", *options], **how)
+        return self.run("--", *words, options=["--agent", self.agent.name, *options], **how)
 
     def outside(self, script, seconds=RUN_SECONDS):
         """The same without keyhole: with the real key, by a proxy that passes TLS on as it is."""

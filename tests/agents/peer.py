@@ -1,4 +1,4 @@
-"""peer.py - the same agents and scripts in keyhole and in sandbox-runtime; writes the table in docs/agents.md
+"""peer.py - the same agents and scripts in keyhole and in sandbox-runtime; writes the tables in docs/agents.md
 
 sandbox-runtime is set up as its README says for an agent that holds no key: the hosts that the preset names are
 allowed, TLS is terminated, and each variable with a key is masked. The agent may write to the project, to a home of
@@ -6,9 +6,10 @@ its own and to /tmp. The files of the profile, which answer what the agent asks 
 home too, without a key. Three things are there for the stand-in alone: /etc/hosts in a mount namespace of its own,
 which names an address of lo; that address among the allowed ones; and the stand-in's CA.
 
-Without arguments all are run and the page is written; with names, only these, and the table is only printed.
+Without arguments all are run and the page is written; with names, only these, and the tables are only printed.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -21,13 +22,13 @@ import tempfile
 import threading
 from dataclasses import replace
 
-from agents import (AGENTS, HOSTS, LIBRARIES, PLACE, ROOT, RUN_SECONDS, Agent, Missing, Place, follow, install,
+from agents import (AGENTS, BY_NAME, HOSTS, LIBRARIES, PLACE, ROOT, Agent, Missing, Place, Terminal, install, path_of,
                     presets_of, real_keys, stand_in)  # fmt: skip
-from report import PAGE, lines_of, plain, why_not
+from report import PAGE, READY_SECONDS, lines_of, plain, why_not
 
 PACKAGE = "@anthropic-ai/sandbox-runtime@0.0.83"
 BEGIN, END = "<!-- `make agents-peer` writes what follows -->\n", "<!-- `make agents-peer` has written what is above -->\n"
-HEADS = ["agent", "in", "one prompt", "conversation", "second run", "key found inside"]
+HEADS = ["agent", "in", "one prompt", "conversation", "second run", "terminal", "without proxy variables", "key found inside"]
 ADDRESS = "127.64.64.64"
 # Claude Code then runs as root, Node's fetch uses the proxy, and git has a name where Gemini CLI hides its configuration.
 VARIABLES = {
@@ -35,8 +36,20 @@ VARIABLES = {
     "GIT_COMMITTER_NAME": "A Person", "GIT_COMMITTER_EMAIL": "person@example.com",
 }  # fmt: skip
 REFUSAL = "CONNECT tunnel failed, response 403"  # curl's words for its answer
+# A program that says what it has of the terminal that it runs at, and a table of that.
+AT_TERMINAL = """trap 'echo it is $(stty size) now' WINCH; trap 'echo interrupted; exit 7' INT
+(: </dev/tty) 2>/dev/null && echo it has /dev/tty; test -t 0 && echo it waits; while :; do sleep 0.2; done"""
+TERMINAL_HEADS = ["in", "`/dev/tty` opens", "hears of another window size", "catches Ctrl-C itself"]
+PLAIN_SECONDS = 30  # for what may have no way out, and tries it again and again
+# What reads its key from a file alone where it runs at a terminal: with the value that the variable has inside. Its
+# background server does not start there.
+LOGS_IN = {"codex": "printenv OPENAI_API_KEY | codex login --with-api-key && exec codex --no-daemon"}
+# Claude Code remembers the answer with the end of the key, which is another one in each run of sandbox-runtime. The answer
+# that it proposes is no.
+ASKS_FOR_KEY, TAKE_IT = r"Do you want to use this API key", ["Up", "Enter"]
 WITHOUT_WEBSOCKET = "Falling back from WebSockets"  # Codex' words
-# OpenClaw is not compared. Codex takes its key from a variable here, and not from a file, since variables are masked.
+# OpenClaw is not compared. Codex takes its key from a variable here, and not from a file, since variables are masked. At a
+# terminal it does not look at that variable.
 COMPARED = [
     *(replace(agent, keys=["CODEX_API_KEY"]) if agent.name == "codex" else agent for agent in AGENTS if agent.name != "openclaw"),
     *LIBRARIES,
@@ -98,12 +111,20 @@ class Forward:
 class Peer(Place):
     """A folder in which the agent runs below `srt`."""
 
-    def run(self, *words, seconds=RUN_SECONDS, options=()):
+    def __init__(self, agent, folder, llm, path=None):
+        super().__init__(agent, folder, llm, path)
+        self.variables = {**VARIABLES, "HOME": self.home, "NODE_EXTRA_CA_CERTS": llm.ca}
+        if isinstance(agent, Agent):
+            self.variables |= self.answered(self.home, dict.fromkeys(self.secrets, ""))
+        shutil.copy(os.path.join(folder, "person", ".gitconfig"), self.home)
+
+    def environment(self):
+        """Without the folders that keyhole alone uses: the agent can't write to them."""
+        env = {**super().environment(), **self.variables}
+        return {name: value for name, value in env.items() if name not in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR")}
+
+    def command(self, *words, options=()):
         """`options` are keyhole's."""
-        env = {**self.environment(), **VARIABLES, "HOME": self.home, "NODE_EXTRA_CA_CERTS": self.llm.ca}
-        if isinstance(self.agent, Agent):
-            env |= self.answered(self.home, dict.fromkeys(self.secrets, ""))
-        shutil.copy(os.path.join(self.folder, "person", ".gitconfig"), self.home)
         settings = settings_of(hosts_of(self.agent), self.secrets)
         settings["network"]["allowedDomains"] = [*settings["network"]["allowedDomains"], f"{ADDRESS}:443"]
         names, path = os.path.join(self.folder, "hosts"), os.path.join(self.folder, "srt.json")
@@ -112,12 +133,7 @@ class Peer(Place):
         with open(names, "w", encoding="ascii") as file:
             file.write("127.0.0.1 localhost\n" + "".join(f"{ADDRESS} {host}\n" for host in HOSTS))
         lay = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', names]
-        srt = [os.path.join(PLACE, "srt", "bin", "srt"), "--settings", path, "--", *words[words[0] == "--" :]]
-        forward = Forward(self.llm.address)
-        try:
-            return follow([*lay, *srt], seconds, cwd=self.project, env=env)
-        finally:
-            forward.close()
+        return [*lay, os.path.join(PLACE, "srt", "bin", "srt"), "--settings", path, "--", *words[words[0] == "--" :]]
 
 
 PRODUCTS = [("keyhole", Place, {}), ("sandbox-runtime", Peer, {"MOCK_REFUSAL": REFUSAL})]
@@ -129,26 +145,30 @@ class Row:
     def __init__(self, one, product, folder):
         self.one, self.folder = one, os.path.join(folder, one.row, product[0])
         self.name, self.kind, self.env = product
-        self.cells, self.leaks, self.scanned = dict.fromkeys(HEADS[2:5], "–"), [], 0
+        self.cells, self.leaks, self.scanned = dict.fromkeys(HEADS[2:-1], "–"), [], 0
 
     def run(self):
         if not isinstance(self.one, Agent):
             self.visit(self.library)
-            return
-        self.visit(self.prompts)
-        if "git says" in self.cells["conversation"]:
-            self.visit(self.by_name)
+        else:
+            self.visit(self.prompts)
+            if "git says" in self.cells["conversation"]:
+                self.visit(self.by_name)
+            self.visit(self.terminal, BY_NAME[self.one.row])
+        self.visit(self.without_variables)
 
-    def visit(self, does):
+    def visit(self, does, one=None):
         """In a fresh home and project."""
         here = os.path.join(self.folder, does.__name__)
-        with stand_in(os.path.join(here, "mock"), **self.env) as llm:
-            place = self.kind(self.one, os.path.join(here, "place"), llm)
+        with stand_in(os.path.join(here, "mock"), **self.env) as llm, contextlib.ExitStack() as also:
+            if self.kind is Peer:
+                also.enter_context(contextlib.closing(Forward(llm.address)))
+            place = self.kind(one or self.one, os.path.join(here, "place"), llm)
             does(place)
             shutil.rmtree(os.path.join(place.project, "node_modules"), ignore_errors=True)
             self.leaks += place.leaks()
             self.scanned += place.scanned()
-            assert {e["key"] for e in llm.requests() if e["key"]} <= real_keys(self.one), "another key than the real one arrived"
+            assert {e["key"] for e in llm.requests() if e["key"]} <= real_keys(place.agent), "another key than the real one arrived"
 
     def prompts(self, place):
         for what, script in zip(self.cells, ["hello", "work", "hello"]):
@@ -169,6 +189,38 @@ class Row:
         also = "no" if why(place, done) or place.worked() else "yes"
         self.cells["conversation"] += f"; with `git add FILES`: {also}"
 
+    def terminal(self, place):
+        """The conversation of `by_name`: what is compared is the terminal."""
+        agent = place.agent
+        words = [agent.name, *agent.at_terminal]
+        if self.kind is Peer and agent.name in LOGS_IN:
+            words = ["sh", "-c", LOGS_IN[agent.name]]
+        terminal = Terminal(place, *words)
+        try:
+            works = "yes"
+            shown, ready = terminal.wait(lambda text: re.search(f"{agent.ready}|{ASKS_FOR_KEY}", text), READY_SECONDS)
+            if re.search(ASKS_FOR_KEY, shown):
+                works = "yes; it first asks whether to use the key"
+                terminal.press(*TAKE_IT)
+                shown, ready = terminal.wait(lambda text: re.search(agent.ready, text), READY_SECONDS)
+            if not ready:
+                self.tell("terminal", "no prompt: " + plain(shown), "")
+                return
+            shown, done, _ = terminal.converse("named")
+            failed = "" if done else "not done: " + plain(shown)
+            self.tell("terminal", failed or ", ".join(place.worked()), works)
+            if (status := terminal.leave()) != 0:
+                self.cells["terminal"] += f", but {agent.leave} does not end it" if status is None else f", exit status {status}"
+        finally:
+            terminal.close()
+
+    def without_variables(self, place):
+        done = place.without_variables("hello", seconds=PLAIN_SECONDS)
+        failed = why_not(place, done)
+        if failed and not place.llm.requests():
+            failed = "no request left the sandbox"
+        self.tell("without proxy variables", failed, "yes")
+
     def tell(self, what, failed, works):
         self.cells[what] = f"**no**: {failed}" if failed else works
         print(f"   {self.one.title}, {self.name}: {what}: {failed or works}", flush=True)
@@ -176,6 +228,26 @@ class Row:
     def line(self):
         found = "**" + ", ".join(self.leaks) + "**" if self.leaks else f"no ({self.scanned} files)"
         return [self.one.title, self.name, *self.cells.values(), found if self.scanned else "–"]
+
+
+def at_terminal(product, folder):
+    """A line of the second table."""
+    name, kind, env = product
+    here = os.path.join(folder, "at-terminal", name)
+    with stand_in(os.path.join(here, "mock"), **env) as llm:
+        place = kind(AGENTS[0], os.path.join(here, "place"), llm, path_of())
+        terminal = Terminal(place, "--", "bash", "-c", AT_TERMINAL, options=["--workspace", "."])
+        try:
+            shown, ready = terminal.wait(lambda text: "it waits" in text, READY_SECONDS)
+            if not ready:
+                return [name, *["not run: " + plain(shown)] * 3]
+            terminal.tmux("resize-window", "-x", "90", "-y", "30")
+            resized = terminal.wait(lambda text: "it is 30 90 now" in text, 10)[1]
+            terminal.press("C-c")
+            ended = terminal.wait(lambda text: re.search(r"^\S*ended with 7", text, re.M) and "interrupted" in text, 10)[1]
+            return [name, *("yes" if one else "no" for one in ("it has /dev/tty" in shown, resized, ended))]
+        finally:
+            terminal.close()
 
 
 def why(place, done):
@@ -188,16 +260,16 @@ def why(place, done):
 
 def missing():
     """What this needs besides."""
-    programs = [name for name in ("bwrap", "socat", "rg", "unshare") if not shutil.which(name)]
+    programs = [name for name in ("bwrap", "socat", "rg", "tmux", "unshare") if not shutil.which(name)]
     return f"{', '.join(programs)}: not installed" if programs else "" if os.geteuid() == 0 else "it mounts, so it needs root"
 
 
-def write(table):
+def write(tables):
     with open(PAGE, encoding="utf-8") as file:
         text = file.read()
     before, _, rest = text.partition(BEGIN)
     with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(f"{before}{BEGIN}\n{table}\n\n{END}{rest.partition(END)[2]}")
+        file.write(f"{before}{BEGIN}\n{tables}\n\n{END}{rest.partition(END)[2]}")
 
 
 def main():
@@ -217,15 +289,16 @@ def main():
                     rows[-1].run()
                 except (Missing, OSError, AssertionError, subprocess.SubprocessError) as failed:
                     rows[-1].tell("one prompt", f"not run: {plain(str(failed))}", "")
+        terminals = [at_terminal(product, folder) for product in PRODUCTS]
     except Missing as failed:
         print(f"peer.py: {failed}", file=sys.stderr)
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    table = lines_of(HEADS, [row.line() for row in rows])
-    print(table)
+    tables = "\n\n".join([lines_of(HEADS, [row.line() for row in rows]), lines_of(TERMINAL_HEADS, terminals)])
+    print(tables)
     if not wanted:
-        write(table)
+        write(tables)
     return 0
 
 

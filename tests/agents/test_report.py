@@ -59,10 +59,11 @@ def test_the_page_has_a_row_for_both_products_and_each_that_is_compared():
     with open(report.PAGE, encoding="utf-8") as file:
         text = file.read()
     assert f"sandbox-runtime {peer.PACKAGE.rpartition('@')[2]} " in text
-    table = text.partition(peer.BEGIN)[2].partition(peer.END)[0].strip().splitlines()
-    rows = [line.strip("| ").split(" | ") for line in table]
+    tables = text.partition(peer.BEGIN)[2].partition(peer.END)[0].strip().split("\n\n")
+    rows, terminals = [[line.strip("| ").split(" | ") for line in table.splitlines()] for table in tables]
     assert rows[0] == peer.HEADS and all(len(row) == len(peer.HEADS) for row in rows[2:])
     assert [row[:2] for row in rows[2:]] == [[one.title, name] for one in peer.COMPARED for name, *_ in peer.PRODUCTS]
+    assert terminals[0] == peer.TERMINAL_HEADS and [row[0] for row in terminals[2:]] == [name for name, *_ in peer.PRODUCTS]
 
 
 def test_the_page_has_the_settings_that_sandbox_runtime_is_run_with(llm, tmp_path):
