@@ -7,11 +7,11 @@
  * break are as they were written. So each start first follows the chain through all lines that were
  * written since the last worker did so; that worker did it before it read any byte of a sandbox.
  * What the dead worker reported of its lines is trusted only if there are more lines than can be
- * read. Even then nobody writes behind them: a new segment continues the last line.
+ * read. Even then nobody writes after them: a new segment continues the last line.
  *
  * A daemon that has just started knows of no such worker. It follows the whole file: whoever wrote
- * a line that continues nothing can have written a `start` record behind it. So that its start
- * takes no longer for a file of any size, it goes on in a new segment where the file is too long.
+ * a line that continues nothing can have written a `start` record after it. So that its start takes
+ * no longer for a file of any size, it goes on in a new segment where the file is too long.
  */
 #include <errno.h>
 #include <string.h>

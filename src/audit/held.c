@@ -3,11 +3,11 @@
  *
  * The writer of a segment that was continued may have been taken over. What it wrote after the line
  * that was continued may be no record, or may continue nothing. Whoever then looks only at the last
- * line names one that is behind a break, and writes behind it. So the chain is followed from the
- * line that was continued.
+ * line may continue a line that comes after a break. So the chain is followed from the line that
+ * was continued.
  *
  * That line is known by its number and hash, not by its place. It is searched from the beginning of
- * what may be read: the writer could have put a copy of it behind a break.
+ * what may be read: the writer could have put a copy of it after a break.
  */
 #include <errno.h>
 #include <stdlib.h>

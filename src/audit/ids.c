@@ -2,8 +2,8 @@
  * ids.c - the set of exchanges that are open, for recovery and verification
  *
  * Open addressing, linear probing, at most half full. A worker that was taken over chose the ids,
- * so they are hashed under a key that is drawn for each run, and collisions can't be precomputed.
- * Zero marks a free place, so the id zero is counted with the ids that found no place.
+ * so they are hashed under a random key of each run, and collisions can't be precomputed. Zero
+ * marks a free place, so the id zero is counted with the ids that found no place.
  */
 #include <stdlib.h>
 #include <sys/random.h>

@@ -6,9 +6,9 @@
  * a `recovered` record, exchanges without an end by `aborted` records. Then the last line is final,
  * and a `joined` record in the newer segment pins it.
  *
- * A writer that was taken over may have left what continues nothing. Then nobody writes behind
- * that: the `joined` record pins the last line whose chain holds, and says how many bytes are left
- * after it.
+ * A writer that was taken over may have left lines that do not continue the chain. Then nothing is
+ * written after them: the `joined` record pins the last line whose chain holds, and says how many
+ * bytes are left after it.
  */
 #include "audit_internal.h"
 

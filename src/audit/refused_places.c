@@ -2,9 +2,9 @@
  * refused_places.c - what was refused, each place once
  *
  * A sandbox chooses the paths, and a person may paste what is made of them into a shell and into a
- * rule. So a segment stays only where it is of plain bytes, neither a star nor a quote among them,
- * and does not look like a key. A sandbox that asks for a thousand paths of a host gets one place
- * for them: from the fourth on they are one pattern.
+ * rule. So a segment is kept only if it has plain bytes, no star and no quote, and does not look
+ * like a key. A sandbox that asks for a thousand paths of a host gets one place for them: from the
+ * fourth on they are one pattern.
  */
 #include <keyhole/audit/refused_places.h>
 

@@ -6,8 +6,8 @@
  * later one, whose `start` records say `unjoined` until then. So verification, which goes from the
  * newest segment to the oldest, carries such a record to the segment that it is about.
  *
- * The first record of a segment decides, in the order of the journal: whoever can append could
- * otherwise name another end later, for a segment whose end was written anew.
+ * The first record of a segment decides, in the order of the journal. Otherwise whoever can append
+ * could rewrite the end of a segment, and name that end in a later record.
  */
 #include <stdio.h>
 #include <string.h>

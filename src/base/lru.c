@@ -2,7 +2,7 @@
  * lru.c - a map of bounded size that evicts the least recently used entry
  *
  * A hash table with chaining, which doubles as it fills. All entries are also in one list, most
- * recently used first. The seed is drawn once per map.
+ * recently used first. The hash has a random seed per map.
  */
 #include <keyhole/base/lru.h>
 

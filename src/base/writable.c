@@ -1,10 +1,10 @@
 /*
  * writable.c - could a sandbox change what a name on this host leads to?
  *
- * What keyhole reads, runs or connects to must not be an agent's to exchange. The folders to which
- * sandboxes may write are kept in one list, as device and inode, so that neither another spelling
- * nor a second mount of such a folder hides it. A name is walked with descriptors (link_end.c), and
- * each folder on the way is looked up in that list.
+ * An agent must not be able to replace what keyhole reads, runs or connects to. The folders to
+ * which sandboxes may write are kept in one list, as device and inode, so that neither another
+ * spelling nor a second mount of such a folder hides it. A name is walked with descriptors
+ * (link_end.c), and each folder on the way is looked up in that list.
  *
  * The folders of other runs are read anew from time to time (kh_writable_renew), so that none stays
  * whose run has ended. The records name them by path, and another agent may have exchanged what is

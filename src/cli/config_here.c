@@ -1,4 +1,4 @@
-/* config_here.c - the configuration of the project in the working folder, where none is named */
+/* config_here.c - the configuration of the project in the working folder, if none is named */
 #include <unistd.h>
 
 #include "cli_internal.h"

@@ -1,5 +1,5 @@
 /*
- * init.c - `keyhole init`: writes a first configuration for the folder that one works in
+ * init.c - `keyhole init`: writes a first configuration for the working folder
  *
  * It looks at names of files, at which variables are set (never at their values), and at the
  * addresses of git's remotes. What it writes are presets, and everything else stays denied.

@@ -1,4 +1,4 @@
-/* newest_journal.c - the journal of the last `keyhole run`, for who names none */
+/* newest_journal.c - the journal of the last `keyhole run`, for callers that name none */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

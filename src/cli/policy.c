@@ -1,4 +1,4 @@
-/* policy.c - `keyhole policy`: rules, held against what a journal recorded */
+/* policy.c - `keyhole policy`: compares rules with what a journal recorded */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /*
- * policy_diff.c - `keyhole policy diff`: what new rules would decide otherwise
+ * policy_diff.c - `keyhole policy diff`: what new rules would decide differently
  *
  * Each recorded request is decided by both configurations, as far as its record goes. How it was
  * decided when it was sent does not count. Records that do not continue the chain are compared too:
- * a request that somebody added shows more, and one that is left out would hide something.
+ * an added request only shows more, but a request that is left out would hide something.
  */
 #include "policy_diff.h"
 

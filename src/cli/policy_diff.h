@@ -1,4 +1,4 @@
-/* policy_diff.h - `keyhole policy diff`: what new rules would decide otherwise */
+/* policy_diff.h - `keyhole policy diff`: what new rules would decide differently */
 #ifndef KEYHOLE_CLI_POLICY_DIFF_H
 #define KEYHOLE_CLI_POLICY_DIFF_H
 

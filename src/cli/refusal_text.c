@@ -1,4 +1,4 @@
-/* refusal_text.c - why no new rule opens what was refused for a reason */
+/* refusal_text.c - for each reason of a refusal, why a new rule would not allow the request */
 #include "refusal_text.h"
 
 #include <stddef.h>

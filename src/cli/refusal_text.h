@@ -1,4 +1,4 @@
-/* refusal_text.h - why no new rule opens what was refused for a reason */
+/* refusal_text.h - for each reason of a refusal, why a new rule would not allow the request */
 #ifndef KEYHOLE_CLI_REFUSAL_TEXT_H
 #define KEYHOLE_CLI_REFUSAL_TEXT_H
 

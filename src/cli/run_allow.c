@@ -1,8 +1,8 @@
 /*
  * run_allow.c - rules of the command line: `--allow`, and `--observe`, which enforces none
  *
- * A rule of --allow stands behind all others. So it opens what nothing decides, and neither
- * overrides a denial nor takes a request away from a rule that has a credential for it.
+ * A rule of --allow comes after all others. So it only allows what no other rule decides: it
+ * neither overrides a denial nor takes a request away from a rule that has a credential for it.
  */
 #include <stdio.h>
 #include <string.h>

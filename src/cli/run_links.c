@@ -1,9 +1,10 @@
 /*
  * run_links.c - symbolic links on the way to the folders that a sandbox is given
  *
- * An agent of an earlier run could have replaced a folder above the one that is named by a link, so
- * that the sandbox gets a folder that nobody meant. Each link on the way that the user, and so the
- * agent, could have made is named. One in a folder where an agent may write now is refused.
+ * The caller names a folder by its path, and an agent of an earlier run could have replaced a
+ * folder on that path with a link, so that the sandbox gets a folder that nobody meant. Each link
+ * on the way that the user, and so the agent, could have made is reported. One in a folder where an
+ * agent may write now is refused.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /*
- * run_names.c - no name may lead to where an agent writes
+ * run_names.c - no name that a run uses may lead to where an agent can write
  *
  * What a run reads, runs or connects to on the host is named by options, by variables and by the
  * configuration. An agent that could change what a name leads to would choose the rules of the next
@@ -7,8 +7,8 @@
  * (writable.h) before anything is done with it. Other names are of folders that the sandbox is
  * given: --workspace, --home, --ro, --rootfs. The sandbox module judges these.
  *
- * What is named is used as long as the run lives. So it is recorded, and no run begins whose agent
- * could write to where a name of a live run leads (run_uses.c).
+ * A run uses these names until it ends. So they are recorded, and no other run may start whose
+ * agent could write to where one of them leads (run_uses.c).
  */
 #include <dirent.h>
 #include <errno.h>

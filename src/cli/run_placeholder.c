@@ -1,9 +1,10 @@
 /*
  * run_placeholder.c - the key of a user's placeholders
  *
- * An agent stores what it takes for its key: in a home that is kept, or beside a question that it
- * has asked once. So the next run in the same home, or in the same workspace, has the same
- * placeholders. They are made with a key of the user's, which no sandbox sees.
+ * An agent may store its placeholder, which it takes for its key: in a home that is kept, or with
+ * the answer to a question that it asks only once. So the next run in the same home, or in the same
+ * workspace, has the same placeholders. They are made with a key of the user's, which no sandbox
+ * sees.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,15 +1,15 @@
 /*
  * run_program.c - where the command's program lives
  *
- * The sandbox sees the host's /usr. What a package manager of the user's installs lies elsewhere:
- * npm's packages, nvm, pyenv, rustup. So the folder of the installation is shown, or those of its
- * parts that hold programs, read-only, and its programs are on the PATH inside.
+ * The sandbox sees the host's /usr. What a user's package manager installs is elsewhere: npm's
+ * packages, nvm, pyenv, rustup. So the folder of the installation is shown, or those of its parts
+ * that hold programs, read-only, and its programs are on the PATH inside.
  *
- * What is shown is never for an agent to say, who may have written a script, a link or a virtual
- * environment in an earlier run: only programs count, found on the PATH or named by the caller;
- * paths are followed through their links first; the first line of a script can name a program of
- * the PATH, and no path; and a home, a folder above one, or anything in the workspace is never
- * shown.
+ * An agent, which may have written a script, a link or a virtual environment in an earlier run,
+ * must not choose what is shown. So only programs count that are found on the PATH or named by the
+ * caller; paths are followed through their links first; the first line of a script can name a
+ * program of the PATH, but no path; and a home, a folder above one, or anything in the workspace is
+ * never shown.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /*
- * run_summary.c - what a run came to, from its journal
+ * run_summary.c - a summary of a run, from its journal
  *
- * An address is judged after the open record is written, which alone says where the request was to
- * go, and only then can a request fail. So ends that are refusals or failures are noted, and where
+ * Only the open record says where a request was to go. A request can fail, or be refused for its
+ * address, only after that record is written. So ends that are refusals or failures are noted; if
  * there were any, the journal is read once more for their open records.
  */
 #include <inttypes.h>

@@ -2,8 +2,8 @@
  * suggest.c - `keyhole suggest`: presets and rules that would allow what a journal recorded
  *
  * Everything in a journal is text that a sandbox chose, and the result may become somebody's rules.
- * So a rule names methods, one host and a path, and no request is opened that keyhole refused for
- * another reason than the want of a rule. Records that do not continue the chain are left out:
+ * So a rule names methods, one host and a path, and no request is opened that keyhole refused for a
+ * reason other than that no rule matched. Records that do not continue the chain are left out:
  * whoever could write to the file would write their own rules.
  */
 #include <getopt.h>

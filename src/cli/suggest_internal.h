@@ -1,4 +1,4 @@
-/* suggest_internal.h - `keyhole suggest`: what its journals came to, and its text */
+/* suggest_internal.h - `keyhole suggest`: its results, and its text */
 #ifndef KEYHOLE_CLI_SUGGEST_INTERNAL_H
 #define KEYHOLE_CLI_SUGGEST_INTERNAL_H
 

@@ -1,8 +1,8 @@
 /*
  * suggest_text.c - the text of `keyhole suggest`: YAML, with what was counted in comments
  *
- * A comment has only text that passed kh_esc, which is printable ASCII in one line; a value is a
- * JSON string of a rule that was parsed, which YAML reads alike.
+ * A comment has only text that passed kh_esc, which is printable ASCII in one line; a value is the
+ * text of a rule that was parsed, as a JSON string, which YAML reads alike.
  */
 #include "suggest_internal.h"
 

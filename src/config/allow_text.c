@@ -1,9 +1,9 @@
 /*
  * allow_text.c - a rule as it is written on a command line (`keyhole run --allow`)
  *
- * It is the text of a rule, held to more: somebody types it once, in a hurry, and nobody reviews
- * it. So a method must be one that HTTP knows, and the host may not be any host. Each mistake has
- * its place in the text, so that the program that was called can point there.
+ * It is the text of a rule, with stricter checks: somebody types it once, in a hurry, and nobody
+ * reviews it. So a method must be one that HTTP knows, and the host may not be any host. Each
+ * mistake has its place in the text, so that the program that was called can point there.
  */
 #include <stdarg.h>
 #include <stdio.h>

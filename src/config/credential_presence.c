@@ -1,5 +1,7 @@
-/* credential_presence.c - whether a credential has a value for a tenant: said by the keeper, asked
- * by rules and pages */
+/*
+ * credential_presence.c - does a credential have a value? Set by the keeper, read by rules and
+ * pages
+ */
 #include <stdlib.h>
 
 #include "value_internal.h"

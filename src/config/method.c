@@ -1,8 +1,8 @@
 /*
  * method.c - the methods that servers know
  *
- * A rule may name any method: a server of somebody's own may have more. A mistyped one is no error
- * to HTTP, and its rule would never decide. So who reads a rule says it of a method that is not in
+ * A rule may name any method: a private server may have more. A mistyped method is valid in HTTP,
+ * but its rule would never match a request. So the reader of a rule reports a method that is not in
  * this list.
  */
 #include "config_internal.h"

@@ -1,9 +1,9 @@
 /*
  * named_path.c - the files, folders, sockets and programs of this host that a configuration names
  *
- * Each row with a path has it read here, and nowhere else. So whoever has to know where all of them
- * are (`keyhole run` with a file that lies in the workspace) needs no list of rows, and no row can
- * be missing in it.
+ * The path of each row is read here, and nowhere else. So a caller that has to know where all of
+ * them are (`keyhole run` with a file in the workspace) needs no list of rows, in which one could
+ * be missing.
  */
 #include <stdlib.h>
 #include <string.h>

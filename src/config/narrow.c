@@ -1,4 +1,4 @@
-/* narrow.c - reads a sandbox's narrowing that is a file of its own */
+/* narrow.c - reads a sandbox's narrowing from a file of its own */
 #include <keyhole/base/escape.h>
 
 #include "config_internal.h"

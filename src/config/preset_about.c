@@ -1,5 +1,5 @@
 /*
- * preset_about.c - what a preset says of itself: for those who choose one
+ * preset_about.c - what a preset says about itself, for people who choose one
  *
  * All of it is read from the preset's own file, in the way in which `use` reads it. So there is no
  * second list.

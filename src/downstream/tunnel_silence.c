@@ -1,8 +1,8 @@
 /*
  * tunnel_silence.c - a tunnel in which nobody speaks
  *
- * Whoever waits for the server to speak first, as clients of mail do, would wait for ever, and
- * nothing would say that the place was refused.
+ * A client that waits for the server to speak first, such as a mail client, would wait for ever,
+ * and nothing would say that the place was refused.
  */
 
 #include "session_internal.h"

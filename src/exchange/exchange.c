@@ -5,8 +5,8 @@
  *
  * Nothing is resolved, dialled or sent before the open record is in the journal (COMMIT). A reload
  * before RELAY starts again after `begin`, with another id and another record. It does so when it
- * is the exchange's turn (rechecks.h): until then the exchange stands still, and so does one in
- * RELAY, which the new rules may end. How an exchange ends is in exchange_end.c.
+ * is the exchange's turn (rechecks.h): until then the exchange is paused. So is one in RELAY, which
+ * the new rules may end. How an exchange ends is in exchange_end.c.
  */
 
 #include <keyhole/base/block.h>

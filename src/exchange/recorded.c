@@ -1,9 +1,9 @@
 /*
- * recorded.c - a request of a journal, read as a request once more
+ * recorded.c - turns a request of a journal into a request again
  *
- * It is asked as `keyhole explain` asks one, with nothing that its record does not have: no field,
- * no value in the query, no model, content without end. So no rule that asks for one of these
- * matches; recorded_decide.c says what follows from that.
+ * It is decided as `keyhole explain` decides one, with only what its record has: no field, no value
+ * in the query, no model, and, if its size is not recorded, content of unlimited length. So no rule
+ * that asks for one of these matches; recorded_decide.c says what follows from that.
  */
 #include <keyhole/exchange/recorded.h>
 

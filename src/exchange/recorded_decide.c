@@ -1,10 +1,10 @@
 /*
- * recorded_decide.c - a request of a journal, decided by the rules of today as far as its record
- * goes
+ * recorded_decide.c - a request of a journal, decided by today's rules as far as its record goes
  *
- * The rules that were passed over only because they ask for what is not recorded may match all the
- * same: if there is one, and the decision is not the same with it, nothing is decided. They and the
- * rule that matches are the trail; two configurations with one trail decide alike.
+ * A rule that was passed over only because it asks for what is not recorded might have matched. If
+ * there is such a rule, and the decision would be another one with it, the result is undecided.
+ * These rules and the rule that matches are the trail; two configurations with the same trail
+ * decide alike.
  */
 #include <keyhole/exchange/recorded.h>
 

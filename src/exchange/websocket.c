@@ -36,7 +36,7 @@ size_t kh_websocket_kept_bytes(const struct kh_websocket *websocket)
 			 : 0;
 }
 
-/* A mask key must not be predictable (RFC 6455 §5.3); random bytes are drawn many at a time. */
+/* A mask key must not be predictable (RFC 6455 §5.3); random bytes are fetched many at a time. */
 static bool next_mask(struct kh_loop *loop, uint8_t key[4])
 {
 	if (loop->masks_left < 4) {

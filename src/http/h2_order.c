@@ -2,8 +2,8 @@
  * h2_order.c - follows the heads of frames, before nghttp2 has them
  *
  * Frames of a type that RFC 9113 does not name have to be ignored (§4.1, §5.5). nghttp2 does so
- * without a callback. So whoever asks how far it may read is stopped behind the head of each, to
- * count it: from a client and from a server.
+ * without a callback. So a caller that asks how far nghttp2 may read is stopped after the head of
+ * each such frame, to count it. This holds for frames of clients and of servers.
  *
  * What else is here is for a client's frames: those on streams that it has ended, or skipped.
  * RFC 9113 §5.1 and §5.1.1 make them connection errors: HEADERS and DATA after the client's own
@@ -13,7 +13,7 @@
  * begin: which streams the client opened and which of them it ended, for the newest
  * KH_H2_ORDER_STREAMS. Older ones are left to nghttp2.
  *
- * nghttp2 can't be stopped behind the end of a request that does not end with its head. So it is
+ * nghttp2 can't be stopped after the end of a request that does not end with its head. So it is
  * given the bytes up to such an end, and then it is asked whether the turn is over (h2.c).
  */
 #include "h2_internal.h"

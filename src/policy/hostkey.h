@@ -22,7 +22,7 @@ struct kh_host_keys {
 	} nodes[KH_HOST_LABELS];
 };
 
-/* The seed is drawn once per process: a host has the same keys in every index, and nobody who
+/* The seed is random, once per process: a host has the same keys in every index, and nobody who
  * chooses rules or names can construct collisions. Return: false: no random bytes. */
 bool kh_hostkey_seed(uint64_t *seed);
 void kh_hostkey_find(struct kh_host_keys *out, const struct kh_host *host, uint64_t seed);

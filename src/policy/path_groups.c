@@ -1,5 +1,5 @@
 /*
- * path_groups.c - many requests as few: those whose paths differ only in what names one thing
+ * path_groups.c - groups requests whose paths differ only in identifiers
  *
  * Two paths are of one group if they have as many segments, each pair of segments is equal or two
  * identifiers, and one of the segments is a name. The pattern of a group is its first path; a

@@ -1,4 +1,7 @@
-/* suggest.c - the rules that would allow requests, as few as can be and none wider than they are */
+/*
+ * suggest.c - the rules that would allow requests: as few as possible, and none wider than the
+ * requests
+ */
 #include <keyhole/policy/suggest.h>
 
 #include <stdlib.h>

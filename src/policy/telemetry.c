@@ -2,9 +2,8 @@
  * telemetry.c - what agents report to their makers
  *
  * The one list of these places. An agent works without them, so a summary of what was refused
- * counts them apart and does not say how to allow them. Who wants to finds the parameter
- * `telemetry` of the presets that have it. Flags and settings that an agent asks for are no
- * telemetry.
+ * counts them apart and does not say how to allow them. Some presets have the parameter `telemetry`
+ * to allow them. Flags and settings that an agent asks for are no telemetry.
  */
 #include <keyhole/policy/telemetry.h>
 

@@ -1,10 +1,10 @@
 /*
- * ca_placeholder.c - what placeholders are drawn from: a digest of a CA's key
+ * ca_placeholder.c - what placeholders are derived from: a digest of a CA's key
  *
- * A change of the CA destroys the old key. Running sandboxes hold placeholders that were drawn from
- * that key, and must go on working: a sandbox that fetches the new bundle needs no restart. So the
- * digest is kept beside the key, as KEY.placeholders, until the old CA is retired. With it one can
- * only make placeholders, which are worthless.
+ * A change of the CA destroys the old key. Running sandboxes hold placeholders that were derived
+ * from that key, and must go on working: a sandbox that fetches the new bundle needs no restart. So
+ * the digest is kept beside the key, as KEY.placeholders, until the old CA is retired. With it one
+ * can only make placeholders, which are worthless.
  */
 #include "tls_internal.h"
 
@@ -29,7 +29,7 @@ enum {
 /* HMAC-SHA256 under the private number itself, which is the same however the key is written. */
 bool kh_ca_derive_placeholder(EVP_PKEY *key, struct kh_placeholder_key *out, struct kh_err *err)
 {
-	/* As it was from the start: sandboxes hold what was drawn with it. */
+	/* As it was from the start: sandboxes hold what was derived from it. */
 	static const unsigned char label[] = "keyhole stand-in key 1";
 	const char *which =
 		EVP_PKEY_is_a(key, "RSA") ? OSSL_PKEY_PARAM_RSA_D : OSSL_PKEY_PARAM_PRIV_KEY;

@@ -7,7 +7,7 @@
  *
  * A session is kept encoded (i2d_SSL_SESSION): its ticket and the server's own certificate. As
  * OpenSSL has it, it also holds the whole chain that the server sent, which need not lead anywhere
- * and may be of 100 KB.
+ * and may have 100 KB.
  */
 #include "sessions_internal.h"
 

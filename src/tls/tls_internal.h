@@ -39,7 +39,7 @@ bool kh_ca_make(EVP_PKEY **key, X509 **certificate, struct kh_err *err);
 bool kh_ca_next_load(const char *certificate_path, const char *key_path, EVP_PKEY **key,
 		     struct kh_err *err);
 
-/* ca_placeholder.c: the digest that placeholders are drawn from; the old CA's is kept as long as
+/* ca_placeholder.c: the digest that placeholders are derived from; the old CA's is kept as long as
  * that CA is trusted. `out` all zeros: none was kept. */
 bool kh_ca_derive_placeholder(EVP_PKEY *key, struct kh_placeholder_key *out, struct kh_err *err);
 bool kh_ca_old_placeholder_write(const char *key_path, EVP_PKEY *old, struct kh_err *err);
