@@ -2,8 +2,8 @@
  * asker.c - the sandbox that a worker charges for a value
  *
  * Shares and rates of values for scopes are counted per sandbox and per tenant (scopes.c). A worker
- * that was taken over can charge any sandbox, but only one that there is, and always with the
- * tenant that it belongs to. What it charges to no known sandbox is counted together.
+ * that was taken over can charge any sandbox, but only one that exists, and always with the tenant
+ * that it belongs to. What it charges to unknown sandboxes is counted together.
  */
 #include "keeper_internal.h"
 

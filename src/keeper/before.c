@@ -3,12 +3,12 @@
  *
  * After a handover the new daemon writes a `joined` record when the old one has ended. If all of it
  * is killed before that, the record is missing, though nobody did anything wrong. So a daemon that
- * starts on a segment looks for the file PATH.N that its first line names. Each worker says how
- * that ends, before it reads a byte of a sandbox, as after a handover. It does so also if there is
- * such a record already: a worker that was taken over could have written a false one, and `keyhole
- * audit verify` then finds two that differ.
+ * starts on a segment looks for the file PATH.N that its first line names. Each worker records how
+ * that segment ends, before it reads a byte of a sandbox, as after a handover. It does so also if
+ * there is such a record already: a worker that was taken over could have written a false one, and
+ * `keyhole audit verify` then finds two that differ.
  *
- * While another process writes to PATH.N, nothing is said: that is for the next start.
+ * While another process still writes to PATH.N, nothing is recorded: the next start does it.
  */
 
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 /*
- * exec_cover.c - keeps what an agent may write out of a command's sight
+ * exec_cover.c - hides what an agent may write from a command
  *
  * A command opens files that nobody named: its script changes the folder, its libraries read
  * settings. Names can be judged before (run_names.c), but no reading of a script tells all that it
@@ -8,11 +8,11 @@
  * of its own (set-ID, file capabilities) would lose them there: it is started as it is, and only
  * its names are judged.
  *
- * bubblewrap goes by path, and makes what is missing. So it gets no path that goes through an
- * agent's folder, where a link could lead it anywhere: only the outermost names are covered, and
- * all below is hidden with them. A folder of a live run that is not at its path is somewhere else,
- * and the command could find it: then it is not started. But it is hidden if the path goes through
- * a folder that is covered: the agent of that one has moved it, who can't move it out of there.
+ * bubblewrap works by path, and makes what is missing. So it gets no path through an agent's
+ * folder, where a link could lead it anywhere: only the outermost names are covered, which hides
+ * all that is below them. If a folder of a live run is not at its path, the command could find it
+ * somewhere else, and so it is not started. The exception is a path through a covered folder: then
+ * that folder's agent has moved it, and can't have moved it out of there.
  */
 #include "job_internal.h"
 

@@ -7,8 +7,8 @@
  *
  * Whoever may rename files in its folder can put another file of ours in its place, such as an
  * older journal. So the folder must be this user's or root's as well, and others may write to it
- * only where it is sticky, as /tmp is: there a file is its owner's to rename. Folders further above
- * need no look: who replaces one of them has no folder of ours to put there.
+ * only where it is sticky, as /tmp is: there only its owner can rename a file. Folders further up
+ * are not checked: whoever replaces one of them has no folder of ours to put there.
  */
 
 #include <dirent.h>

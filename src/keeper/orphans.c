@@ -2,10 +2,10 @@
  * orphans.c - children of the keeper that do not end
  *
  * The keeper kills a command at its timeout. It may not kill one that has become another user (a
- * set-ID program such as sudo), and a killed one does not end while it waits for a disk or a server
- * of files that hangs. Whoever waited for these would wait without bound, and the keeper signs
- * leaves and reloads meanwhile. So they are left alone: nobody reads what they say, and they are
- * reaped when they end.
+ * set-ID program such as sudo), and a killed one does not end while it waits for a disk or a file
+ * server that hangs. The keeper can't wait for these without bound, since it has to sign leaves and
+ * reload meanwhile. So they are left alone: nobody reads their output, and they are reaped when
+ * they end.
  */
 
 #include "job_internal.h"

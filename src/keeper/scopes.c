@@ -6,9 +6,9 @@
  * decides which value is dropped: shares are divided among tenants first. The configuration
  * determines the number of values without a scope, so they are not bounded here.
  *
- * The worker tells which sandbox asks, and asker.c looks whether there is such a one. If the worker
- * was taken over, it can ask in the name of each of them. So there is a rate per tenant, too: what
- * all its sandboxes may have together.
+ * The worker tells which sandbox asks, and asker.c checks that it exists. A worker that was taken
+ * over can ask in the name of each sandbox. So there is a rate per tenant, too: what all its
+ * sandboxes may have together.
  */
 #include "keeper_internal.h"
 

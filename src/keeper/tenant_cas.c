@@ -3,7 +3,7 @@
  *
  * A tenant's CA is stored as KEY.tenants/NAME.pem and NAME.key, where KEY is the key file of the
  * shared CA that the configuration names. It is made, changed and read in the same way. The shared
- * CA then signs nothing. Only placeholders are drawn from it, so that they don't change with a
+ * CA then signs nothing. Only placeholders are derived from it, so that they don't change with a
  * tenant's CA. When a tenant is removed from the configuration, its CA is dropped from memory; its
  * files stay.
  */

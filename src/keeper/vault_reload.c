@@ -1,5 +1,5 @@
 /*
- * vault_reload.c - moves values to a new configuration, and what is in progress
+ * vault_reload.c - moves values, and what is in progress, to a new configuration
  *
  * First a vault for the next configuration is made beside the one in force, which stays unchanged;
  * the two share their common values. When the rest of the reload has succeeded, the new vault also

@@ -3,8 +3,8 @@
  *
  * The kernel follows a path name by name: each one is looked up in a folder, and a link's target is
  * put in its place. Whoever replaces one of these names (renames a folder far above the file, or
- * turns a link in a link's target) leads the path to another file. So each of them is told, with
- * its folder, and is looked up after that: what changes later is an event for whoever watches.
+ * turns a link in a link's target) leads the path to another file. So each name is reported, with
+ * its folder, before it is looked up: a later change is an event for the watcher.
  */
 
 #include "watch_internal.h"
