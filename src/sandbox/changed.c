@@ -1,9 +1,9 @@
 /*
- * changed.c - tells what was read-only for a sandbox, and did not stay as it was
+ * changed.c - reports what has changed although it was read-only for a sandbox
  *
- * Size, mode and times of a file, and of what is in a folder, down to a bound. Not the number of
- * the inode: some servers have another one for each lookup. It is the user who knows whether an
- * editor or git on the host made the change, so nothing is set aside.
+ * It compares size, mode and times of a file, and of what is in a folder, down to a bound. It does
+ * not compare the inode number: some servers have another one for each lookup. Only the user knows
+ * whether an editor or git on the host made the change, so nothing is set aside.
  */
 #include "changed.h"
 

@@ -1,4 +1,4 @@
-/* changed.h - tells what was read-only for a sandbox, and did not stay as it was */
+/* changed.h - reports what has changed although it was read-only for a sandbox */
 #ifndef KEYHOLE_SANDBOX_CHANGED_H
 #define KEYHOLE_SANDBOX_CHANGED_H
 

@@ -5,14 +5,14 @@
  * compares the names itself without case (casefold of ext4, f2fs and tmpfs; VFAT, exFAT, NTFS3),
  * all spellings have one dentry, and a mount on it holds for all. But with FUSE, virtiofs, 9p
  * (/mnt/c in WSL), vboxsf, NFS and some SMB mounts it is the server that ignores case. For the
- * kernel each spelling is another name, and the mount lies on one of them: .GIT/hooks leads past a
+ * kernel each spelling is another name, and the mount is on one of them: .GIT/hooks leads past a
  * mount on .git/hooks.
  *
- * The kind of a file system does not tell which of both it is, so the names themselves are asked:
- * whatever is mounted over is looked up in other spellings. One that leads somewhere, and that is
- * no entry of the folder, must have the dentry of the first. That it has if the kernel calls both
- * by one name (/proc/self/fd/N). The first is held meanwhile, and its name is read before the
- * second is looked up, since some servers have the kernel rename it then.
+ * The kind of a file system does not tell which of the two it is, so the names themselves are
+ * tested: whatever is mounted over is looked up in other spellings. A spelling that leads
+ * somewhere, and that is no entry of the folder, must have the dentry of the first. It has if the
+ * kernel has one name for both (/proc/self/fd/N). The first is kept open meanwhile, and its name is
+ * read before the second is looked up, since some servers have the kernel rename it then.
  */
 #include "mount_spelling.h"
 

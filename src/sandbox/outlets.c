@@ -2,11 +2,11 @@
  * outlets.c - symbolic links that lead out of a workspace, to where sandboxes can write
  *
  * No survey looks into a home that is kept, or into the files that the agent of a review has
- * written, which lie in keyhole's state folder together with what was set aside. So whoever follows
- * a link from the workspace to there finds what the agent likes: a repository whose configuration
- * names a command, settings of an editor. Such a link is dangerous whatever is called so and
- * wherever it is, and also if there is nothing at its end yet. A link counts if one folder on its
- * way is such a folder, since what lies in there can become a link to anywhere.
+ * written, which are in keyhole's state folder together with what was set aside. So a program that
+ * follows a link from the workspace to there finds whatever the agent put there: a repository whose
+ * configuration names a command, settings of an editor. Such a link is dangerous whatever its name
+ * and its place, and also if there is nothing at its end yet. A link counts if one folder on its
+ * way is such a folder, since an entry of that folder can become a link to anywhere.
  */
 #include <errno.h>
 #include <limits.h>

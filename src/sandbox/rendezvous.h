@@ -4,7 +4,7 @@
  *   launcher: a listening socket ─▶ mounted in the sandbox's root (KH_MOUNT_SOCKET)
  *   keyhole-init, before anything else runs there, connects to it (--connect), and is given its
  *   end of the control socket and the command's three descriptors in one message
- *   launcher: shuts the listening socket; what lies in the sandbox leads nowhere from then on
+ * launcher: shuts the listening socket; the socket in the sandbox leads nowhere from then on
  *
  * So the control socket works in such an engine as in any other.
  */

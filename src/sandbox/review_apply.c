@@ -4,8 +4,8 @@
  * A file is written beside its place under a temporary name and renamed over it, so that there is
  * always either the old or the new one, and an interrupted command can be repeated. Folders on the
  * path are opened through no symbolic link and into no other mount. Of a mode only the permissions
- * are applied: never set-ID bits, and no new write permission for others. Owner and group of
- * what is the agent's own are those of the replaced file, or of the folder.
+ * are applied: never set-ID bits, and no new write permission for others. A file of the agent's own
+ * gets the owner and group of the replaced file, or of the folder.
  *
  * An applied change is recorded, and removed from the upper folder if nothing else hides the
  * workspace there, so that a later run sees the workspace's own file.

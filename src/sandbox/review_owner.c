@@ -1,9 +1,9 @@
 /*
- * review_owner.c - whose a file becomes that goes from the workspace to the agent, or back
+ * review_owner.c - which owner a file gets that goes from the workspace to the agent, or back
  *
- * Only root has a choice. In a review, what is the workspace owner's is the sandbox's, and nothing
- * else: a file that the agent could not read or change because it is another user's stays that
- * user's on both ways, whatever name it has by then.
+ * Only root has a choice. In a review, the files of the workspace's owner belong to the sandbox,
+ * and no others do. A file that the agent could not read or change because it is another user's
+ * stays that user's in both directions, whatever name it has by then.
  */
 #include "review_internal.h"
 

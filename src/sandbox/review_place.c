@@ -1,12 +1,12 @@
 /*
- * review_place.c - which folder a review is of
+ * review_place.c - identifies the folder that a review belongs to
  *
  * A path is not enough: whoever may write to a folder above can put another folder, or a link, in
  * its place, and `apply` writes there as its caller. So a review notes the device, the number and
  * the birth of the folder that it began in. A command opens the folder once, through no link,
- * compares, and from then on works with what it holds. The number of the device may be another one
- * after the host was started again; then the birth tells. An overlay file system gives a folder
- * another birth when something is written to it for the first time; then the device tells.
+ * compares, and from then on works with what it holds. After a restart of the host the device may
+ * have another number; then the birth decides. An overlay file system gives a folder another birth
+ * when something is written to it for the first time; then the device decides.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,9 @@
 /*
  * run_uses.c - what live runs name on this host, and where their agents write
  *
- * A run is not over with the names that it uses when it has looked at them: its keeper executes a
- * command of the configuration again and again. So a later run may not give its agent a folder in
- * which a live run names something. Each name is followed anew, as writable.c follows those of the
- * run itself.
+ * A run goes on using the names that it has checked: its keeper executes a command of the
+ * configuration again and again. So a later run may not give its agent a folder in which a live run
+ * names something. Each name is followed anew, as writable.c follows those of the run itself.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /*
  * runs_home.c - a run's note of who could write to its home
  *
- * An agent can open a home that is kept to every user of the host. Another user could put there
- * what a later run's shell starts. So the access that was not there before is taken away after the
- * run, as for the workspace (shut.h), also if the launcher was killed.
+ * An agent can give every user of the host write access to a home that is kept. Another user could
+ * put there what a later run's shell starts. So the access that was not there before is taken away
+ * after the run, as for the workspace (shut.h), also if the launcher was killed.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
- * shut.c - takes write access from every user of the host where the agent gave it
+ * shut.c - removes the write access that an agent gave to every user of the host
  *
- * What is protected in a folder, another user of the host could replace if the agent opened that
- * folder to all (chmod 0777).
+ * If the agent opened a folder to all (chmod 0777), another user of the host could replace what is
+ * protected in it.
  */
 #include <errno.h>
 #include <fcntl.h>

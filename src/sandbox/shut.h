@@ -1,4 +1,4 @@
-/* shut.h - takes write access from every user of the host where the agent gave it */
+/* shut.h - removes the write access that an agent gave to every user of the host */
 #ifndef KEYHOLE_SANDBOX_SHUT_H
 #define KEYHOLE_SANDBOX_SHUT_H
 

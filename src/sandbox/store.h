@@ -2,7 +2,7 @@
  * store.h - sandboxes from images in the store of a container program (docker, podman)
  *
  * Docker's daemon (and podman, of an image) makes the container as the one who started the program,
- * so nothing of ours lies around it:
+ * so nothing of ours is around it:
  *
  *   - the view is handed over in two ways: trees of the host and places in memory as mounts, all
  *     else as one tar that is copied into the container before it starts
@@ -10,8 +10,8 @@
  *     is given the command's descriptors there (rendezvous.h).
  *   - it starts as uid 0 of the container with what it needs to bind its ports, and becomes the
  *     sandbox's uid on the host before anything else
- *   - what the program could not be held to, keyhole-init looks at: that what was mounted by its
- *     name is what the view holds (--expect)
+ * - keyhole-init checks what the program can't guarantee: that what was mounted by its name is what
+ * the view holds (--expect)
  *
  * The container is removed by a small process of ours that waits for the launcher's end.
  */
