@@ -39,7 +39,7 @@ struct kh_journal_base {
 };
 
 /*
- * Upper bounds of `seq`. A worker that was taken over may have numbered its lines as it liked; near
+ * Upper bounds of `seq`. A worker that was taken over may have given its lines any numbers; near
  * UINT64_MAX no writer could continue. A line has at least KH_JOURNAL_LINE_LEAST bytes, so a file's
  * size bounds how far its numbers can have advanced. No number above KH_JOURNAL_SEQ_MOST is taken
  * as one that a segment may continue. The first line of a segment has a higher number than the line

@@ -23,9 +23,9 @@ struct kh_refused_request {
 
 /*
  * Requests with one method, scheme, host, port, model, reason, status and credential, and paths
- * that are alike. Of a path it shows a pattern, as rules have it: a segment that is a number, that
- * may be a key or a placeholder, or that a shell could read as anything but itself is "*", and what
- * differs is a last segment of two stars.
+ * that are alike. A path is shown as a pattern, as rules have it: a segment becomes "*" if it is a
+ * number, if it may be a key or a placeholder, or if a shell could read it as anything but itself.
+ * What differs becomes a last segment of two stars.
  */
 struct kh_refused_place {
 	char *methods; /* "GET", or "GET,POST" once they are settled; bytes of a sandbox */

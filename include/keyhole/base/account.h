@@ -62,7 +62,7 @@ struct kh_account *kh_account_new_whole(void);
  * `parent`. Return: NULL without memory, or if `parent` is NULL. */
 struct kh_account *kh_account_new(struct kh_account *parent);
 struct kh_account *kh_account_ref(struct kh_account *account);
-/* By the last unref everything must have been given back. NULL is fine. */
+/* Everything must have been given back before the last unref. NULL is fine. */
 void kh_account_unref(struct kh_account *account);
 struct kh_account *kh_account_parent(const struct kh_account *account);
 
@@ -73,9 +73,10 @@ static inline size_t kh_account_descriptors(size_t limit)
 	return limit - limit / 4;
 }
 
-/* Of `limit` descriptors, how many names may be resolved at a time if each may have so many sockets
- * to nameservers to itself: they fit into half of what is not shared out (kept connections have the
- * other half), so no bound is needed on the sockets. At most KH_LIMIT_RESOLVES, at least one. */
+/* With `limit` descriptors, how many names may be resolved at a time if each may have so many
+ * sockets to nameservers of its own? Their sockets must fit into half of what sandboxes do not
+ * share (kept connections have the other half), so that the sockets need no bound of their own. At
+ * most KH_LIMIT_RESOLVES, at least one. */
 size_t kh_account_lookups(size_t limit, size_t sockets);
 
 /* This process's hard RLIMIT_NOFILE, to which a worker raises its soft limit; at most 2^30. */

@@ -55,9 +55,9 @@ bool kh_file_mkdirs(const char *path, mode_t mode, struct kh_err *err);
 /* Makes one folder, which must not exist and which its owner may read. Return: a descriptor of it;
  * -1 with errno (EPERM: another user's folder is there instead). */
 int kh_file_mkdirat(int at, const char *name, mode_t mode);
-/* A folder that we have just made with mode 0700, for who gives it to another owner: ours, with
- * that mode, and empty. One of ours that somebody put in its place would be given away with all
- * that is in it. Return: false with errno. */
+/* For a caller that is about to give a folder, which we have just made with mode 0700, to another
+ * owner: is it ours, with that mode, and empty? Another folder of ours that somebody put in its
+ * place would be given away with everything in it. Return: false with errno. */
 bool kh_file_is_fresh(int fd);
 /* Has the folder no entry? False with errno if it can't be read. */
 bool kh_file_is_empty_folder(int fd);

@@ -12,8 +12,8 @@
  * As json_loadb, but a document that nests deeper than KH_LIMIT_JSON_TREE_DEPTH is an error before
  * anything is made of it. jansson recurses where it parses, writes, copies, compares and frees, and
  * has a bound for parsing alone (2048), which is more than the stack of a thread has room for. So
- * every document comes in here, and what is a tree may be written and freed anywhere
- * (tests/house.sh). `why` may be NULL.
+ * every document comes in here, and a tree may be written and freed anywhere (tests/house.sh).
+ * `why` may be NULL.
  */
 json_t *kh_json_load(struct kh_slice text, size_t flags, json_error_t *why);
 

@@ -44,7 +44,7 @@ static inline bool kh_machine_step(const struct kh_machine *m, unsigned from, un
 	return kh_machine_allows(m, from, to) || kh_machine_fault(m, from, to, err);
 }
 
-/* Faults of all machines since the process began. Tests expect 0. */
+/* The number of faults of all machines since the process began. Tests expect 0. */
 uint64_t kh_machine_faults(void);
 
 #endif

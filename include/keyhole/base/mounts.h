@@ -1,4 +1,4 @@
-/* mounts.h - what is mounted where, and by which other names a folder can be reached so */
+/* mounts.h - what is mounted where, and at which other paths a folder can be reached */
 #ifndef KEYHOLE_BASE_MOUNTS_H
 #define KEYHOLE_BASE_MOUNTS_H
 
@@ -25,9 +25,10 @@ struct kh_mounts {
 };
 
 /* Reads that text. The names in it are chosen by whoever makes folders and mounts, agents among
- * them. Return: false: not all of it can be understood, or no memory; nothing is to be freed. */
+ * them. Return: false: a part of it can't be parsed, or no memory; then there is nothing to free.
+ * */
 bool kh_mounts_parse(struct kh_slice text, struct kh_mounts *out);
-/* The same of this process; at most KH_LIMIT_MOUNTS_BYTES. */
+/* The same for this process; at most KH_LIMIT_MOUNTS_BYTES. */
 bool kh_mounts_read(struct kh_mounts *out, struct kh_err *err);
 void kh_mounts_fini(struct kh_mounts *mounts);
 

@@ -11,10 +11,12 @@ struct kh_nearest {
 	unsigned distance;
 };
 void kh_nearest_init(struct kh_nearest *nearest, struct kh_slice typed);
-/* A third of what was typed may be wrong, one letter of a short word, and its end may be missing.
+/* Near: at most a third of what was typed is wrong (one letter of a short word); its end may be
+ * missing.
  */
 void kh_nearest_offer(struct kh_nearest *nearest, const char *known);
-/* `other` is what some people call `known`; it counts only as it stands, without case. */
+/* `other` is what some people call `known`; it counts only if it is typed exactly, ignoring case.
+ * */
 void kh_nearest_offer_for(struct kh_nearest *nearest, const char *other, const char *known);
 /* " (did you mean \"x\"?)" in `out`, or "" when nothing offered is near. */
 enum { KH_NEAREST_BYTES = 128 };

@@ -37,7 +37,8 @@ struct kh_agent_profile {
 	struct kh_words_of pass; /* variables of the caller's that it gets as they are, if set */
 	struct kh_agent_variable *variables;
 	size_t n_variables;
-	char *capture_range; /* as after --capture-range, checked by who takes it. NULL: none */
+	char *capture_range; /* as after --capture-range, checked by the code that uses it. NULL:
+				none */
 	struct kh_home_templates files;
 	char *guide; /* below the home: a file that it reads at each start. NULL: none */
 };

@@ -290,8 +290,8 @@ struct kh_credential_config {
 	/* Its value is a minted token or the output of a command, so a new value can be made if an
 	 * upstream refuses this one. */
 	bool renewable;
-	/* Set by the keeper and carried in the snapshot: the source gave a value. Not read but by
-	 * kh_credential_is_present. With `by_tenant` it is false, and `tenants` says it of each
+	/* Set by the keeper and carried in the snapshot: the source gave a value. Read only by
+	 * kh_credential_is_present. With `by_tenant` it is false, and `tenants` says it for each
 	 * tenant that has a source, in the order of their indices. */
 	bool present;
 	struct kh_tenant_presence *tenants;
@@ -308,7 +308,7 @@ struct kh_credential_config {
 bool kh_credential_is_present(const struct kh_credential_config *credential, uint16_t tenant);
 /* For the operator: is there one for any tenant? */
 bool kh_credential_is_present_for_any(const struct kh_credential_config *credential);
-/* The keeper's. A tenant without a source of its own has none. Return: it was otherwise before. */
+/* The keeper's. A tenant without a source of its own has none. Return: true: this has changed. */
 bool kh_credential_set_present(struct kh_credential_config *credential, uint16_t tenant,
 			       bool present);
 
@@ -546,8 +546,8 @@ void kh_config_free(struct kh_config *config);
 struct kh_config *kh_config_load(const char *path, const char *preset_dir,
 				 struct kh_diagnostics *diags);
 /* Appends a mark of what kh_config_load has read: the texts of the file and of its presets. Two
- * configurations with the same mark were read of the same texts. Appends nothing where that is not
- * known, as without an authority. Return: false: no memory. */
+ * configurations with the same mark were read from the same texts. Appends nothing if that is not
+ * known, for example without a CA. Return: false: no memory. */
 bool kh_config_put_mark(const struct kh_config *config, struct kh_buf *out);
 /* Like kh_config_load, but an error if the file's content has another SHA-256 than `digest` (in
  * hex; NULL: any is right). */
@@ -583,14 +583,14 @@ bool kh_config_use(struct kh_config *config, size_t tenant, const char *preset,
  * wrong.
  */
 bool kh_allow_text_parse(struct kh_rule *out, struct kh_slice text, size_t *at, struct kh_err *err);
-/* Adds a rule that allows it, and carries no credential, behind a tenant's other rules: what one of
- * them decides stays decided. It stands in the file KH_ALLOW_FILE, at no line. */
+/* Adds a rule that allows it, and has no credential, after a tenant's other rules: what one of them
+ * decides stays decided. Its place is the file KH_ALLOW_FILE, at no line. */
 #define KH_ALLOW_FILE "--allow"
 bool kh_config_allow(struct kh_config *config, size_t tenant, const char *text,
 		     struct kh_diagnostics *diags);
 /*
- * Reads a narrowing that is a file of its own, for a dynamic sandbox: a map with the one key
- * `narrow`, as in a listener. In its rules `where.file` is KH_NO_FILE. The caller frees `out`
+ * Reads a narrowing from a file of its own, for a dynamic sandbox: a map with the one key `narrow`,
+ * as in a listener. In its rules `where.file` is KH_NO_FILE. The caller frees `out`
  * (kh_rules_fini). Return: false if there was an error; then `out` is empty. `diags` is filled in
  * either case.
  */

@@ -31,8 +31,8 @@ typedef const char *kh_home_placeholder(const char *variable, void *arg);
  *   ${NAME}           the placeholder of the variable NAME
  *   ${NAME:-20}       the last 20 bytes of it
  *   $${               "${" itself
- * A variable without a placeholder gives nothing. Heap. Return: NULL without memory, or where a
- * place has no end.
+ * A variable without a placeholder gives nothing. Heap. Return: NULL without memory, or if a place
+ * is not closed.
  */
 char *kh_home_template_fill(const char *content, const char *workspace,
 			    kh_home_placeholder *placeholder, void *arg);

@@ -1,4 +1,4 @@
-/* trusted_file.h - configurations in a workspace that the user has said to trust */
+/* trusted_file.h - configurations in a workspace that the user trusts */
 #ifndef KEYHOLE_CONFIG_TRUSTED_FILE_H
 #define KEYHOLE_CONFIG_TRUSTED_FILE_H
 

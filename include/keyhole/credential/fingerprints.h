@@ -22,10 +22,10 @@
  * 4 to 7, and a list has room for 1,637. Lists are in secret pages, together with the key of their
  * digests: whoever can read these pages has the 16 bytes, and can try out the rest.
  *
- * Outside of those pages is only an index of the 16 bytes. AES-128 under a key that the worker
- * draws when the lists come turns them into 16 other bytes, and up to 44 bits of these select one
- * bit in each of two bitmaps. A sandbox that could see which of its 16-byte strings find their bits
- * set learns nothing about a value, unless it has guessed all 16 bytes.
+ * Outside of those pages is only an index of the 16 bytes. AES-128 under a random key, which the
+ * worker makes when the lists come, turns them into 16 other bytes, and up to 44 bits of these
+ * select one bit in each of two bitmaps. A sandbox that could see which of its 16-byte strings find
+ * their bits set learns nothing about a value, unless it has guessed all 16 bytes.
  *
  * A value that is easy to guess (guess.h) has no fingerprint: a sandbox could find it by trying,
  * since it sees which of its requests are refused. The others can't be guessed, neither whole nor

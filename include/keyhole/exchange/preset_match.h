@@ -24,7 +24,7 @@ const struct kh_config *kh_preset_match_config(const struct kh_preset_match *mat
 
 struct kh_preset_matches {
 	uint64_t allow;	 /* they allow it, whatever is not recorded */
-	uint64_t may;	 /* they allow it or not: that depends on what is not recorded */
+	uint64_t may;	 /* whether they allow it depends on what is not recorded */
 	uint64_t deny;	 /* a rule of theirs denies it */
 	uint64_t refuse; /* no rule of theirs allows it, though some allow other requests there */
 };

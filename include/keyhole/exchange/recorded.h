@@ -1,4 +1,4 @@
-/* recorded.h - a request of a journal, decided by the rules of today as far as its record goes */
+/* recorded.h - a request of a journal, decided by today's rules as far as its record goes */
 #ifndef KEYHOLE_EXCHANGE_RECORDED_H
 #define KEYHOLE_EXCHANGE_RECORDED_H
 
@@ -53,7 +53,7 @@ struct kh_recorded_question {
 bool kh_recorded_ask(struct kh_recorded_question *out, const struct kh_recorded *of,
 		     struct kh_err *err);
 void kh_recorded_fini(struct kh_recorded_question *question);
-/* Is it one text to every server? Else a rule has to allow each reading of it. */
+/* Does every server read it alike? If not, a rule has to allow each reading of it. */
 bool kh_recorded_has_one_reading(const struct kh_recorded_question *question);
 
 /* A zeroed one refuses. */
@@ -68,7 +68,7 @@ struct kh_recorded_answer {
 	 * "no_rule", "allow GET https://h.example/, credential x", "no such tenant". Empty of an
 	 * undecided one that may be another request than `ask`. */
 	struct kh_buf by;
-	/* All rules that may have a say, in their order, each of them so. `open`: some found no
+	/* The same text for each rule that may take part, in their order. `open`: some found no
 	 * room. */
 	struct kh_buf trail;
 	bool open;

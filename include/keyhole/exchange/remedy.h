@@ -22,12 +22,12 @@ struct kh_remedies;
 struct kh_remedies *kh_remedies_new(const char *preset_dir, const struct kh_rules *rules);
 void kh_remedies_free(struct kh_remedies *all);
 /*
- * Tries each preset as it is, and where none allows the request, each with one of its booleans the
+ * Tries each preset as it is. If none allows the request, tries each with one of its booleans the
  * other way round. What only a query, a field or the content decides counts as allowed, since a
- * journal doesn't have these; one that allows it whatever they are comes first. Then, of several:
- * the one that was given for an earlier request, else one without keys, else the one with the
- * fewest rules. A preset with a parameter that must be set is not tried.
- * Return: NULL when there is none. It lives as long as `all`.
+ * journal doesn't have these. A preset that allows the request whatever they are comes first. Then,
+ * of several: the one that was given for an earlier request, else one without keys, else the one
+ * with the fewest rules. A preset with a parameter that must be set is not tried. Return: NULL when
+ * there is none. It lives as long as `all`.
  */
 const struct kh_remedy *kh_remedies_find(struct kh_remedies *all,
 					 const struct kh_dry_run *question);
@@ -35,8 +35,8 @@ const struct kh_remedy *kh_remedies_find(struct kh_remedies *all,
 /*
  * The text of a rule for what a place stands for: `methods` ("GET,POST"), scheme, host, port and a
  * path or pattern (NULL: any path). It holds only bytes that no shell and no YAML reads as anything
- * but themselves between quotes. Return: false where no rule of the command line (allow_text.c)
- * says it, and `out` is unchanged.
+ * but themselves between quotes. Return: false if no rule of the command line (allow_text.c) can
+ * say it; then `out` is unchanged.
  */
 bool kh_remedy_rule(struct kh_buf *out, const char *methods, const char *scheme, const char *host,
 		    uint16_t port, const char *path);

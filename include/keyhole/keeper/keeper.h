@@ -86,7 +86,7 @@ bool kh_roots_look(const char *path, struct kh_err *err);
  */
 bool kh_source_can_be_used(const struct kh_credential_config *credential,
 			   const struct kh_source *source, struct kh_err *err);
-/* Is it a file with any permission for others (mode & 0007)? *st: its stat. */
+/* Has the file any permission for others (mode & 0007)? *st: its stat. */
 bool kh_source_is_for_all(const struct kh_source *source, struct stat *st);
 
 #endif

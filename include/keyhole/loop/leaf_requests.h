@@ -4,7 +4,7 @@
 
 #include <keyhole/loop/worker.h>
 
-/* See also kh_worker_want_leaf in worker.h. Called after the configuration has come. */
+/* See also kh_worker_request_leaf in worker.h. Called after the configuration has come. */
 bool kh_leaf_requests_init(struct kh_worker *worker, struct kh_err *err);
 void kh_leaf_requests_fini(struct kh_worker *worker);
 

@@ -43,8 +43,8 @@ struct kh_loop_member {
 	const struct kh_loop_member_ops *ops;
 };
 struct kh_loop_member_ops {
-	/* Another generation is in force. From here on nothing moves by the rules before it; what
-	 * has to be decided for that waits for its turn (rechecks.h). */
+	/* Another generation is in force. From now on nothing goes on under the rules before it;
+	 * what has to be decided again waits for its turn (rechecks.h). */
 	void (*reload)(struct kh_loop_member *member);
 	void (*drain)(struct kh_loop_member *member);  /* the daemon shuts down */
 	void (*retire)(struct kh_loop_member *member); /* another process accepts connections from

@@ -1,9 +1,10 @@
 /*
- * rechecks.h - after a reload, what runs is decided again, in slices over turns of the loop
+ * rechecks.h - after a reload, running exchanges are decided again, in slices over turns of the
+ * loop
  *
  * A decision may cost KH_LIMIT_DECISION_STEPS, and a sandbox may have thousands of exchanges. So a
  * reload only makes them wait, and each turn decides some (KH_LIMIT_RECHECK_STEPS). Sandboxes take
- * turns, so one with many that are costly doesn't delay those of the others. Whoever waits must not
+ * turns, so one with many that are costly doesn't delay those of the others. What waits must not
  * move meanwhile: the rules that decided it are no longer in force.
  */
 #ifndef KEYHOLE_LOOP_RECHECKS_H

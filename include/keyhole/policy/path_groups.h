@@ -1,4 +1,4 @@
-/* path_groups.h - many requests as few: those whose paths differ only in what names one thing */
+/* path_groups.h - groups requests whose paths differ only in identifiers */
 #ifndef KEYHOLE_POLICY_PATH_GROUPS_H
 #define KEYHOLE_POLICY_PATH_GROUPS_H
 

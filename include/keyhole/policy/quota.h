@@ -42,8 +42,8 @@ void kh_quota_ledger_unmap(struct kh_quota_ledger *quota_ledger);
 
 /* ---- one bucket ---- */
 
-/* Takes `n`, or as many as there are (with `all`: or nothing). Return: how many were taken; *upto
- * is for kh_bucket_give. */
+/* Takes `n`, or as many as there are (with `all`: `n` or nothing). Return: how many were taken;
+ * *upto is for kh_bucket_give. */
 uint64_t kh_bucket_take(_Atomic uint64_t *slot, const struct kh_rate *rate, uint64_t now_ms,
 			uint64_t n, bool all, uint64_t *upto);
 /* Gives back some of what that call has just taken. Does nothing once the clock has reached `upto`,

@@ -1,4 +1,7 @@
-/* suggest.h - the rules that would allow requests, as few as can be and none wider than they are */
+/*
+ * suggest.h - the rules that would allow requests: as few as possible, and none wider than the
+ * requests
+ */
 #ifndef KEYHOLE_POLICY_SUGGEST_H
 #define KEYHOLE_POLICY_SUGGEST_H
 

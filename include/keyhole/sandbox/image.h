@@ -29,8 +29,8 @@
 /* "sha256:" and 64 digits. */
 enum { KH_IMAGE_DIGEST_ROOM = 7 + 64 + 1 };
 
-/* The configuration of an image, as far as keyhole uses it. Without its user, since a sandbox
- * always has the same. */
+/* The configuration of an image, as far as keyhole uses it. It has no user, since a sandbox always
+ * has the same one. */
 struct kh_image_config {
 	char *architecture, *os; /* "amd64", "linux" */
 	struct kh_env_var *env;

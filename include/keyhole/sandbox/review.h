@@ -57,8 +57,8 @@ bool kh_review_continue(struct kh_review *out, const char *id, const char *engin
 			struct kh_err *err);
 /* Opens a review by its id. `exclusive`: locked; an error while a run works on it. */
 bool kh_review_open(struct kh_review *out, const char *id, bool exclusive, struct kh_err *err);
-/* Opens the workspace, through no link, and holds it for all that follows. Return: false: it is not
- * there, or not the folder that the review began in. */
+/* Opens the workspace, through no link, and keeps it open for all later calls. Return: false: it is
+ * not there, or is not the folder that the review began in. */
 bool kh_review_hold(struct kh_review *review, struct kh_err *err);
 /* Takes a shared lock on a review that was opened without `exclusive`: nobody writes to it until
  * kh_review_give_back. Return: false with `err`: a run, or another command, works on it. */

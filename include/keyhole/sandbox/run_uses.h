@@ -36,7 +36,7 @@ bool kh_run_uses_folder(struct kh_run_uses *uses, const char *folder, const int 
  * The list must have this run's folders only. Return: true: none does; false with `err`: one does,
  * or it can't be told. */
 bool kh_run_uses_check(const struct kh_run_uses *uses, const char *state, struct kh_err *err);
-/* Notes the folders of live runs in the list of writable.h, as kh_writable_renew asks. */
+/* For kh_writable_renew: notes the folders of live runs in the list of writable.h. */
 bool kh_run_uses_note_folders(const struct kh_run_uses *uses, const char *state,
 			      struct kh_err *err);
 /* The run uses this name; `option` is what names it. A relative one begins in the working folder.

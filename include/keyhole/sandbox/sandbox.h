@@ -96,14 +96,14 @@ struct kh_sandbox_spec {
 	size_t n_placeholders;
 	const struct kh_home_file *home_files;
 	size_t n_home_files;
-	/* Before the other folders of PATH, also in login shells. The folder of `links` is one of
-	 * them where there are any. */
+	/* Folders that come before the others of PATH, also in login shells. The folder of `links`,
+	 * if there are any, is one of them. */
 	const char *const *path;
 	size_t n_path;
 	const struct kh_program_link *links;
 	size_t n_links;
-	/* Identity for commits, or NULL: in git's configuration, and in the user's name and $EMAIL,
-	 * which git takes where a program hides the configuration from it. */
+	/* Identity for commits, or NULL. It is put into git's configuration, and into the user's
+	 * name and $EMAIL, which git uses if a program hides the configuration from it. */
 	const char *git_name;
 	const char *git_email;
 	const char *git_settings; /* more configuration for git, in git's syntax, or NULL */
@@ -144,8 +144,8 @@ struct kh_sandbox_spec {
 /* May a sandbox have this workspace, this home and what --ro names? kh_sandbox_run asks again. */
 bool kh_sandbox_check_folders(const struct kh_sandbox_spec *spec, struct kh_err *err);
 /* Would a sandbox see a path that the spec forbids, in its root, its home, its workspace or what
- * --ro names? Starts nothing, and needs nothing of the proxy. kh_sandbox_run asks again, of all
- * that it lays. Return: false with `err`: it would, or that can't be told. */
+ * --ro names? Starts nothing, and needs nothing of the proxy. kh_sandbox_run asks again, about all
+ * that it mounts. Return: false with `err`: it would, or that can't be told. */
 bool kh_sandbox_check_seen(const struct kh_sandbox_spec *spec, struct kh_err *err);
 
 /*

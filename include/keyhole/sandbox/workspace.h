@@ -19,8 +19,8 @@ char *kh_workspace_state(void);
  * one of the system's? The path has no links in it. Return: false, and err says why. */
 bool kh_workspace_may_be(const char *path, struct kh_err *err);
 
-/* Notes in the list of writable.h, as kh_writable_renew asks, what sandboxes of other runs can
- * write or could: the homes of all runs, and each workspace that a run has now or that has not been
+/* For kh_writable_renew: notes in the list of writable.h where sandboxes of other runs can write,
+ * or could: the homes of all runs, and each workspace that a run has now or that has not been
  * surveyed since. */
 bool kh_workspace_note_written(const char *state, struct kh_err *err);
 

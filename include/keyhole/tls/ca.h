@@ -43,7 +43,7 @@ void kh_ca_name(const struct kh_ca *ca, char out[KH_CA_NAME_BYTES]);
 bool kh_ca_sign(const struct kh_ca *ca, struct kh_slice spki_der, const struct kh_host *host,
 		uint32_t life_s, struct kh_buf *out, struct kh_err *err);
 
-/* What placeholders are drawn from: a digest of the CA's key, so that placeholders stay valid as
+/* What placeholders are derived from: a digest of the CA's key, so that placeholders stay valid as
  * long as their CA, across restarts. The order is: the next CA's (if there is one), this CA's, the
  * old CA's until it is retired. Return: how many; 0 with `err`. */
 size_t kh_ca_placeholder_keys(const struct kh_ca *ca, struct kh_placeholder_key out[KH_MARK_KEYS],
@@ -95,7 +95,7 @@ void kh_ca_change_end(struct kh_ca_change *change);
 /* Makes the next CA. The current one must be valid, or the change would hide that it is not. */
 bool kh_ca_announce(const struct kh_ca_change *change, struct kh_err *err);
 /* The next CA signs from now on. With `keep_old` the old CA stays trusted, and the digest that its
- * placeholders were drawn from is kept (KEY.placeholders). The old key is overwritten. */
+ * placeholders were derived from is kept (KEY.placeholders). The old key is overwritten. */
 bool kh_ca_switch(const struct kh_ca_change *change, bool keep_old, struct kh_err *err);
 /* The old CA is no longer trusted. */
 bool kh_ca_retire(const struct kh_ca_change *change, struct kh_err *err);

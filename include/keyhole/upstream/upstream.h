@@ -120,8 +120,8 @@ struct kh_up_user_ops {
 	bool (*head)(struct kh_up_user *user, const struct kh_message *response);
 	bool (*body)(struct kh_up_user *user, struct kh_slice piece);
 	void (*end)(struct kh_up_user *user, const struct kh_field *trailers, size_t n);
-	/* Of a raw connection (KH_SCHEME_TCP): it is established; `said` are bytes that already
-	 * came. Return: false with `err`. */
+	/* For a raw connection (KH_SCHEME_TCP): it is established; `said` has bytes that have
+	 * already come. Return: false with `err`. */
 	bool (*connected)(struct kh_up_user *user, struct kh_slice said, struct kh_err *err);
 	/* The connection ended after a switch; `err` NULL: cleanly. */
 	void (*lost)(struct kh_up_user *user, const struct kh_err *err);
