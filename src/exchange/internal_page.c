@@ -54,7 +54,7 @@ static enum kh_page page_of(const struct kh_exchange *x)
 	    message->framing != KH_FRAMING_NONE || message->upgrade)
 		return KH_PAGE_NONE;
 	if (kh_slice_eq(path, KH_SLICE("/why")))
-		return KH_PAGE_WHY;
+		return KH_PAGE_DRY_RUN;
 	if (kh_slice_eq(path, KH_SLICE("/ca.pem")))
 		return KH_PAGE_CA;
 	if (kh_slice_eq(path, KH_SLICE("/env")))

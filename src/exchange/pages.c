@@ -2,7 +2,7 @@
  * pages.c - http://keyhole.internal/: what a sandbox is told about itself
  *
  * Its name, what it may reach, which credentials are ready, what is left of its limits; and, at
- * /why (why_page.c), how a request would be decided. As text for people and models; as JSON if
+ * /why (dry_run_page.c), how a request would be decided. As text for people and models; as JSON if
  * `Accept` asks for it. /ca.pem is the certificate that clients must trust, for a sandbox that
  * keyhole did not set up itself; it is no secret to whoever can connect to the socket.
  *
@@ -346,8 +346,8 @@ void kh_page_answer(struct kh_exchange *x)
 		     kh_err_set(&err, KH_ERR_NO_MEMORY, "no memory for the page");
 	else if (x->page == KH_PAGE_ENV)
 		ok = kh_page_put_env(&out, x, json, &err);
-	else if (x->page == KH_PAGE_WHY)
-		ok = kh_page_put_why(&out, x, json, &err);
+	else if (x->page == KH_PAGE_DRY_RUN)
+		ok = kh_page_put_dry_run(&out, x, json, &err);
 	else if (json)
 		put_home_json(&out, x);
 	else

@@ -15,10 +15,10 @@ void kh_page_member(struct kh_buf *out, const char *name, struct kh_slice value)
 /* env.c: this sandbox's placeholders, as lines for a shell or as an object. */
 bool kh_page_put_env(struct kh_buf *out, const struct kh_exchange *x, bool json,
 		     struct kh_err *err);
-/* why_page.c: /why?url=URL[&method=METHOD][&model=NAME]. Return: false with `err`: that is no
+/* dry_run_page.c: /why?url=URL[&method=METHOD][&model=NAME]. Return: false with `err`: that is no
  * request.
  */
-bool kh_page_put_why(struct kh_buf *out, const struct kh_exchange *x, bool json,
-		     struct kh_err *err);
+bool kh_page_put_dry_run(struct kh_buf *out, const struct kh_exchange *x, bool json,
+			 struct kh_err *err);
 
 #endif

@@ -72,7 +72,7 @@ enum kh_record_state {
 };
 
 /* The pages of keyhole.internal that keyhole answers itself. */
-enum kh_page { KH_PAGE_NONE = 0, KH_PAGE_HOME, KH_PAGE_WHY, KH_PAGE_CA, KH_PAGE_ENV };
+enum kh_page { KH_PAGE_NONE = 0, KH_PAGE_HOME, KH_PAGE_DRY_RUN, KH_PAGE_CA, KH_PAGE_ENV };
 
 /* A decision, and the generation whose rules made it. */
 struct kh_ruling {

@@ -1,8 +1,9 @@
 /*
- * why_page.c - http://keyhole.internal/why: how a request that nobody has sent would be decided
+ * dry_run_page.c - http://keyhole.internal/why: how a request that nobody has sent would be decided
  *
- * By the rules in force, and by the address if it is known without a lookup: an IP literal, or a
- * pin. Limits are not checked. Fields and content of a real request are not known here.
+ * The rules in force decide, and so does the address, if it is known without a lookup: an IP
+ * literal, or a pin. Limits are not checked. Fields and content of a real request are not known
+ * here.
  */
 
 #include <keyhole/base/encode.h>
@@ -280,7 +281,8 @@ static bool ask(struct kh_dry_run *question, struct kh_slice method, struct kh_s
 	return kh_err_wrap(err, "such a request is refused");
 }
 
-bool kh_page_put_why(struct kh_buf *out, const struct kh_exchange *x, bool json, struct kh_err *err)
+bool kh_page_put_dry_run(struct kh_buf *out, const struct kh_exchange *x, bool json,
+			 struct kh_err *err)
 {
 	struct kh_slice query = x->target.query;
 	struct kh_dry_run question;
