@@ -51,7 +51,7 @@ static void add_layer(struct kh_doctor_report *report)
 	struct kh_err err = KH_ERR_INIT;
 	if (kh_sandbox_try_layer(&err))
 		kh_doctor_add(report, GROUP, "overlay", KH_DOCTOR_OK,
-			      "a layer was laid over a root and written to");
+			      "a layer was mounted over a root and written to");
 	else
 		kh_doctor_add(report, GROUP, "overlay", KH_DOCTOR_NO, "%s", err.text);
 }

@@ -128,7 +128,7 @@ _Noreturn void init_uplink_bring(void);
  * to `uid`. Exits on failure. */
 int init_uplink_listen(const char *path, unsigned uid);
 /* As init_control_connect, over the uplink. Afterwards connections may be requested. */
-int init_uplink_meet(int stdio[3]);
+int init_uplink_rendezvous(int stdio[3]);
 bool init_uplink_present(void);
 enum init_linked {
 	INIT_LINK_WAITS, /* no answer yet; the loop wakes up when it comes */

@@ -447,7 +447,7 @@ int main(int argc, char **argv)
 	if (args.connect)
 		args.control = init_control_connect(args.connect, args.command.stdio);
 	if (args.uplink)
-		args.control = init_uplink_meet(args.command.stdio);
+		args.control = init_uplink_rendezvous(args.command.stdio);
 	if (args.control >= 0)
 		init_control_start(args.control);
 	init_command_prepare(&args.command);

@@ -139,7 +139,7 @@ bool init_uplink_present(void)
 	return present;
 }
 
-int init_uplink_meet(int stdio[3])
+int init_uplink_rendezvous(int stdio[3])
 {
 	int control = init_control_receive(uplink_fd, "--uplink", stdio);
 	uplink_watch.ready = uplink_ready;

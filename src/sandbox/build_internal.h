@@ -16,7 +16,7 @@
 #define CALLS_INSIDE "/run/keyhole-calls"
 #define FILTER_INSIDE "/run/keyhole-filter"
 #define ENVIRON_INSIDE "/run/keyhole-environ"
-#define MEET_INSIDE "/run/keyhole-launcher"
+#define RENDEZVOUS_INSIDE "/run/keyhole-launcher"
 
 /* A uid that nobody has in the engine's own kernel (--apart). */
 #define INIT_HARDENING "65000"
@@ -34,9 +34,9 @@ struct kh_build {
 	struct kh_view view;
 	struct kh_env env;
 	struct kh_run_record record;
-	struct kh_guard guard;
+	struct kh_workspace_guard guard;
 	struct kh_changed changed;
-	struct kh_idmap stage;
+	struct kh_idmap idmap;
 	struct kh_sandbox_bounds limits;
 	struct kh_publish publish;
 	struct kh_engine_command command;
@@ -85,8 +85,8 @@ bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 		    const char *tty);
 
 /* given.c: --home, --ro, and whether the view shows what the spec forbids. */
-bool kh_given_lay_read_only(struct kh_view *view, const struct kh_sandbox_spec *spec,
-			    struct kh_err *err);
+bool kh_given_plan_read_only(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			     struct kh_err *err);
 bool kh_given_check_forbidden(const struct kh_view *view, const struct kh_sandbox_spec *spec,
 			      struct kh_err *err);
 

@@ -38,7 +38,8 @@ static const struct {
 
 /* The agent has the committer's name, which git takes where a program hides git's configuration
  * from it; $EMAIL is the other half (env.c). What has a meaning in that field is left out. */
-static bool lay_passwd(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+static bool plan_passwd(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			struct kh_err *err)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, 64 * 1024);
@@ -66,7 +67,7 @@ static bool quote(struct kh_buf *out, const char *value)
 	return ok && kh_buf_append_char(out, '"');
 }
 
-static bool lay_git(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+static bool plan_git(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
 	bool identity = spec->git_name || spec->git_email;
 	if (!identity && !spec->git_settings)
@@ -86,7 +87,7 @@ static bool lay_git(struct kh_view *view, const struct kh_sandbox_spec *spec, st
 }
 
 /* Not the host's, by which its owner would be recognised. */
-static bool lay_machine_id(struct kh_view *view, struct kh_err *err)
+static bool plan_machine_id(struct kh_view *view, struct kh_err *err)
 {
 	unsigned char bytes[16];
 	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
@@ -97,8 +98,8 @@ static bool lay_machine_id(struct kh_view *view, struct kh_err *err)
 	return kh_view_file(view, "/etc/machine-id", 0444, kh_slice_of(text, sizeof(text)), err);
 }
 
-static bool lay_home_files(struct kh_view *view, const struct kh_sandbox_spec *spec,
-			   struct kh_err *err)
+static bool plan_home_files(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			    struct kh_err *err)
 {
 	for (size_t i = 0; i < spec->n_home_files; i++) {
 		const struct kh_home_file *file = &spec->home_files[i];
@@ -111,8 +112,8 @@ static bool lay_home_files(struct kh_view *view, const struct kh_sandbox_spec *s
 	return true;
 }
 
-bool kh_files_lay_links(struct kh_view *view, const struct kh_sandbox_spec *spec,
-			struct kh_err *err)
+bool kh_files_plan_links(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			 struct kh_err *err)
 {
 	for (size_t i = 0; i < spec->n_links; i++) {
 		const char *name = spec->links[i].name;
@@ -126,7 +127,7 @@ bool kh_files_lay_links(struct kh_view *view, const struct kh_sandbox_spec *spec
 }
 
 /* A login shell begins with a PATH of its own, of the system's programs alone. */
-static bool lay_profile(struct kh_view *view, const struct kh_env *env, struct kh_err *err)
+static bool plan_profile(struct kh_view *view, const struct kh_env *env, struct kh_err *err)
 {
 	const char *path = kh_env_get(env, "PATH");
 	struct kh_buf text kh_cleanup(kh_buf_fini);
@@ -140,13 +141,13 @@ static bool lay_profile(struct kh_view *view, const struct kh_env *env, struct k
 	return kh_view_file(view, "/etc/profile.d/keyhole.sh", 0644, kh_buf_view(&text), err);
 }
 
-bool kh_files_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
-		  const struct kh_env *env, struct kh_err *err)
+bool kh_files_plan(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		   const struct kh_env *env, struct kh_err *err)
 {
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		if (!kh_view_file(view, fixed[i].path, 0644, kh_slice_str(fixed[i].content), err))
 			return false;
-	return lay_passwd(view, spec, err) && lay_machine_id(view, err) &&
-	       lay_git(view, spec, err) && lay_home_files(view, spec, err) &&
-	       (spec->rootfs || lay_profile(view, env, err));
+	return plan_passwd(view, spec, err) && plan_machine_id(view, err) &&
+	       plan_git(view, spec, err) && plan_home_files(view, spec, err) &&
+	       (spec->rootfs || plan_profile(view, env, err));
 }

@@ -1,5 +1,7 @@
-/* given.c - what the caller gives a sandbox of the host, and whether that shows what it must not
- * see */
+/*
+ * given.c - what the caller gives a sandbox of the host, and a check that it shows nothing
+ * forbidden
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -15,8 +17,8 @@
 static const char *const too_much[] = { "/",	"/etc",	 "/root", "/home", "/var",
 					"/run", "/proc", "/dev",  "/sys",  "/tmp" };
 
-bool kh_given_lay_read_only(struct kh_view *view, const struct kh_sandbox_spec *spec,
-			    struct kh_err *err)
+bool kh_given_plan_read_only(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			     struct kh_err *err)
 {
 	for (size_t i = 0; i < spec->n_read_only; i++) {
 		const char *path = spec->read_only[i];
@@ -54,7 +56,7 @@ bool kh_given_check_forbidden(const struct kh_view *view, const struct kh_sandbo
 bool kh_sandbox_check_folders(const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
 	struct kh_view view kh_cleanup(kh_view_fini) = { 0 };
-	return kh_homes_lay(&view, spec, err) && kh_given_lay_read_only(&view, spec, err) &&
+	return kh_homes_plan(&view, spec, err) && kh_given_plan_read_only(&view, spec, err) &&
 	       (!spec->workspace ||
 		(spec->workspace_read_only ? kh_workspace_check(spec->workspace, err)
 					   : kh_workspace_may_be(spec->workspace, err)));
@@ -63,8 +65,8 @@ bool kh_sandbox_check_folders(const struct kh_sandbox_spec *spec, struct kh_err 
 bool kh_sandbox_check_seen(const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
 	struct kh_view view kh_cleanup(kh_view_fini) = { 0 };
-	if (!kh_root_lay(&view, spec, err) || !kh_homes_lay(&view, spec, err) ||
-	    !kh_given_lay_read_only(&view, spec, err) ||
+	if (!kh_root_plan(&view, spec, err) || !kh_homes_plan(&view, spec, err) ||
+	    !kh_given_plan_read_only(&view, spec, err) ||
 	    (spec->workspace &&
 	     !kh_view_bind_again(&view, KH_MOUNT_READ, spec->workspace, spec->workspace,
 				 KH_TREE_AS_IS, spec->workspace_held, err)))

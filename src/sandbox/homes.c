@@ -1,5 +1,5 @@
 /*
- * homes.c - lays the home, and refuses home folders of users as workspaces
+ * homes.c - mounts the home, and refuses home folders of users as workspaces
  *
  * .bashrc, .profile, .ssh/rc, .config/autostart, .local/bin: no list of what is run from a home
  * folder is complete. So neither a home folder nor a folder above one can be a writable workspace.
@@ -101,7 +101,7 @@ static bool check_repository(const struct kh_sandbox_spec *spec, struct kh_err *
 		       kh_esc_str(spec->home), *tree ? kh_esc_str(tree) : "/");
 }
 
-bool kh_homes_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+bool kh_homes_plan(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
 	if (!spec->home) {
 		kh_view_over(view, KH_MOUNT_TMPFS, KH_SANDBOX_HOME, 0755);

@@ -1,4 +1,4 @@
-/* homes.h - lays the home, and refuses home folders of users as workspaces */
+/* homes.h - mounts the home, and refuses home folders of users as workspaces */
 #ifndef KEYHOLE_SANDBOX_HOMES_H
 #define KEYHOLE_SANDBOX_HOMES_H
 
@@ -16,6 +16,6 @@ bool kh_homes_check(const char *option, const char *path, const char *instead, s
  * git repository. */
 struct kh_view;
 struct kh_sandbox_spec;
-bool kh_homes_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
+bool kh_homes_plan(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
 
 #endif

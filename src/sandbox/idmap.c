@@ -99,33 +99,33 @@ static int make_userns(const struct stat *owner, uid_t uid, gid_t gid, struct kh
 	return fd;
 }
 
-static bool add_tree(struct kh_idmap *stage, const struct kh_mount *m, struct kh_err *err)
+static bool add_tree(struct kh_idmap *idmap, const struct kh_mount *m, struct kh_err *err)
 {
 	struct stat st;
 	if (m->fd >= 0 ? fstat(m->fd, &st) != 0 : stat(m->source, &st) != 0)
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "%s", kh_esc_str(m->source));
-	struct kh_idmap_tree *list = reallocarray(stage->list, stage->n + 1, sizeof(*list));
+	struct kh_idmap_tree *list = reallocarray(idmap->list, idmap->n + 1, sizeof(*list));
 	if (!list)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
-	stage->list = list;
-	struct kh_idmap_tree *tree = &list[stage->n];
+	idmap->list = list;
+	struct kh_idmap_tree *tree = &list[idmap->n];
 	*tree = (struct kh_idmap_tree){ .fd = m->fd, .userns = -1, .is_dir = S_ISDIR(st.st_mode) };
 	tree->source = strdup(m->source);
-	tree->staged = kh_strf(STAGE "/%zu", stage->n);
-	stage->n++;
+	tree->staged = kh_strf(STAGE "/%zu", idmap->n);
+	idmap->n++;
 	if (!tree->source || !tree->staged)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
-	if (m->tree != KH_TREE_AS_OWNER || (st.st_uid == stage->uid && st.st_gid == stage->gid))
+	if (m->tree != KH_TREE_AS_OWNER || (st.st_uid == idmap->uid && st.st_gid == idmap->gid))
 		return true;
-	tree->userns = make_userns(&st, stage->uid, stage->gid, err);
+	tree->userns = make_userns(&st, idmap->uid, idmap->gid, err);
 	return tree->userns >= 0 || kh_err_wrap(err, "%s", kh_esc_str(m->source));
 }
 
-/* The place of `source` in the stage: of the last tree that holds it. */
-static char *staged_path(const struct kh_idmap *stage, const char *source)
+/* Where `source` is below STAGE: in the last tree that holds it. */
+static char *staged_path(const struct kh_idmap *idmap, const char *source)
 {
-	for (size_t i = stage->n; i > 0; i--) {
-		const struct kh_idmap_tree *tree = &stage->list[i - 1];
+	for (size_t i = idmap->n; i > 0; i--) {
+		const struct kh_idmap_tree *tree = &idmap->list[i - 1];
 		size_t len = strlen(tree->source);
 		if (strncmp(source, tree->source, len) == 0 &&
 		    (source[len] == '/' || source[len] == '\0'))
@@ -134,17 +134,17 @@ static char *staged_path(const struct kh_idmap *stage, const char *source)
 	return NULL;
 }
 
-bool kh_idmap_plan(struct kh_idmap *stage, struct kh_view *view, uid_t uid, gid_t gid,
+bool kh_idmap_plan(struct kh_idmap *idmap, struct kh_view *view, uid_t uid, gid_t gid,
 		   struct kh_err *err)
 {
-	*stage = (struct kh_idmap){ .view = view, .uid = uid, .gid = gid };
+	*idmap = (struct kh_idmap){ .view = view, .uid = uid, .gid = gid };
 	for (size_t i = 0; i < view->n; i++) {
 		struct kh_mount *m = &view->list[i];
 		if (!kh_mount_is_tree(m))
 			continue;
-		if (m->tree != KH_TREE_HOST && !add_tree(stage, m, err))
+		if (m->tree != KH_TREE_HOST && !add_tree(idmap, m, err))
 			return false;
-		char *staged = staged_path(stage, m->source);
+		char *staged = staged_path(idmap, m->source);
 		if (staged) {
 			free(m->source);
 			m->source = staged;
@@ -153,16 +153,16 @@ bool kh_idmap_plan(struct kh_idmap *stage, struct kh_view *view, uid_t uid, gid_
 	return true;
 }
 
-void kh_idmap_fini(struct kh_idmap *stage)
+void kh_idmap_fini(struct kh_idmap *idmap)
 {
-	for (size_t i = 0; i < stage->n; i++) {
-		free(stage->list[i].source);
-		free(stage->list[i].staged);
-		if (stage->list[i].userns >= 0)
-			close(stage->list[i].userns);
+	for (size_t i = 0; i < idmap->n; i++) {
+		free(idmap->list[i].source);
+		free(idmap->list[i].staged);
+		if (idmap->list[i].userns >= 0)
+			close(idmap->list[i].userns);
 	}
-	free(stage->list);
-	*stage = (struct kh_idmap){ 0 };
+	free(idmap->list);
+	*idmap = (struct kh_idmap){ 0 };
 }
 
 static bool is_same(int a, int b)
@@ -220,29 +220,29 @@ static bool put_tree(const struct kh_idmap_tree *tree, int fd, struct kh_err *er
 }
 
 /* Every tree is taken hold of before its path may be covered. */
-static bool put_trees(const struct kh_idmap *stage, struct kh_err *err)
+static bool put_trees(const struct kh_idmap *idmap, struct kh_err *err)
 {
-	int *fds = calloc(stage->n + 1, sizeof(*fds));
+	int *fds = calloc(idmap->n + 1, sizeof(*fds));
 	if (!fds)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	bool ok = true;
-	for (size_t i = 0; ok && i < stage->n; i++)
-		ok = (fds[i] = clone_tree(&stage->list[i], err)) >= 0;
+	for (size_t i = 0; ok && i < idmap->n; i++)
+		ok = (fds[i] = clone_tree(&idmap->list[i], err)) >= 0;
 	if (ok && mount("keyhole", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") != 0)
 		ok = kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting over " STAGE);
-	for (size_t i = 0; ok && i < stage->n; i++)
-		ok = put_tree(&stage->list[i], fds[i], err);
+	for (size_t i = 0; ok && i < idmap->n; i++)
+		ok = put_tree(&idmap->list[i], fds[i], err);
 	/* The descriptors end with this process's image. */
 	free(fds);
 	return ok;
 }
 
-/* What the engine was promised under a number is now to be had from the stage; it must be the same.
- */
-static bool hold_staged(const struct kh_idmap *stage, struct kh_err *err)
+/* Replaces the view's descriptors, whose numbers the engine was told, with the same files in the
+ * ID-mapped trees. */
+static bool replace_descriptors(const struct kh_idmap *idmap, struct kh_err *err)
 {
-	for (size_t i = 0; i < stage->view->n; i++) {
-		const struct kh_mount *m = &stage->view->list[i];
+	for (size_t i = 0; i < idmap->view->n; i++) {
+		const struct kh_mount *m = &idmap->view->list[i];
 		if (m->fd < 0 || !kh_mount_is_tree(m))
 			continue;
 		kh_auto_close int fd = kh_file_hold(m->source);
@@ -272,7 +272,7 @@ static bool become(uid_t uid, gid_t gid, struct kh_err *err)
 	return true;
 }
 
-bool kh_idmap_enter(const struct kh_idmap *stage, struct kh_err *err)
+bool kh_idmap_enter(const struct kh_idmap *idmap, struct kh_err *err)
 {
 	if (unshare(CLONE_NEWNS) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno,
@@ -280,6 +280,6 @@ bool kh_idmap_enter(const struct kh_idmap *stage, struct kh_err *err)
 				  "start keyhole as an ordinary user)");
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "making the mounts private");
-	return put_trees(stage, err) && hold_staged(stage, err) &&
-	       become(stage->uid, stage->gid, err);
+	return put_trees(idmap, err) && replace_descriptors(idmap, err) &&
+	       become(idmap->uid, idmap->gid, err);
 }

@@ -19,10 +19,10 @@ struct kh_tool {
 	const char *const *argv; /* the program by its name */
 	/*
 	 * True: no network, no new privileges; if root started keyhole, in a mount namespace and as
-	 * the sandboxes' uid (`stage`). False: as the current user, with our environment.
+	 * the sandboxes' uid (`idmap`). False: as the current user, with our environment.
 	 */
 	bool locked_in;
-	const struct kh_idmap *stage; /* root and locked_in */
+	const struct kh_idmap *idmap; /* root and locked_in */
 	const char *
 		folder; /* where it may write, as it sees it: its home, and for what is temporary */
 	const char *watched; /* the same as we see it */
@@ -74,8 +74,8 @@ bool kh_image_remove_tree(const char *path);
 
 struct kh_image_lockin {
 	struct kh_view view;
-	struct kh_idmap stage;
-	bool staged;
+	struct kh_idmap idmap;
+	bool idmapped;
 	const char *source, *folder; /* as the tool sees them */
 };
 /* The tool may read `source` and write to the image's folder. */

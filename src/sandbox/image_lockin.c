@@ -15,14 +15,14 @@ bool kh_image_lockin_open(struct kh_image_lockin *lockin, const char *source,
 	if (geteuid() != 0)
 		return true;
 	struct kh_view *view = &lockin->view;
-	lockin->staged = true;
+	lockin->idmapped = true;
 	if (!kh_view_bind_held(view, KH_MOUNT_READ, source, "/source", KH_TREE_AS_OWNER, err) ||
 	    !kh_view_bind_held(view, KH_MOUNT_WRITE, making->image, "/image", KH_TREE_AS_OWNER,
 			       err))
 		return false;
 	if (view->failed || view->n != 2)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
-	if (!kh_idmap_plan(&lockin->stage, view, KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID, err))
+	if (!kh_idmap_plan(&lockin->idmap, view, KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID, err))
 		return false;
 	lockin->source = view->list[0].source;
 	lockin->folder = view->list[1].source;
@@ -31,8 +31,8 @@ bool kh_image_lockin_open(struct kh_image_lockin *lockin, const char *source,
 
 void kh_image_lockin_fini(struct kh_image_lockin *lockin)
 {
-	if (lockin->staged) {
-		kh_idmap_fini(&lockin->stage);
+	if (lockin->idmapped) {
+		kh_idmap_fini(&lockin->idmap);
 		kh_view_fini(&lockin->view);
 	}
 	*lockin = (struct kh_image_lockin){ 0 };
@@ -45,7 +45,7 @@ bool kh_image_lockin_run(const struct kh_image_lockin *lockin, const char *const
 	struct kh_tool tool = {
 		.argv = argv,
 		.locked_in = true,
-		.stage = lockin->staged ? &lockin->stage : NULL,
+		.idmap = lockin->idmapped ? &lockin->idmap : NULL,
 		.folder = lockin->folder,
 		.watched = making->image,
 		.options = options,

@@ -61,10 +61,10 @@ static bool write_map(const char *path, unsigned id, struct kh_err *err)
 static bool lock_in(const struct kh_tool *tool, struct kh_err *err)
 {
 	unsigned uid = geteuid(), gid = getegid();
-	if (tool->stage)
+	if (tool->idmap)
 		return (unshare(CLONE_NEWNET) == 0 ||
 			kh_err_sys(err, KH_ERR_SYSTEM, errno, "a network namespace")) &&
-		       kh_idmap_enter(tool->stage, err);
+		       kh_idmap_enter(tool->idmap, err);
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
 		return kh_err_set(err, KH_ERR_SYSTEM, "%s", KH_SANDBOX_NO_USERNS);
 	kh_auto_close int groups = open("/proc/self/setgroups", O_WRONLY | O_CLOEXEC);

@@ -142,7 +142,7 @@ bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 	if (engine->called)
 		ok = ok && add_become(out, b, spec);
 	if (engine->connects)
-		ok = ok && add_word(out, "--connect") && add_word(out, MEET_INSIDE);
+		ok = ok && add_word(out, "--connect") && add_word(out, RENDEZVOUS_INSIDE);
 	else if (engine->uplink)
 		ok = ok && add_word(out, "--uplink") && add_word(out, *tty ? "-1" : "0");
 	else

@@ -101,8 +101,8 @@ static bool start(struct kh_running *r, struct kh_err *err)
 		return false;
 	}
 	/* Some open it by its name, as the uid that they are. */
-	if (r->launch->stage)
-		(void)!fchown(complaints[1], r->launch->stage->uid, r->launch->stage->gid);
+	if (r->launch->idmap)
+		(void)!fchown(complaints[1], r->launch->idmap->uid, r->launch->idmap->gid);
 	pid_t parent = getpid();
 	r->pid = fork();
 	if (r->pid == 0)
@@ -158,7 +158,7 @@ static void take_ready(struct kh_running *r, pid_t init)
 }
 
 /* keyhole-init connects, where it inherited nothing. */
-static void meet(struct kh_running *r)
+static void accept_init(struct kh_running *r)
 {
 	struct kh_launch *launch = r->launch;
 	bool met;
@@ -365,7 +365,7 @@ static void look_at_clock(struct kh_running *r, bool unread)
 	send_signal(r, SIGTERM);
 }
 
-static bool meets(const struct kh_running *r)
+static bool awaits_init(const struct kh_running *r)
 {
 	return r->report < 0 && r->err.code == KH_ERR_NONE;
 }
@@ -379,7 +379,19 @@ static int wait_ms(const struct kh_running *r)
 
 static void loop(struct kh_running *r)
 {
-	enum { SIGNALS, CONTROL, COMPLAINTS, ENDED, REPORT, MEET, GUARD, IN, OUT, MASTER, COUNT };
+	enum {
+		SIGNALS,
+		CONTROL,
+		COMPLAINTS,
+		ENDED,
+		REPORT,
+		RENDEZVOUS,
+		GUARD,
+		IN,
+		OUT,
+		MASTER,
+		COUNT
+	};
 	bool control = true;
 	for (;;) {
 		struct pollfd p[COUNT] = {
@@ -389,7 +401,7 @@ static void loop(struct kh_running *r)
 			[ENDED] = { r->ended, POLLIN, 0 },
 			[REPORT] = { r->report, POLLIN, 0 },
 			/* The child listens at it, but not yet, nor where it could not start. */
-			[MEET] = { meets(r) ? r->launch->listener : -1, POLLIN, 0 },
+			[RENDEZVOUS] = { awaits_init(r) ? r->launch->listener : -1, POLLIN, 0 },
 			/* What came before is still there when it has started. */
 			[GUARD] = { r->started ? r->launch->guard->fd : -1, POLLIN, 0 },
 			[IN] = { STDIN_FILENO, kh_terminal_wants(&r->terminal, KH_TERMINAL_IN), 0 },
@@ -410,8 +422,8 @@ static void loop(struct kh_running *r)
 		}
 		if (p[REPORT].revents)
 			take_report(r);
-		if (p[MEET].revents)
-			meet(r);
+		if (p[RENDEZVOUS].revents)
+			accept_init(r);
 		if (p[CONTROL].revents && !(control = receive(r)))
 			kh_launch_clock_start(r, KH_CLOCK_GONE, KH_LIMIT_SANDBOX_GRACE_MS);
 		look_at_clock(r, control && (p[CONTROL].revents & POLLIN));

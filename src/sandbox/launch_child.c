@@ -29,7 +29,7 @@ struct child {
 	int report, complaints, program;
 };
 
-/* To 3, 4, …: first all out of the way. What lay there is of no use in this process any more but
+/* To 3, 4, …: first all out of the way. What was there is of no use in this process any more but
  * for the pipe that reports and the program, which are moved as well. */
 static bool number_descriptors(struct child *child, const struct kh_engine_command *command)
 {
@@ -115,7 +115,7 @@ static bool prepare_child(struct child *child, struct kh_err *err)
 	kh_core_limit();
 	if (!child->launch->engine->limits_init && !kh_bounds_join(child->launch->limits, err))
 		return false;
-	if (child->launch->stage && !kh_idmap_enter(child->launch->stage, err))
+	if (child->launch->idmap && !kh_idmap_enter(child->launch->idmap, err))
 		return false;
 	/* Set after the uid, since a change of uid clears it. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != child->parent)

@@ -111,8 +111,8 @@ static void warn(const char *root, const struct kh_paths *secrets)
 		    text ? text : ".env files", secrets->n > NAMED ? " and more" : "");
 }
 
-bool kh_mask_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
-		 const struct kh_survey *survey, struct kh_err *err)
+bool kh_mask_plan(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		  const struct kh_survey *survey, struct kh_err *err)
 {
 	const struct kh_paths *secrets = &survey->secrets, *sockets = &survey->sockets;
 	if ((spec->mask_env_files ? secrets->n : 0) + sockets->n > KH_LIMIT_SURVEY_MASKS)

@@ -173,29 +173,29 @@ static int take_tree(const struct kh_mount *m, struct kh_err *err)
 	return -1;
 }
 
-bool kh_mount_plan_take(struct kh_mount_plan *lay, const struct kh_view *view, struct kh_err *err)
+bool kh_mount_plan_take(struct kh_mount_plan *plan, const struct kh_view *view, struct kh_err *err)
 {
-	*lay = (struct kh_mount_plan){ .view = view, .root = -1, .scratch = -1 };
-	lay->trees = calloc(view->n + 1, sizeof(*lay->trees));
-	if (!lay->trees)
+	*plan = (struct kh_mount_plan){ .view = view, .root = -1, .scratch = -1 };
+	plan->trees = calloc(view->n + 1, sizeof(*plan->trees));
+	if (!plan->trees)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox's root: no memory");
 	for (size_t i = 0; i < view->n; i++)
-		lay->trees[i] = -1;
+		plan->trees[i] = -1;
 	for (size_t i = 0; i < view->n; i++)
 		if (kh_mount_is_tree(&view->list[i]) &&
-		    (lay->trees[i] = take_tree(&view->list[i], err)) < 0)
+		    (plan->trees[i] = take_tree(&view->list[i], err)) < 0)
 			return false;
 	return true;
 }
 
-int kh_mount_plan_layer(struct kh_mount_plan *lay, uint64_t *size)
+int kh_mount_plan_layer(struct kh_mount_plan *plan, uint64_t *size)
 {
-	for (size_t i = 0; i < lay->view->n; i++) {
-		if (lay->view->list[i].kind != KH_MOUNT_LAYER)
+	for (size_t i = 0; i < plan->view->n; i++) {
+		if (plan->view->list[i].kind != KH_MOUNT_LAYER)
 			continue;
-		lay->layered = true;
-		*size = lay->view->list[i].size;
-		return kh_steal_fd(&lay->trees[i]);
+		plan->layered = true;
+		*size = plan->view->list[i].size;
+		return kh_steal_fd(&plan->trees[i]);
 	}
 	return -1;
 }
@@ -208,16 +208,16 @@ static bool put_content(int root, const char *target, mode_t mode, int content)
 }
 
 /* A file over one that is there, out of the folder for such. */
-static bool put_over(const struct kh_mount_plan *lay, const struct kh_mount *m, size_t i)
+static bool put_over(const struct kh_mount_plan *plan, const struct kh_mount *m, size_t i)
 {
 	char name[24];
 	snprintf(name, sizeof(name), "/%zu", i);
-	if (!put_content(lay->scratch, name, m->mode ? m->mode : 0444, m->fd))
+	if (!put_content(plan->scratch, name, m->mode ? m->mode : 0444, m->fd))
 		return false;
-	kh_auto_close int fd = kh_file_open_below(lay->scratch, name, O_PATH | O_NOFOLLOW);
+	kh_auto_close int fd = kh_file_open_below(plan->scratch, name, O_PATH | O_NOFOLLOW);
 	kh_auto_close int tree = fd < 0 ? -1 : clone_of(fd, false);
 	return tree >= 0 && restrict_tree(tree, MOUNT_ATTR_RDONLY, false) &&
-	       put(lay->root, tree, m->target, false);
+	       put(plan->root, tree, m->target, false);
 }
 
 static bool put_tmpfs(int root, const struct kh_mount *m, bool read_only)
@@ -268,22 +268,22 @@ static bool wants_dir(const struct kh_mount *m, int tree)
 	return true;
 }
 
-static bool put_overlay(const struct kh_mount_plan *lay, size_t i)
+static bool put_overlay(const struct kh_mount_plan *plan, size_t i)
 {
-	const struct kh_mount *m = &lay->view->list[i];
+	const struct kh_mount *m = &plan->view->list[i];
 	size_t upper = i;
-	while (upper > 0 && lay->view->list[upper].kind != KH_MOUNT_UPPER)
+	while (upper > 0 && plan->view->list[upper].kind != KH_MOUNT_UPPER)
 		upper--;
 	kh_auto_close int tree =
-		kh_review_mount_overlay(lay->trees[i], lay->trees[upper], m->read_only);
-	return tree >= 0 && put(lay->root, tree, m->target, true);
+		kh_review_mount_overlay(plan->trees[i], plan->trees[upper], m->read_only);
+	return tree >= 0 && put(plan->root, tree, m->target, true);
 }
 
-static bool put_one(const struct kh_mount_plan *lay, size_t i)
+static bool put_one(const struct kh_mount_plan *plan, size_t i)
 {
-	const struct kh_mount *m = &lay->view->list[i];
-	int root = lay->root, tree = lay->trees[i];
-	if (lay->layered && !kh_overlay_clear(root, m->target, wants_dir(m, tree)))
+	const struct kh_mount *m = &plan->view->list[i];
+	int root = plan->root, tree = plan->trees[i];
+	if (plan->layered && !kh_overlay_clear(root, m->target, wants_dir(m, tree)))
 		return false;
 	switch (m->kind) {
 	case KH_MOUNT_DIR:
@@ -299,18 +299,18 @@ static bool put_one(const struct kh_mount_plan *lay, size_t i)
 	case KH_MOUNT_TMPFS:
 		return put_tmpfs(root, m, m->kind == KH_MOUNT_BLANK);
 	case KH_MOUNT_EMPTY:
-		return put_over(lay, m, i);
+		return put_over(plan, m, i);
 	case KH_MOUNT_LAYER: /* it is the root */
 	case KH_MOUNT_UPPER: /* it is for the one after it */
 		return true;
 	case KH_MOUNT_OVERLAY:
-		return put_overlay(lay, i);
+		return put_overlay(plan, i);
 	case KH_MOUNT_SOCKET:
 		errno = ENOTSUP; /* of engines that are called alone */
 		return false;
 	case KH_MOUNT_SEAL:
 		return strcmp(m->target, "/dev") == 0 ||
-		       (lay->open_root && strcmp(m->target, "/") == 0) || seal(root, m->target);
+		       (plan->open_root && strcmp(m->target, "/") == 0) || seal(root, m->target);
 	case KH_MOUNT_PROC:
 	case KH_MOUNT_DEV:
 		return make_dir(root, m->target, 0755); /* the engine's program mounts them */
@@ -318,16 +318,16 @@ static bool put_one(const struct kh_mount_plan *lay, size_t i)
 	return false;
 }
 
-static bool fail(const struct kh_mount_plan *lay, const char *target, struct kh_err *err)
+static bool fail(const struct kh_mount_plan *plan, const char *target, struct kh_err *err)
 {
 	/* What would be copied into the layer has an owner who is not in the sandbox. */
-	if (lay->layered && (errno == EOVERFLOW || errno == EACCES))
+	if (plan->layered && (errno == EOVERFLOW || errno == EACCES))
 		return kh_err_set(err, KH_ERR_USAGE,
 				  "laying %s: the root's folder there is another's, by owner or "
 				  "group (give all of the root to whoever starts keyhole: `chown "
 				  "-hR USER: DIR` as root)",
 				  kh_esc_str(target));
-	if (lay->layered && (errno == ENOTEMPTY || errno == EEXIST))
+	if (plan->layered && (errno == ENOTEMPTY || errno == EEXIST))
 		return kh_err_set(err, KH_ERR_USAGE,
 				  "laying %s: the root has a folder there that is not empty, where "
 				  "every sandbox has a file (take it out of the image, or of the "
@@ -336,14 +336,15 @@ static bool fail(const struct kh_mount_plan *lay, const char *target, struct kh_
 	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "laying %s", kh_esc_str(target));
 }
 
-bool kh_mount_plan_put(const struct kh_mount_plan *lay, struct kh_err *err)
+bool kh_mount_plan_put(const struct kh_mount_plan *plan, struct kh_err *err)
 {
-	for (size_t i = 0; i < lay->view->n; i++) {
-		const char *target = lay->view->list[i].target;
+	for (size_t i = 0; i < plan->view->n; i++) {
+		const char *target = plan->view->list[i].target;
 		/* What lies in /dev comes with it, from the engine's program. */
-		if (strncmp(target, "/dev/", 5) != 0 && !put_one(lay, i))
-			return fail(lay, target, err);
+		if (strncmp(target, "/dev/", 5) != 0 && !put_one(plan, i))
+			return fail(plan, target, err);
 	}
-	return !lay->layered || !lay->own_file ||
-	       kh_overlay_clear(lay->root, lay->own_file, false) || fail(lay, lay->own_file, err);
+	return !plan->layered || !plan->own_file ||
+	       kh_overlay_clear(plan->root, plan->own_file, false) ||
+	       fail(plan, plan->own_file, err);
 }

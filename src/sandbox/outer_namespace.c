@@ -105,36 +105,36 @@ static bool make_terminals(void)
 		     "newinstance,ptmxmode=0666,mode=0620,max=" KH_TERMINALS_MOST) == 0;
 }
 
-static bool lay(const struct kh_engine_command *command, const struct kh_view *view,
-		struct kh_err *err)
+static bool put_mounts(const struct kh_engine_command *command, const struct kh_view *view,
+		       struct kh_err *err)
 {
 	static const char *const folders[] = { KH_OUTER_NAMESPACE_BUNDLE, KH_OUTER_NAMESPACE_STATE,
 					       KH_OUTER_NAMESPACE "/scratch",
 					       KH_OUTER_NAMESPACE_ROOT };
-	struct kh_mount_plan lay;
-	if (!kh_mount_plan_take(&lay, view, err))
+	struct kh_mount_plan plan;
+	if (!kh_mount_plan_take(&plan, view, err))
 		return false;
 	int memory = kh_outer_namespace_memory(KH_OUTER_NAMESPACE);
 	bool ok = memory >= 0;
-	lay.open_root = command->seals_root;
-	lay.own_file = command->own_file;
+	plan.open_root = command->seals_root;
+	plan.own_file = command->own_file;
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
 		ok = ok && mkdir(folders[i], 0755) == 0 && chmod(folders[i], 0755) == 0;
 	uint64_t size = 0;
-	kh_auto_close int layer = kh_mount_plan_layer(&lay, &size);
+	kh_auto_close int layer = kh_mount_plan_layer(&plan, &size);
 	if (ok && layer >= 0 &&
-	    (lay.root = kh_overlay_mount(layer, size, KH_OUTER_NAMESPACE_ROOT, err)) < 0)
+	    (plan.root = kh_overlay_mount(layer, size, KH_OUTER_NAMESPACE_ROOT, err)) < 0)
 		return false;
 	if (ok && layer < 0)
-		lay.root = kh_outer_namespace_memory(KH_OUTER_NAMESPACE_ROOT);
-	lay.scratch =
+		plan.root = kh_outer_namespace_memory(KH_OUTER_NAMESPACE_ROOT);
+	plan.scratch =
 		ok ? open(KH_OUTER_NAMESPACE "/scratch", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	if (lay.root < 0 || lay.scratch < 0)
+	if (plan.root < 0 || plan.scratch < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting over " KH_OUTER_NAMESPACE);
 	if (command->own_terminals && !make_terminals())
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a devpts of its own");
 	/* The descriptors and the list end with this process's image. */
-	return kh_mount_plan_put(&lay, err);
+	return kh_mount_plan_put(&plan, err);
 }
 
 static bool write_bundle(const struct kh_engine_command *command, struct kh_err *err)
@@ -201,7 +201,7 @@ static bool begin_below(int above, struct kh_err *err)
 bool kh_outer_namespace_enter(const struct kh_engine_command *command, const struct kh_view *view,
 			      const struct kh_supervisor *supervisor, struct kh_err *err)
 {
-	if (!kh_outer_namespace_unshare(command, err) || !lay(command, view, err) ||
+	if (!kh_outer_namespace_unshare(command, err) || !put_mounts(command, view, err) ||
 	    !write_bundle(command, err) || !cover_cgroups(command->hide_cgroups, err))
 		return false;
 	kh_supervisor_prepare();

@@ -140,8 +140,8 @@ static bool filter(struct kh_survey *survey, const struct kh_sandbox_spec *spec,
 	return true;
 }
 
-bool kh_review_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
-		   struct kh_survey *survey, struct kh_err *err)
+bool kh_review_plan(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		    struct kh_survey *survey, struct kh_err *err)
 {
 	const struct kh_sandbox_review *review = spec->review;
 	if (!kh_workspace_check(spec->workspace, err) || !filter(survey, spec, err))
@@ -165,27 +165,28 @@ bool kh_review_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
 /* In namespaces that end with this process: all that a run does, but for the program. */
 struct trial {
 	const struct kh_view *view;
-	const struct kh_idmap *stage;
+	const struct kh_idmap *idmap;
 };
 
 static bool try_it(void *arg, struct kh_err *err)
 {
 	const struct kh_view *view = ((const struct trial *)arg)->view;
-	const struct kh_idmap *stage = ((const struct trial *)arg)->stage;
+	const struct kh_idmap *idmap = ((const struct trial *)arg)->idmap;
 	const struct kh_engine_command none = { .args_fd = -1 };
-	struct kh_mount_plan lay;
-	if ((stage && !kh_idmap_enter(stage, err)) || !kh_outer_namespace_unshare(&none, err) ||
-	    !kh_child_ends_with_parent() || !kh_mount_plan_take(&lay, view, err))
+	struct kh_mount_plan plan;
+	if ((idmap && !kh_idmap_enter(idmap, err)) || !kh_outer_namespace_unshare(&none, err) ||
+	    !kh_child_ends_with_parent() || !kh_mount_plan_take(&plan, view, err))
 		return false;
 	kh_auto_close int memory = kh_outer_namespace_memory(KH_OUTER_NAMESPACE);
 	static const char root[] = KH_OUTER_NAMESPACE "/root";
 	if (memory < 0 || mkdir(root, 0755) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "mounting over " KH_OUTER_NAMESPACE);
-	lay.root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	plan.root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	size_t last = view->n - 1, first = last;
 	while (first > 0 && view->list[first].kind != KH_MOUNT_UPPER)
 		first--;
-	kh_auto_close int tree = kh_review_mount_overlay(lay.trees[last], lay.trees[first], false);
+	kh_auto_close int tree =
+		kh_review_mount_overlay(plan.trees[last], plan.trees[first], false);
 	kh_auto_close int file =
 		tree < 0 ? -1 : openat(tree, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
 	return file >= 0 || (tree >= 0 && errno == EOPNOTSUPP) ||
@@ -210,11 +211,11 @@ bool kh_review_try_overlay(const char *workspace, const char *folder, struct kh_
 	const struct kh_sandbox_spec spec = { .workspace = workspace, .review = &review };
 	struct kh_survey survey = { 0 };
 	struct kh_view view kh_cleanup(kh_view_fini) = { 0 };
-	struct kh_idmap stage kh_cleanup(kh_idmap_fini) = { 0 };
+	struct kh_idmap idmap kh_cleanup(kh_idmap_fini) = { 0 };
 	bool root = geteuid() == 0;
-	struct trial trial = { &view, root ? &stage : NULL };
-	return keeps_attributes(folder, err) && kh_review_lay(&view, &spec, &survey, err) &&
+	struct trial trial = { &view, root ? &idmap : NULL };
+	return keeps_attributes(folder, err) && kh_review_plan(&view, &spec, &survey, err) &&
 	       (!root ||
-		kh_idmap_plan(&stage, &view, KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID, err)) &&
+		kh_idmap_plan(&idmap, &view, KH_SANDBOX_HOST_UID, KH_SANDBOX_HOST_GID, err)) &&
 	       kh_child_try(try_it, &trial, err);
 }

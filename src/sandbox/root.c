@@ -237,7 +237,7 @@ static bool is_empty(int folder)
 }
 
 /* One entry of a root: links stay links, folders are mounted. */
-static bool lay_entry(const struct listing *l, struct entry *e, struct kh_err *err)
+static bool plan_entry(const struct listing *l, struct entry *e, struct kh_err *err)
 {
 	if (!S_ISDIR(e->st.st_mode))
 		return copy_entry(l->view, e, err);
@@ -252,55 +252,55 @@ static bool lay_entry(const struct listing *l, struct entry *e, struct kh_err *e
 	return true;
 }
 
-static bool lay_one_of_host(const struct listing *l, const char *name, struct entry *e,
-			    struct kh_err *err)
+static bool plan_one_of_host(const struct listing *l, const char *name, struct entry *e,
+			     struct kh_err *err)
 {
 	bool wanted = IN_LIST(name, etc_files) || IN_LIST(name, etc_folders);
 	for (size_t i = 0; i < sizeof(etc_prefixes) / sizeof(etc_prefixes[0]); i++)
 		wanted = wanted || strncmp(name, etc_prefixes[i], strlen(etc_prefixes[i])) == 0;
 	if (wanted)
-		return lay_entry(l, e, err);
+		return plan_entry(l, e, err);
 	return !IN_LIST(name, etc_trees) || copy_tree(l, e, 0, err);
 }
 
-static bool lay_etc_of_host(struct kh_view *view, struct kh_err *err)
+static bool plan_etc_of_host(struct kh_view *view, struct kh_err *err)
 {
 	const struct listing l = { .view = view, .source = "/etc", .target = "/etc" };
 	int fd = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "/etc");
-	return list(fd, &l, lay_one_of_host, err);
+	return list(fd, &l, plan_one_of_host, err);
 }
 
-static bool lay_host(struct kh_view *view, struct kh_err *err)
+static bool plan_host(struct kh_view *view, struct kh_err *err)
 {
 	const struct listing l = { .view = view, .source = "/", .target = "/" };
 	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
 		kh_auto_free char *path = kh_strf("/%s", programs[i]);
 		struct entry e = { .fd = -1, .source = path, .target = path };
-		bool ok = path && (!hold_entry(&e, AT_FDCWD, path) || lay_entry(&l, &e, err));
+		bool ok = path && (!hold_entry(&e, AT_FDCWD, path) || plan_entry(&l, &e, err));
 		kh_cleanup_close(&e.fd);
 		if (!ok)
 			return false;
 	}
-	return lay_etc_of_host(view, err);
+	return plan_etc_of_host(view, err);
 }
 
 /* What the sandbox has of its own, whatever the root holds there. */
 static const char *const replaced[] = { "dev", "proc", "sys", "run", "tmp", "home", "etc" };
 
-static bool lay_one_of_etc(const struct listing *l, const char *name, struct entry *e,
-			   struct kh_err *err)
+static bool plan_one_of_etc(const struct listing *l, const char *name, struct entry *e,
+			    struct kh_err *err)
 {
 	if (IN_LIST(name, etc_trees) || strcmp(name, "apt") == 0)
 		return copy_tree(l, e, O_NOFOLLOW, err);
-	return kh_view_has(l->view, e->target) || lay_entry(l, e, err);
+	return kh_view_has(l->view, e->target) || plan_entry(l, e, err);
 }
 
-static bool lay_one_of_root(const struct listing *l, const char *name, struct entry *e,
-			    struct kh_err *err)
+static bool plan_one_of_root(const struct listing *l, const char *name, struct entry *e,
+			     struct kh_err *err)
 {
-	return IN_LIST(name, replaced) || lay_entry(l, e, err);
+	return IN_LIST(name, replaced) || plan_entry(l, e, err);
 }
 
 /* The host's own root under whatever name: homes, /var and /run would be seen with it. */
@@ -320,7 +320,7 @@ static bool refuse_host_root(const char *rootfs, struct kh_err *err)
 }
 
 /* An agent may be writing to the root: from here on nothing of it is looked up by a path. */
-static bool lay_rootfs(struct kh_view *view, const char *rootfs, struct kh_err *err)
+static bool plan_rootfs(struct kh_view *view, const char *rootfs, struct kh_err *err)
 {
 	kh_auto_close int held = kh_file_hold(rootfs);
 	int root = held < 0 ? -1 : openat(held, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -343,15 +343,15 @@ static bool lay_rootfs(struct kh_view *view, const char *rootfs, struct kh_err *
 	};
 	/* A link would lead to the host's. */
 	int in_etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (!list(root, &of_root, lay_one_of_root, err)) {
+	if (!list(root, &of_root, plan_one_of_root, err)) {
 		kh_cleanup_close(&in_etc);
 		return false;
 	}
-	return list(in_etc, &of_etc, lay_one_of_etc, err);
+	return list(in_etc, &of_etc, plan_one_of_etc, err);
 }
 
 /* What every root has of its own. */
-static void lay_places(struct kh_view *view)
+static void plan_places(struct kh_view *view)
 {
 	kh_view_over(view, KH_MOUNT_PROC, "/proc", 0);
 	kh_view_over(view, KH_MOUNT_DEV, "/dev", 0);
@@ -361,7 +361,7 @@ static void lay_places(struct kh_view *view)
 }
 
 /* The root as a whole. */
-static bool lay_layer(struct kh_view *view, const char *rootfs, struct kh_err *err)
+static bool plan_layer(struct kh_view *view, const char *rootfs, struct kh_err *err)
 {
 	kh_auto_close int fd = kh_file_hold(rootfs);
 	struct stat st;
@@ -377,20 +377,20 @@ static bool lay_layer(struct kh_view *view, const char *rootfs, struct kh_err *e
 				  kh_esc_str(rootfs));
 	/* As with a workspace: its owner's files are the sandbox's. */
 	kh_view_bind_fd(view, KH_MOUNT_LAYER, rootfs, "/", KH_TREE_AS_OWNER, kh_steal_fd(&fd));
-	lay_places(view);
+	plan_places(view);
 	return true;
 }
 
-bool kh_root_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+bool kh_root_plan(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
 	if (spec->layer)
-		return lay_layer(view, spec->rootfs, err);
+		return plan_layer(view, spec->rootfs, err);
 	/* It lies in the store of the engine's program. */
 	if (spec->image) {
-		lay_places(view);
+		plan_places(view);
 		return true;
 	}
-	if (spec->rootfs ? !lay_rootfs(view, spec->rootfs, err) : !lay_host(view, err))
+	if (spec->rootfs ? !plan_rootfs(view, spec->rootfs, err) : !plan_host(view, err))
 		return false;
 	/* Programs expect them, and find nothing of the host there. */
 	static const char *const empty[] = { "/var", "/opt", "/root", "/mnt", "/srv", "/run" };
@@ -399,7 +399,7 @@ bool kh_root_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struc
 			kh_view_dir(view, empty[i], 0755);
 	if (!spec->rootfs)
 		kh_view_link(view, "/tmp", "/var/tmp");
-	lay_places(view);
+	plan_places(view);
 	if (view->failed)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox's root: no memory");
 	return true;

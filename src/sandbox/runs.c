@@ -259,7 +259,7 @@ static bool sweep(const char *state, const char *own, bool asked, struct kh_err 
 	for (size_t i = 0; no_stubs && i < others.n; i++) {
 		size_t n;
 		if (!kh_other_runs_awaited(&others, &others.list[i], &n) &&
-		    (asked || !kh_run_retry_rests(&others.list[i], !own)))
+		    (asked || !kh_run_retry_in_backoff(&others.list[i], !own)))
 			all = finish(state, &others, &others.list[i],
 				     !own || strcmp(others.list[i].id, own) != 0) &&
 			      all;

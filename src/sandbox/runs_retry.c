@@ -1,10 +1,10 @@
 /*
  * runs_retry.c - surveys that earlier runs could not finish, and when the next run tries again
  *
- * An agent can leave a tree through which no survey gets, and each later run would wait for another
- * try at its beginning and at its end. So a survey that failed rests for some times as long as it
- * took: however many runs there are, only that part of the time goes into it. `keyhole workspace
- * survey` tries at once.
+ * An agent can leave a tree that no survey can finish, and each later run would wait for another
+ * try at its beginning and at its end. So after a survey has failed, there is a backoff of some
+ * times as long as it took: however many runs there are, only that part of the time is spent on it.
+ * `keyhole workspace survey` tries at once.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +23,7 @@
 #include "runs_others.h"
 #include "runs_retry.h"
 
-enum { REST_TIMES = 20, TOOK_MOST_MS = 2 * KH_LIMIT_SURVEY_MS };
+enum { BACKOFF_TIMES = 20, TOOK_MOST_MS = 2 * KH_LIMIT_SURVEY_MS };
 
 void kh_run_retry_note(const char *run, uint64_t took_ms)
 {
@@ -42,22 +42,22 @@ static bool read_failure(const char *run, uint64_t *at_ms, uint64_t *took_ms)
 	       sscanf(kh_buf_cstr(&text), "%" SCNu64 " %" SCNu64, at_ms, took_ms) == 2;
 }
 
-bool kh_run_retry_rests(const struct kh_other_run *run, bool says)
+bool kh_run_retry_in_backoff(const struct kh_other_run *run, bool says)
 {
 	uint64_t at_ms = 0, took_ms = 0, now_ms = kh_clock_wall_ms();
 	if (!read_failure(run->path, &at_ms, &took_ms))
 		return false;
-	uint64_t rest_ms = (took_ms < TOOK_MOST_MS ? took_ms : TOOK_MOST_MS) * REST_TIMES;
+	uint64_t backoff_ms = (took_ms < TOOK_MOST_MS ? took_ms : TOOK_MOST_MS) * BACKOFF_TIMES;
 	/* A failure that lies ahead: the clock was set back. */
-	if (at_ms > now_ms || now_ms - at_ms >= rest_ms)
+	if (at_ms > now_ms || now_ms - at_ms >= backoff_ms)
 		return false;
 	if (says)
-		kh_log_warn(
-			"%s: its survey failed after %" PRIu64 " s and rests for %" PRIu64
-			" s more (use neither git nor an editor there before `keyhole workspace "
-			"survey` has been run, which tries it at once)",
-			kh_esc_str(*run->workspace ? run->workspace : run->path),
-			(took_ms + 999) / 1000, (rest_ms - (now_ms - at_ms) + 999) / 1000);
+		kh_log_warn("%s: its survey failed after %" PRIu64
+			    " s and is not tried again for %" PRIu64
+			    " s (use neither git nor an editor there before `keyhole workspace "
+			    "survey` has been run, which tries it at once)",
+			    kh_esc_str(*run->workspace ? run->workspace : run->path),
+			    (took_ms + 999) / 1000, (backoff_ms - (now_ms - at_ms) + 999) / 1000);
 	return true;
 }
 

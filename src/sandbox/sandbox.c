@@ -37,7 +37,7 @@ static void build_init(struct kh_build *b)
 	memset(b, 0, sizeof(*b));
 	kh_run_record_init(&b->record);
 	b->limits.alive = -1;
-	b->guard = (struct kh_guard){ .fd = -1, .record = &b->record };
+	b->guard = (struct kh_workspace_guard){ .fd = -1, .record = &b->record };
 	kh_engine_command_init(&b->command);
 	b->control = b->control_peer = b->listener = b->pty_master = b->pty_slave = -1;
 	b->uplink[0] = b->uplink[1] = b->socket_dir = -1;
@@ -60,12 +60,12 @@ static void build_fini(struct kh_build *b)
 	kh_stdio_close(b);
 	kh_engine_command_fini(&b->command);
 	kh_bounds_end(&b->limits);
-	kh_guard_end(&b->guard);
+	kh_workspace_guard_end(&b->guard);
 	/* Before anything in the workspace is put in order. */
 	if (b->started)
 		kh_changed_warn(&b->changed);
 	kh_changed_fini(&b->changed);
-	kh_idmap_fini(&b->stage);
+	kh_idmap_fini(&b->idmap);
 	kh_run_record_end(&b->record, !b->lingers);
 	kh_stdio_end(b);
 	kh_env_fini(&b->env);
@@ -99,7 +99,7 @@ static char *find_init(const char *given)
 
 /* A copy in the sandbox's own root: the path of the original need not be open to the sandbox's
  * uid. */
-static bool lay_init(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+static bool plan_init(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
 	kh_auto_free char *path = find_init(spec->init_path);
 	struct kh_buf binary kh_cleanup(kh_buf_fini);
@@ -144,8 +144,8 @@ static bool note_sees(struct kh_buf *sees, const struct kh_view *view,
 	       (!spec->review || sees_held(sees, spec->review->folder, NULL, writable, err));
 }
 
-static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec,
-			  struct kh_err *err)
+static bool plan_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec,
+			   struct kh_err *err)
 {
 	struct kh_survey survey kh_cleanup(kh_survey_fini) = { .home = spec->home,
 							       .root_held = spec->workspace_held,
@@ -170,20 +170,20 @@ static bool lay_workspace(struct kh_build *b, const struct kh_sandbox_spec *spec
 	if (!kh_survey_take(&survey, spec->workspace, err))
 		return false;
 	if (!recorded)
-		return (spec->review ? kh_review_lay(&b->view, spec, &survey, err)
-				     : kh_workspace_lay(&b->view, spec, &survey, NULL, err)) &&
-		       kh_mask_lay(&b->view, spec, &survey, err);
+		return (spec->review ? kh_review_plan(&b->view, spec, &survey, err)
+				     : kh_workspace_plan(&b->view, spec, &survey, NULL, err)) &&
+		       kh_mask_plan(&b->view, spec, &survey, err);
 	if (!kh_run_record_lock(&b->record, err))
 		return false;
-	bool ok = kh_workspace_lay(&b->view, spec, &survey, &b->record, err) &&
-		  kh_mask_lay(&b->view, spec, &survey, err) &&
+	bool ok = kh_workspace_plan(&b->view, spec, &survey, &b->record, err) &&
+		  kh_mask_plan(&b->view, spec, &survey, err) &&
 		  kh_run_record_before(&b->record, kh_buf_view(&survey.before),
 				       kh_buf_view(&survey.reads), err);
 	kh_run_record_unlock(&b->record);
 	return ok;
 }
 
-static bool lay_environ(struct kh_build *b, struct kh_err *err)
+static bool plan_environ(struct kh_build *b, struct kh_err *err)
 {
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_buf_init(&text, KH_LIMIT_INIT_ENVIRON_BYTES);
@@ -217,8 +217,8 @@ static bool judge_way_out(const struct kh_sandbox_spec *spec, int held, struct k
 		      : kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
 }
 
-static bool lay_way_out(struct kh_build *b, const struct kh_sandbox_spec *spec,
-			const struct kh_engine *engine, struct kh_err *err)
+static bool plan_way_out(struct kh_build *b, const struct kh_sandbox_spec *spec,
+			 const struct kh_engine *engine, struct kh_err *err)
 {
 	if (engine->uplink) {
 		kh_view_dir(&b->view, KH_SANDBOX_RUN, 0755);
@@ -236,19 +236,19 @@ static bool lay_way_out(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		return true;
 	b->listener = kh_rendezvous_new(err);
 	if (b->listener >= 0)
-		kh_view_socket(&b->view, MEET_INSIDE, b->listener);
+		kh_view_socket(&b->view, RENDEZVOUS_INSIDE, b->listener);
 	return b->listener >= 0;
 }
 
 /* Later entries lie over earlier ones. */
-static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
-		const struct kh_engine *engine, struct kh_err *err)
+static bool plan_all(struct kh_build *b, const struct kh_sandbox_spec *spec,
+		     const struct kh_engine *engine, struct kh_err *err)
 {
 	struct kh_view *view = &b->view;
-	if (!kh_files_lay(view, spec, &b->env, err) || !kh_trust_lay(view, spec, err) ||
-	    !kh_root_lay(view, spec, err) || !lay_init(view, spec, err) ||
-	    !kh_homes_lay(view, spec, err) || !kh_given_lay_read_only(view, spec, err) ||
-	    !kh_files_lay_links(view, spec, err) || !lay_workspace(b, spec, err) ||
+	if (!kh_files_plan(view, spec, &b->env, err) || !kh_trust_plan(view, spec, err) ||
+	    !kh_root_plan(view, spec, err) || !plan_init(view, spec, err) ||
+	    !kh_homes_plan(view, spec, err) || !kh_given_plan_read_only(view, spec, err) ||
+	    !kh_files_plan_links(view, spec, err) || !plan_workspace(b, spec, err) ||
 	    !kh_trees_cover(view, err) ||
 	    !kh_mount_spelling_check(view, &kh_mount_spelling_kernel, err))
 		return false;
@@ -256,11 +256,11 @@ static bool lay(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		kh_view_dir(view, spec->directory, 0755);
 	if (engine->folder)
 		kh_view_dir(view, engine->folder, 0755);
-	if (engine->environ_file && !lay_environ(b, err))
+	if (engine->environ_file && !plan_environ(b, err))
 		return false;
 	if (!kh_given_check_forbidden(view, spec, err))
 		return false;
-	if (!lay_way_out(b, spec, engine, err))
+	if (!plan_way_out(b, spec, engine, err))
 		return false;
 	if (!spec->layer)
 		kh_view_over(view, KH_MOUNT_SEAL, "/", 0);
@@ -375,11 +375,11 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	    !note_writable(spec->home, spec->home_held, "--home", KH_WRITABLE_FOR_ALL, err))
 		return false;
 	kh_env_set(&b->env, "PWD", directory_of(spec));
-	if (!kh_env_fill(&b->env, spec, err) || !lay(b, spec, engine, err))
+	if (!kh_env_fill(&b->env, spec, err) || !plan_all(b, spec, engine, err))
 		return false;
 	/* The agent can't write into a workspace under review, whatever the host does there. */
 	if (spec->workspace && !spec->review &&
-	    (!kh_guard_begin(&b->guard, &b->view, spec->workspace, err) ||
+	    (!kh_workspace_guard_begin(&b->guard, &b->view, spec->workspace, err) ||
 	     !kh_changed_note(&b->changed, &b->view, spec->workspace, false, err)))
 		return false;
 	bool root = geteuid() == 0;
@@ -388,9 +388,9 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	if (root && (uid == 0 || gid == 0))
 		return kh_err_set(err, KH_ERR_USAGE, "a sandbox never runs as root");
 	/* The program of a store is the host's, and works for who started it. */
-	bool staged = root && !engine->called;
+	bool idmapped = root && !engine->called;
 	static const struct kh_sandbox_limits none = { 0 };
-	if (staged && !kh_idmap_plan(&b->stage, &b->view, uid, gid, err))
+	if (idmapped && !kh_idmap_plan(&b->idmap, &b->view, uid, gid, err))
 		return false;
 	if (!kh_bounds_begin(&b->limits, engine->called ? &none : &spec->limits, engine->own_kernel,
 			     err) ||
@@ -400,7 +400,7 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		.engine = engine,
 		.command = &b->command,
 		.view = &b->view,
-		.stage = staged ? &b->stage : NULL,
+		.idmap = idmapped ? &b->idmap : NULL,
 		.stdio = b->stdio,
 		.start_pipe = b->pumps[STDIN_FILENO].start_pipe,
 		.control = b->control,
@@ -460,10 +460,11 @@ bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_eng
 	if (spec->image && engine->has_store)
 		return run_image(spec, engine, status, started, err);
 	if (spec->layer && engine->called)
-		return kh_err_set(err, KH_ERR_USAGE,
-				  "--engine %s: lays no layer over a folder (--image runs an image "
-				  "that can be written to)",
-				  engine->name);
+		return kh_err_set(
+			err, KH_ERR_USAGE,
+			"--engine %s: can't mount a layer over a folder (--image runs an image "
+			"that can be written to)",
+			engine->name);
 	bool overlay = spec->review && spec->review->overlay;
 	if (overlay && engine->called)
 		return kh_err_set(err, KH_ERR_USAGE,

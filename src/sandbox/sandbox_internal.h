@@ -123,19 +123,19 @@ bool kh_view_has(const struct kh_view *view, const char *target);
 /* ---- what goes into a view ---- */
 
 /* root.c: the host view (/usr and the like, chosen files of /etc), or the caller's root. */
-bool kh_root_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
+bool kh_root_plan(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
 /* A file of a root that anybody may have written, for reading: links are followed as the root's own
  * programs would, and never out of it; what not everybody may read is not read. Return: -1. */
 int kh_root_open(const char *rootfs, const char *path);
 /* files.c: passwd, group, hosts, resolv.conf … made for this sandbox. */
 struct kh_env;
-bool kh_files_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
-		  const struct kh_env *env, struct kh_err *err);
+bool kh_files_plan(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		   const struct kh_env *env, struct kh_err *err);
 /* Links to programs of the host, after what they lead through. */
-bool kh_files_lay_links(struct kh_view *view, const struct kh_sandbox_spec *spec,
-			struct kh_err *err);
+bool kh_files_plan_links(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			 struct kh_err *err);
 /* trust.c: the CA, alone and among the system's roots, over every usual path. */
-bool kh_trust_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
+bool kh_trust_plan(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
 
 /* mountpoint.c: stubs, which a workspace lacks, made for the time of the run (runs.h). */
 struct kh_run_record;
@@ -185,20 +185,20 @@ bool kh_survey_is_env_file(const char *name);
 
 /* workspace.c: may this folder be a workspace? */
 bool kh_workspace_check(const char *path, struct kh_err *err);
-bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
-		      struct kh_survey *survey, const struct kh_run_record *record,
-		      struct kh_err *err);
+bool kh_workspace_plan(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		       struct kh_survey *survey, const struct kh_run_record *record,
+		       struct kh_err *err);
 /* workspace.c: mounts each folder of the workspace (or of its copy under review) above `path` onto
  * itself, so that none can be renamed. Before anything else is laid in those folders but by
  * workspace.c. */
 bool kh_workspace_pin_above(struct kh_view *view, const struct kh_sandbox_spec *spec,
 			    const char *path, struct kh_err *err);
 /* review_mount.c: the workspace under spec->review. */
-bool kh_review_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
-		   struct kh_survey *survey, struct kh_err *err);
+bool kh_review_plan(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		    struct kh_survey *survey, struct kh_err *err);
 /* mask.c: warns about .env files, or masks them; masks sockets of the host. */
-bool kh_mask_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
-		 const struct kh_survey *survey, struct kh_err *err);
+bool kh_mask_plan(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		  const struct kh_survey *survey, struct kh_err *err);
 
 /* forbidden.c: undoes what the kernel does to names in /proc/self/mountinfo ("\040"), in place. */
 void kh_forbidden_unescape(char *text);
@@ -272,12 +272,12 @@ struct kh_idmap {
 };
 /* Plans ID-mapped mounts for the caller's trees, and replaces their sources (and those below) in
  * the view. */
-bool kh_idmap_plan(struct kh_idmap *stage, struct kh_view *view, uid_t uid, gid_t gid,
+bool kh_idmap_plan(struct kh_idmap *idmap, struct kh_view *view, uid_t uid, gid_t gid,
 		   struct kh_err *err);
 /* In the forked child: makes a mount namespace with these trees, then changes to the sandbox's uid
  * for good. */
-bool kh_idmap_enter(const struct kh_idmap *stage, struct kh_err *err);
-void kh_idmap_fini(struct kh_idmap *stage);
+bool kh_idmap_enter(const struct kh_idmap *idmap, struct kh_err *err);
+void kh_idmap_fini(struct kh_idmap *idmap);
 
 /* ---- terminal.c: the terminal outside and the one inside ---- */
 
@@ -321,12 +321,12 @@ void kh_pump_end(struct kh_pump *pump);
 
 /* ---- workspace_guard.c: protects files again that the host has replaced ---- */
 
-struct kh_guard {
+struct kh_workspace_guard {
 	int fd; /* readable when there is something to look at; -1 */
 	const struct kh_view *view;
 	const char *workspace;
 	const struct kh_run_record *record; /* for stubs that have to be made anew */
-	struct kh_guard_watch {
+	struct kh_workspace_guard_watch {
 		int wd;
 		char *folder;
 	} * watches;
@@ -346,8 +346,8 @@ struct kh_guard {
 	bool served; /* the `init` passed below is the process that opens files for an engine's own
 			kernel */
 };
-bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const char *workspace,
-		    struct kh_err *err);
+bool kh_workspace_guard_begin(struct kh_workspace_guard *guard, const struct kh_view *view,
+			      const char *workspace, struct kh_err *err);
 /* Reads some of the events and handles at most one entry. `init`: the pid of keyhole-init on the
  * host. Return: false with `err`: the sandbox must end. */
 bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err);
@@ -364,7 +364,8 @@ int kh_guard_wait_ms(const struct kh_guard *guard);
 void kh_guard_end(struct kh_guard *guard);
 /* workspace_guard_mount.c: mounts one entry again if it is missing in the namespace of `init`.
  * Return: it is protected. */
-bool kh_guard_lay(const struct kh_guard *guard, const struct kh_mount *entry, pid_t init);
+bool kh_workspace_guard_mount(const struct kh_workspace_guard *guard, const struct kh_mount *entry,
+			      pid_t init);
 
 /* ---- launch.c ---- */
 
@@ -374,7 +375,7 @@ struct kh_launch {
 	const struct kh_engine *engine;
 	struct kh_engine_command *command;
 	const struct kh_view *view;
-	const struct kh_idmap *stage; /* NULL: no ID-mapped mounts */
+	const struct kh_idmap *idmap; /* NULL: no ID-mapped mounts */
 	int control;		      /* our end */
 	int control_peer;	      /* inherited by the init */
 	bool tty;
@@ -387,7 +388,7 @@ struct kh_launch {
 	int socket_dir; /* of the proxy's socket (uplink); -1 */
 	int uplink[2];	/* the ends of the stand-by process and of the sandbox; -1 */
 	int pty_master, pty_slave; /* a terminal of ours that the program passes on; -1 */
-	struct kh_guard *guard;
+	struct kh_workspace_guard *guard;
 	const struct kh_run_record *record; /* gets the pid of PID 1 */
 	const struct kh_sandbox_bounds *limits;
 	uint64_t timeout_ms, start_ms;

@@ -45,7 +45,8 @@ static void read_system(struct kh_buf *out, const char *rootfs)
 	}
 }
 
-static bool lay_bundle(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+static bool plan_bundle(struct kh_view *view, const struct kh_sandbox_spec *spec,
+			struct kh_err *err)
 {
 	struct kh_buf bundle kh_cleanup(kh_buf_fini);
 	kh_buf_init(&bundle, BUNDLE_MOST_BYTES);
@@ -62,7 +63,7 @@ static bool lay_bundle(struct kh_view *view, const struct kh_sandbox_spec *spec,
 
 /* OpenSSL finds a certificate in a folder by its subject's hash; the file may hold others too, so
  * each has one of its own. */
-static bool lay_hash(struct kh_view *view, X509 *certificate, struct kh_err *err)
+static bool plan_hash(struct kh_view *view, X509 *certificate, struct kh_err *err)
 {
 	kh_auto_free char *path =
 		kh_strf("/etc/ssl/certs/%08lx.0", X509_subject_name_hash(certificate));
@@ -75,7 +76,7 @@ static bool lay_hash(struct kh_view *view, X509 *certificate, struct kh_err *err
 	return ok;
 }
 
-static bool lay_java(struct kh_view *view, const struct kh_buf *ders, struct kh_err *err)
+static bool plan_java(struct kh_view *view, const struct kh_buf *ders, struct kh_err *err)
 {
 	struct kh_buf store kh_cleanup(kh_buf_fini);
 	kh_buf_init(&store, P12_MOST_BYTES);
@@ -88,7 +89,8 @@ static bool lay_java(struct kh_view *view, const struct kh_buf *ders, struct kh_
 }
 
 /* Each of them; while the CA is changed there are two. */
-static bool lay_each(struct kh_view *view, const char *pem, struct kh_buf *ders, struct kh_err *err)
+static bool plan_each(struct kh_view *view, const char *pem, struct kh_buf *ders,
+		      struct kh_err *err)
 {
 	BIO *bio = BIO_new_mem_buf(pem, -1);
 	X509 *certificate;
@@ -97,7 +99,7 @@ static bool lay_each(struct kh_view *view, const char *pem, struct kh_buf *ders,
 		unsigned char *der = NULL;
 		int len = i2d_X509(certificate, &der);
 		ok = len > 0 && kh_buf_append(ders, der, (size_t)len) &&
-		     lay_hash(view, certificate, err);
+		     plan_hash(view, certificate, err);
 		OPENSSL_free(der);
 		X509_free(certificate);
 	}
@@ -110,12 +112,12 @@ static bool lay_each(struct kh_view *view, const char *pem, struct kh_buf *ders,
 		       : kh_err_set(err, KH_ERR_INTERNAL, "the CA certificate can't be read");
 }
 
-bool kh_trust_lay(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
+bool kh_trust_plan(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
 	struct kh_buf ders kh_cleanup(kh_buf_fini);
 	kh_buf_init(&ders, P12_MOST_BYTES);
 	if (!spec->ca_pem)
 		return true;
-	return lay_bundle(view, spec, err) && lay_each(view, spec->ca_pem, &ders, err) &&
-	       lay_java(view, &ders, err);
+	return plan_bundle(view, spec, err) && plan_each(view, spec->ca_pem, &ders, err) &&
+	       plan_java(view, &ders, err);
 }

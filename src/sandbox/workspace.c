@@ -318,9 +318,9 @@ static bool begin(struct kh_work *w, const struct kh_sandbox_spec *spec, struct 
 	return true;
 }
 
-bool kh_workspace_lay(struct kh_view *view, const struct kh_sandbox_spec *spec,
-		      struct kh_survey *survey, const struct kh_run_record *record,
-		      struct kh_err *err)
+bool kh_workspace_plan(struct kh_view *view, const struct kh_sandbox_spec *spec,
+		       struct kh_survey *survey, const struct kh_run_record *record,
+		       struct kh_err *err)
 {
 	struct kh_work w;
 	if (!begin(&w, spec, err))

@@ -49,7 +49,7 @@ enum {
 	WATCHED = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR,
 };
 
-static struct kh_guard_watch *watch_of(struct kh_guard *guard, int wd)
+static struct kh_workspace_guard_watch *watch_of(struct kh_workspace_guard *guard, int wd)
 {
 	for (size_t i = 0; i < guard->n_watches; i++)
 		if (guard->watches[i].wd == wd)
@@ -57,7 +57,7 @@ static struct kh_guard_watch *watch_of(struct kh_guard *guard, int wd)
 	return NULL;
 }
 
-static bool watch_parent(struct kh_guard *guard, const char *path, struct kh_err *err)
+static bool watch_parent(struct kh_workspace_guard *guard, const char *path, struct kh_err *err)
 {
 	const char *slash = strrchr(path, '/');
 	kh_auto_free char *folder = kh_slice_dup(kh_slice_of(path, (size_t)(slash - path)));
@@ -68,12 +68,12 @@ static bool watch_parent(struct kh_guard *guard, const char *path, struct kh_err
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "watching %s", kh_esc_str(folder));
 	if (watch_of(guard, wd))
 		return true;
-	struct kh_guard_watch *list =
+	struct kh_workspace_guard_watch *list =
 		reallocarray(guard->watches, guard->n_watches + 1, sizeof(*list));
 	if (!list)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	guard->watches = list;
-	list[guard->n_watches++] = (struct kh_guard_watch){ wd, kh_steal_ptr(&folder) };
+	list[guard->n_watches++] = (struct kh_workspace_guard_watch){ wd, kh_steal_ptr(&folder) };
 	return true;
 }
 
@@ -171,7 +171,8 @@ static bool is_named(const char *path, const char *folder, const char *name)
 }
 
 /* What was taken away for good is made anew, empty, so that the agent can't take the name. */
-static bool make_anew(struct kh_guard *guard, const struct kh_mount *entry, struct kh_err *err)
+static bool make_anew(struct kh_workspace_guard *guard, const struct kh_mount *entry,
+		      struct kh_err *err)
 {
 	struct stat st, owner;
 	if (lstat(entry->target, &st) == 0)
@@ -273,7 +274,7 @@ static bool restore(struct kh_guard *guard, size_t index, pid_t init, struct kh_
 			  kh_esc_str(entry->target));
 }
 
-static void note(struct kh_guard *guard, size_t i)
+static void note(struct kh_workspace_guard *guard, size_t i)
 {
 	if (guard->touched[i])
 		return;
@@ -327,7 +328,7 @@ void kh_guard_doubt(struct kh_guard *guard)
 }
 
 /* A name that is free to the agent is no entry's. */
-static void note_event(struct kh_guard *guard, const struct inotify_event *event)
+static void note_event(struct kh_workspace_guard *guard, const struct inotify_event *event)
 {
 	if (event->mask & IN_Q_OVERFLOW)
 		kh_guard_doubt(guard); /* whether a name was gone in between, nobody has heard */
@@ -386,7 +387,7 @@ static size_t next_ready(const struct kh_guard *guard)
 	return guard->view->n;
 }
 
-bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err)
+bool kh_workspace_guard_look(struct kh_workspace_guard *guard, pid_t init, struct kh_err *err)
 {
 	(void)take_events(guard);
 	if (guard->err.code != KH_ERR_NONE) {

@@ -50,7 +50,7 @@ static bool enter(pid_t pid)
 }
 
 /* `from` over `path`, read-only from its first moment; no link is followed at the end of either. */
-static bool lay(const char *from, const char *path)
+static bool mount_over(const char *from, const char *path)
 {
 	int tree = (int)syscall(SYS_open_tree, AT_FDCWD, from,
 				OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
@@ -61,7 +61,7 @@ static bool lay(const char *from, const char *path)
 }
 
 /* Does its mount lie there? An empty one also where all around it is read-only. */
-static bool is_laid(const struct kh_mount *entry)
+static bool is_mounted(const struct kh_mount *entry)
 {
 	struct statvfs fs;
 	struct statx st;
@@ -71,16 +71,16 @@ static bool is_laid(const struct kh_mount *entry)
 	return statvfs(entry->target, &fs) == 0 && (fs.f_flag & ST_RDONLY);
 }
 
-static bool lay_where_lost(const struct kh_mount *entry)
+static bool mount_where_lost(const struct kh_mount *entry)
 {
 	struct stat st;
 	if (lstat(entry->target, &st) != 0 || S_ISLNK(st.st_mode))
 		return false;
 	/* Nothing had happened to it, or it has been seen to already. */
-	if (is_laid(entry))
+	if (is_mounted(entry))
 		return true;
 	const char *from = entry->kind == KH_MOUNT_EMPTY ? KH_SANDBOX_EMPTY : entry->target;
-	return lay(from, entry->target);
+	return mount_over(from, entry->target);
 }
 
 static bool is_at_or_below(const char *path, const char *target)
@@ -90,7 +90,7 @@ static bool is_at_or_below(const char *path, const char *target)
 }
 
 /* Does this descriptor lead to the target by another mount than the one that lies there? */
-static bool is_way_around(int fds, const char *name, const char *target, uint64_t laid)
+static bool is_way_around(int fds, const char *name, const char *target, uint64_t mounted)
 {
 	char path[PATH_MAX];
 	ssize_t n = readlinkat(fds, name, path, sizeof(path) - 1);
@@ -104,15 +104,15 @@ static bool is_way_around(int fds, const char *name, const char *target, uint64_
 	if (fd < 0)
 		return errno != ENOENT;
 	return statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &held) != 0 ||
-	       !(held.stx_mask & STATX_MNT_ID) || held.stx_mnt_id != laid;
+	       !(held.stx_mask & STATX_MNT_ID) || held.stx_mnt_id != mounted;
 }
 
 /* `fds` is the list of a process's descriptors. */
 static bool is_bypassed(int fds, const char *target)
 {
-	struct statx laid;
-	if (statx(AT_FDCWD, target, AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &laid) != 0 ||
-	    !(laid.stx_mask & STATX_MNT_ID))
+	struct statx mounted;
+	if (statx(AT_FDCWD, target, AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &mounted) != 0 ||
+	    !(mounted.stx_mask & STATX_MNT_ID))
 		return true;
 	DIR *list = fdopendir(fds);
 	if (!list)
@@ -120,33 +120,34 @@ static bool is_bypassed(int fds, const char *target)
 	bool found = false;
 	const struct dirent *entry;
 	while (!found && (entry = readdir(list)))
-		found = is_way_around(fds, entry->d_name, target, laid.stx_mnt_id);
+		found = is_way_around(fds, entry->d_name, target, mounted.stx_mnt_id);
 	closedir(list);
 	return found;
 }
 
 struct job {
-	const struct kh_guard *guard;
+	const struct kh_workspace_guard *guard;
 	const struct kh_mount *entry;
 	pid_t init;
 };
 
-static bool lay_inside(void *arg, struct kh_err *err)
+static bool mount_inside(void *arg, struct kh_err *err)
 {
 	const struct job *job = arg;
 	bool served = job->guard->served;
 	int fds = served ? open_of(job->init, "fd", O_RDONLY | O_DIRECTORY) : -1;
 	(void)err;
 	if ((served && fds < 0) || !enter(job->init) || !kh_child_ends_with_parent() ||
-	    !lay_where_lost(job->entry))
+	    !mount_where_lost(job->entry))
 		return false;
 	return !served || !is_bypassed(fds, job->entry->target);
 }
 
 /* ---- in the launcher ---- */
 
-bool kh_guard_lay(const struct kh_guard *guard, const struct kh_mount *entry, pid_t init)
+bool kh_workspace_guard_mount(const struct kh_workspace_guard *guard, const struct kh_mount *entry,
+			      pid_t init)
 {
 	struct job job = { guard, entry, init };
-	return init > 0 && kh_child_try(lay_inside, &job, NULL);
+	return init > 0 && kh_child_try(mount_inside, &job, NULL);
 }

@@ -118,7 +118,7 @@ static unsigned lines_with(const char *said, const char *word)
 	return n;
 }
 
-static void a_survey_that_failed_rests_for_twenty_times_as_long_as_it_took(void **state)
+static void a_survey_that_failed_backs_off_for_twenty_times_as_long_as_it_took(void **state)
 {
 	char said[4096];
 	(void)state;
@@ -155,7 +155,7 @@ static void who_asks_for_the_survey_gets_it_at_once(void **state)
 	assert_false(is_left());
 }
 
-static void a_clock_that_was_set_back_does_not_lengthen_the_rest(void **state)
+static void a_clock_that_was_set_back_does_not_lengthen_the_backoff(void **state)
 {
 	char said[4096];
 	(void)state;
@@ -173,7 +173,7 @@ static void a_clock_that_was_set_back_does_not_lengthen_the_rest(void **state)
 	assert_int_equal(run(said), 1);
 }
 
-static void a_survey_that_a_signal_ended_does_not_rest(void **state)
+static void a_survey_that_a_signal_ended_does_not_back_off(void **state)
 {
 	struct kh_run_record record;
 	struct kh_err err = KH_ERR_INIT;
@@ -216,10 +216,11 @@ static int leave(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_survey_that_failed_rests_for_twenty_times_as_long_as_it_took),
+		cmocka_unit_test(
+			a_survey_that_failed_backs_off_for_twenty_times_as_long_as_it_took),
 		cmocka_unit_test(who_asks_for_the_survey_gets_it_at_once),
-		cmocka_unit_test(a_clock_that_was_set_back_does_not_lengthen_the_rest),
-		cmocka_unit_test(a_survey_that_a_signal_ended_does_not_rest),
+		cmocka_unit_test(a_clock_that_was_set_back_does_not_lengthen_the_backoff),
+		cmocka_unit_test(a_survey_that_a_signal_ended_does_not_back_off),
 	};
 	return cmocka_run_group_tests(tests, enter, leave);
 }
