@@ -30,7 +30,7 @@ static void hmac(const uint8_t key[32], const void *bytes, size_t len, uint8_t o
 		memset(out, 0, 32);
 }
 
-void kh_derive_begin(struct kh_derive *draw, const struct kh_placeholder_key *key,
+void kh_derive_begin(struct kh_derive *derived, const struct kh_placeholder_key *key,
 		     const char *label, const char *const *words, size_t n_words)
 {
 	struct kh_buf text;
@@ -40,31 +40,32 @@ void kh_derive_begin(struct kh_derive *draw, const struct kh_placeholder_key *ke
 	for (size_t i = 0; fits && i < n_words; i++)
 		fits = kh_wire_put_str(&text, words[i]);
 	struct kh_slice view = kh_buf_view(&text);
-	hmac(key->bytes, view.ptr, view.len, draw->seed);
+	hmac(key->bytes, view.ptr, view.len, derived->seed);
 	kh_buf_fini(&text);
-	draw->counter = 0;
-	draw->left = 0;
+	derived->counter = 0;
+	derived->left = 0;
 }
 
-static uint8_t next_byte(struct kh_derive *draw)
+static uint8_t next_byte(struct kh_derive *derived)
 {
-	if (draw->left == 0) {
-		uint8_t count[4] = { (uint8_t)(draw->counter >> 24), (uint8_t)(draw->counter >> 16),
-				     (uint8_t)(draw->counter >> 8), (uint8_t)draw->counter };
-		hmac(draw->seed, count, sizeof(count), draw->block);
-		draw->counter++;
-		draw->left = sizeof(draw->block);
+	if (derived->left == 0) {
+		uint8_t count[4] = { (uint8_t)(derived->counter >> 24),
+				     (uint8_t)(derived->counter >> 16),
+				     (uint8_t)(derived->counter >> 8), (uint8_t)derived->counter };
+		hmac(derived->seed, count, sizeof(count), derived->block);
+		derived->counter++;
+		derived->left = sizeof(derived->block);
 	}
-	return draw->block[sizeof(draw->block) - draw->left--];
+	return derived->block[sizeof(derived->block) - derived->left--];
 }
 
 /* Bytes past the last whole multiple of the alphabet are drawn again. */
-void kh_derive_text(struct kh_derive *draw, char *out, size_t len, struct kh_slice alphabet)
+void kh_derive_text(struct kh_derive *derived, char *out, size_t len, struct kh_slice alphabet)
 {
 	size_t fair = 256 - 256 % alphabet.len;
 
 	while (len > 0) {
-		uint8_t byte = next_byte(draw);
+		uint8_t byte = next_byte(derived);
 		if (byte >= fair)
 			continue;
 		*out++ = alphabet.ptr[byte % alphabet.len];
@@ -75,45 +76,45 @@ void kh_derive_text(struct kh_derive *draw, char *out, size_t len, struct kh_sli
 bool kh_placeholder_key_of_place(const struct kh_placeholder_key *user, const char *place,
 				 struct kh_placeholder_key *out)
 {
-	struct kh_derive draw;
+	struct kh_derive derived;
 
 	if (strlen(place) > PLACE_BYTES)
 		return false;
-	kh_derive_begin(&draw, user, "keyhole place", &place, 1);
-	memcpy(out->bytes, draw.seed, sizeof(out->bytes));
+	kh_derive_begin(&derived, user, "keyhole place", &place, 1);
+	memcpy(out->bytes, derived.seed, sizeof(out->bytes));
 	return true;
 }
 
 void kh_mark_make(char *out, const struct kh_placeholder_key *key, enum kh_mark_class class)
 {
 	const struct kh_mark_form *form = &kh_mark_forms[class];
-	struct kh_derive draw;
+	struct kh_derive derived;
 
-	kh_derive_begin(&draw, key, "keyhole mark", NULL, 0);
-	kh_derive_text(&draw, out, form->mark, form->alphabet);
+	kh_derive_begin(&derived, key, "keyhole mark", NULL, 0);
+	kh_derive_text(&derived, out, form->mark, form->alphabet);
 }
 
 void kh_owner_tag_make(struct kh_owner_tag *out, const struct kh_placeholder_key *key,
 		       const char *tenant, const char *sandbox)
 {
 	const char *words[] = { tenant, sandbox };
-	struct kh_derive draw;
+	struct kh_derive derived;
 
 	memset(out, 0, sizeof(*out));
-	kh_derive_begin(&draw, key, "keyhole sandbox", words, 2);
+	kh_derive_begin(&derived, key, "keyhole sandbox", words, 2);
 	for (size_t i = 0; i < KH_MARK_CLASSES; i++)
-		kh_derive_text(&draw, out->text[i], kh_mark_forms[i].owner,
+		kh_derive_text(&derived, out->text[i], kh_mark_forms[i].owner,
 			       kh_mark_forms[i].alphabet);
 }
 
 void kh_name_tag_make(struct kh_name_tag *out, const struct kh_placeholder_key *key,
 		      const char *credential)
 {
-	struct kh_derive draw;
+	struct kh_derive derived;
 
 	memset(out, 0, sizeof(*out));
-	kh_derive_begin(&draw, key, "keyhole credential", &credential, 1);
+	kh_derive_begin(&derived, key, "keyhole credential", &credential, 1);
 	for (size_t i = 0; i < KH_MARK_CLASSES; i++)
-		kh_derive_text(&draw, out->text[i], kh_mark_forms[i].name,
+		kh_derive_text(&derived, out->text[i], kh_mark_forms[i].name,
 			       kh_mark_forms[i].alphabet);
 }

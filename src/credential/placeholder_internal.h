@@ -13,10 +13,10 @@ struct kh_derive {
 };
 /* `label` keeps the streams of one key apart; the words follow it, each with its length, so that no
  * two lists are one. */
-void kh_derive_begin(struct kh_derive *draw, const struct kh_placeholder_key *key,
+void kh_derive_begin(struct kh_derive *derived, const struct kh_placeholder_key *key,
 		     const char *label, const char *const *words, size_t n_words);
 /* `len` characters of the alphabet, each as likely as every other. */
-void kh_derive_text(struct kh_derive *draw, char *out, size_t len, struct kh_slice alphabet);
+void kh_derive_text(struct kh_derive *derived, char *out, size_t len, struct kh_slice alphabet);
 
 struct kh_mark_form {
 	struct kh_slice alphabet; /* of mark and parts */

@@ -225,7 +225,7 @@ static bool is_alphabet(struct kh_slice s)
 struct making {
 	const struct kh_placeholder_key *key;
 	const struct kh_placeholder_owner *owner;
-	struct kh_derive draw;
+	struct kh_derive derived;
 	struct kh_slice alphabet;
 	const struct kh_mark_form *form;
 	enum kh_mark_class class;
@@ -311,7 +311,7 @@ static void put_part(struct making *m, const struct part *part, size_t rest, con
 		break;
 	case PART_SOME:
 	case PART_REST:
-		kh_derive_text(&m->draw, m->out + m->len, len, alphabet);
+		kh_derive_text(&m->derived, m->out + m->len, len, alphabet);
 		m->len += len;
 		break;
 	case PART_CRC:
@@ -376,7 +376,7 @@ char *kh_placeholder_make(const struct kh_placeholder_key *key,
 										 : KH_MARK_DIGITS;
 	m.form = &kh_mark_forms[m.class];
 	const char *words[] = { owner->tenant, owner->sandbox, owner->credential, row->word };
-	kh_derive_begin(&m.draw, key, "keyhole placeholder", words, 4);
+	kh_derive_begin(&m.derived, key, "keyhole placeholder", words, 4);
 	if (!put_all(&m, generic ? own : row->parts, spec->length ? spec->length : row->usual)) {
 		kh_err_set(err, KH_ERR_NO_MEMORY, "credential %s: no memory", owner->credential);
 		return NULL;
