@@ -146,7 +146,7 @@ static bool frees_only_idle_buffers(void)
 
 /* SSL_MODE_RELEASE_BUFFERS gives the buffers back after a record. But a read takes a buffer for
  * writing too (for an alert), and an idle connection would keep it: half of what it costs. */
-void kh_stream_rest(struct kh_stream *s)
+void kh_stream_trim(struct kh_stream *s)
 {
 	if (s->state == STREAM_TLS && frees_only_idle_buffers())
 		(void)SSL_free_buffers(s->ssl); /* not those with bytes in them */
@@ -162,7 +162,7 @@ bool kh_stream_report(struct kh_stream *s, unsigned events)
 		return false;
 	}
 	(void)kh_stream_set_life(s, LIFE_IDLE);
-	kh_stream_rest(s);
+	kh_stream_trim(s);
 	kh_stream_update(s);
 	return true;
 }
@@ -201,7 +201,7 @@ static void serve(struct kh_stream *s, unsigned ready)
 		(void)kh_stream_report(s, events);
 		return;
 	}
-	kh_stream_rest(s);
+	kh_stream_trim(s);
 	kh_stream_update(s);
 }
 

@@ -131,7 +131,7 @@ bool kh_stream_report(struct kh_stream *s, unsigned events);
 struct kh_err *kh_stream_err(struct kh_stream *s);
 
 /* Gives back memory that an idle connection does not need. */
-void kh_stream_rest(struct kh_stream *s);
+void kh_stream_trim(struct kh_stream *s);
 
 /* stream_io.c */
 /* Would a read return something? A record may be incomplete, or contain only a session ticket. */

@@ -218,7 +218,7 @@ static enum kh_io write_tls(struct kh_stream *s, const char *bytes, size_t len, 
  * back; the next one is hidden too. */
 static enum kh_io write_hidden(struct kh_stream *s, const char *bytes, size_t len, size_t *put)
 {
-	kh_stream_rest(s);
+	kh_stream_trim(s);
 	kh_hidden_begin();
 	enum kh_io io = write_tls(s, bytes, len, put);
 	kh_hidden_end();
@@ -300,7 +300,7 @@ bool kh_stream_is_alive(struct kh_stream *s)
 	int rc = SSL_peek(s->ssl, &byte, 1);
 	bool quiet = rc <= 0 && read_stopped(s, rc) == KH_IO_AGAIN && !is_in_a_record(s) &&
 		     s->socket == SOCKET_DRAINED && s->reads == 0;
-	kh_stream_rest(s);
+	kh_stream_trim(s);
 	kh_stream_update(s);
 	return quiet;
 }

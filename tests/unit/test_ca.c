@@ -120,7 +120,7 @@ static void test_starts_at_once_make_one_ca(void **state)
 	assert_int_equal(count_files(), 2);
 }
 
-static void test_placeholders_are_drawn_from_the_key(void **state)
+static void test_placeholders_are_derived_from_the_key(void **state)
 {
 	struct kh_placeholder_key keys[KH_MARK_KEYS], one;
 	struct kh_ca *ca = must_open();
@@ -192,7 +192,7 @@ static void test_placeholders_stay_known_until_the_old_ca_is_retired(void **stat
 	assert_true(switch_over(true, &err));
 	ca = must_open();
 	assert_int_equal(kh_ca_placeholder_keys(ca, keys, NULL), 2);
-	assert_true(is_among(&next, keys, 1)); /* what is drawn now stays what it is */
+	assert_true(is_among(&next, keys, 1)); /* what is derived now stays what it is */
 	assert_true(is_among(&before[0], keys + 1, 1));
 	kh_ca_free(ca);
 	assert_true(retire(&err));
@@ -386,7 +386,7 @@ int main(void)
 		T(test_a_ca_is_made_once_with_a_private_key_and_opened_again),
 		T(test_the_folder_is_made),
 		T(test_starts_at_once_make_one_ca),
-		T(test_placeholders_are_drawn_from_the_key),
+		T(test_placeholders_are_derived_from_the_key),
 		T(test_placeholders_stay_known_until_the_old_ca_is_retired),
 		T(test_a_switch_that_was_interrupted_is_finished_by_the_next),
 		T(test_a_daemon_that_runs_makes_no_ca),

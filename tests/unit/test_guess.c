@@ -31,7 +31,7 @@ static void what_people_make_up_is_easy(void **state)
 				 kh_guess_bits(kh_slice_str(easy[i]), NULL));
 }
 
-static void what_is_drawn_is_hard(void **state)
+static void what_is_random_is_hard(void **state)
 {
 	static const struct {
 		const char *alphabet;
@@ -72,7 +72,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_people_make_up_is_easy),
-		cmocka_unit_test(what_is_drawn_is_hard),
+		cmocka_unit_test(what_is_random_is_hard),
 		cmocka_unit_test(it_says_where_the_hardest_part_begins),
 	};
 

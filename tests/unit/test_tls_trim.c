@@ -1,4 +1,4 @@
-/* test_tls_rest.c - what a connection costs while nothing happens on it */
+/* test_tls_trim.c - what a connection costs while nothing happens on it */
 #include "tls_pair.h"
 
 #include <malloc.h>
