@@ -191,7 +191,7 @@ static int check(const char *path, bool json)
 		check_cases(config, &diags);
 		check_database(config->country_db.path, NULL, config->country_db.where, &diags);
 		check_database(NULL, config->asn_db.path, config->asn_db.where, &diags);
-		kh_check_pairs(config, &diags);
+		kh_check_client_certs(config, &diags);
 		kh_check_values(config, false, &diags);
 		check_journal(config, &diags);
 		check_start(config, &diags);

@@ -10,8 +10,8 @@
 
 #include "check_client_certs.h"
 
-static void check_pair(const struct kh_credential_config *credential, const char *key_path,
-		       struct kh_diagnostics *diags)
+static void check_client_cert(const struct kh_credential_config *credential, const char *key_path,
+			      struct kh_diagnostics *diags)
 {
 	const char *path = credential->placement->mtls->certificate;
 	struct kh_err err = KH_ERR_INIT;
@@ -40,7 +40,7 @@ static void check_pair(const struct kh_credential_config *credential, const char
 	kh_buf_fini(&certificate);
 }
 
-void kh_check_pairs(const struct kh_config *config, struct kh_diagnostics *diags)
+void kh_check_client_certs(const struct kh_config *config, struct kh_diagnostics *diags)
 {
 	for (size_t i = 0; i < config->n_credentials; i++) {
 		const struct kh_credential_config *one = &config->credentials[i];
@@ -48,6 +48,6 @@ void kh_check_pairs(const struct kh_config *config, struct kh_diagnostics *diags
 			continue;
 		for (size_t j = 0; j < one->n_sources; j++)
 			if (one->sources[j].kind == KH_SOURCE_FILE)
-				check_pair(one, one->sources[j].name, diags);
+				check_client_cert(one, one->sources[j].name, diags);
 	}
 }

@@ -7,6 +7,6 @@ struct kh_diagnostics;
 
 /* Reports an error for each pair that the daemon would refuse. Skips files that do not exist or
  * that this user can't read. */
-void kh_check_pairs(const struct kh_config *config, struct kh_diagnostics *diags);
+void kh_check_client_certs(const struct kh_config *config, struct kh_diagnostics *diags);
 
 #endif
