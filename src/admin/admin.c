@@ -321,11 +321,12 @@ bool kh_admin_start(struct kh_worker *worker, struct kh_err *err)
 	return rc == 0 || kh_err_sys(err, KH_ERR_SYSTEM, rc, "admin: starting its thread");
 }
 
-static bool take_states(const struct kh_channel_message *message, struct kh_admin_facts *out)
+static bool take_credential_status(const struct kh_channel_message *message,
+				   struct kh_admin_facts *out)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf states;
 
-	kh_buf_init(&states, KH_LIMIT_STATES_BYTES);
+	kh_buf_init(&states, KH_LIMIT_CREDENTIAL_STATUS_BYTES);
 	if (message->n_fds == 0)
 		return true;
 	if (message->n_fds > 1 || !kh_file_read_fd(message->fds[0], &states, NULL))
@@ -337,7 +338,8 @@ static bool take_states(const struct kh_channel_message *message, struct kh_admi
 bool kh_admin_take_facts(struct kh_worker *worker, const struct kh_channel_message *message)
 {
 	struct kh_admin_facts facts;
-	bool ok = kh_admin_facts_take(message->body, &facts) && take_states(message, &facts);
+	bool ok = kh_admin_facts_take(message->body, &facts) &&
+		  take_credential_status(message, &facts);
 
 	if (ok && worker->admin) {
 		struct kh_admin_facts before = worker->admin->facts;

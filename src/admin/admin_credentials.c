@@ -64,7 +64,7 @@ bool kh_admin_put_credential_values(const char *states, struct kh_buf *out)
 	return ok;
 }
 
-struct json_t *kh_admin_credential_states(const struct kh_admin_request *request)
+struct json_t *kh_admin_credential_status(const struct kh_admin_request *request)
 {
 	const char *text = request->facts.credentials;
 	json_t *list = kh_json_load(kh_slice_str(text ? text : "[]"), 0, NULL);
@@ -82,7 +82,7 @@ struct json_t *kh_admin_credential_states(const struct kh_admin_request *request
 	return ready;
 }
 
-void kh_admin_credential_states_free(struct json_t *states)
+void kh_admin_credential_status_free(struct json_t *states)
 {
 	json_decref(states);
 }

@@ -15,7 +15,7 @@ bool kh_admin_facts_put(struct kh_buf *out, const struct kh_admin_facts *facts)
 	       kh_wire_put_str(out, facts->config_path) &&
 	       kh_wire_put_str(out, facts->config_hash) &&
 	       kh_wire_put_str(out, facts->journal_path) &&
-	       kh_wire_put_u32(out, facts->states_left_out);
+	       kh_wire_put_u32(out, facts->credentials_left_out);
 }
 
 bool kh_admin_facts_take(struct kh_slice body, struct kh_admin_facts *out)
@@ -33,7 +33,7 @@ bool kh_admin_facts_take(struct kh_slice body, struct kh_admin_facts *out)
 	out->config_path = kh_wire_str(&r);
 	out->config_hash = kh_wire_str(&r);
 	out->journal_path = kh_wire_str(&r);
-	out->states_left_out = kh_wire_u32(&r);
+	out->credentials_left_out = kh_wire_u32(&r);
 	return kh_wire_done(&r);
 }
 

@@ -191,8 +191,8 @@ bool kh_admin_put_sandboxes(const struct kh_admin_request *request, struct kh_bu
 /* By what the keeper knows of the credentials' values (`states`): of each name, is any ready?
  * Return: NULL without memory, or if nothing is known. */
 struct json_t;
-struct json_t *kh_admin_credential_states(const struct kh_admin_request *request);
-void kh_admin_credential_states_free(struct json_t *states);
+struct json_t *kh_admin_credential_status(const struct kh_admin_request *request);
+void kh_admin_credential_status_free(struct json_t *states);
 /* Is a value there? A credential of which the keeper has told nothing counts as it was at the
  * start.
  */

@@ -393,12 +393,12 @@ static void put_config(struct page *page)
 static void put_credentials(struct page *page)
 {
 	const struct kh_config *config = page->gen->config;
-	struct json_t *states = kh_admin_credential_states(page->request);
+	struct json_t *states = kh_admin_credential_status(page->request);
 	family(page, "keyhole_credential_ready", "gauge", "1 when the credential has a value.");
 	for (size_t i = 0; i < config->n_credentials; i++)
 		sample(page, "keyhole_credential_ready", "credential", config->credentials[i].name,
 		       kh_admin_credential_is_ready(page->request->gen, i, states));
-	kh_admin_credential_states_free(states);
+	kh_admin_credential_status_free(states);
 	page->ok = page->ok &&
 		   kh_admin_put_credential_values(page->request->facts.credentials, page->out);
 }

@@ -268,9 +268,9 @@ static void put_daemon(struct doc *doc)
 	end(doc, "}");
 	begin(doc, "credential_states", facts->credentials ? facts->credentials : "[]");
 	doc->any = true;
-	if (facts->states_left_out > 0)
-		put_number(doc, "credential_states_left_out", facts->states_left_out);
-	struct json_t *states = kh_admin_credential_states(doc->request);
+	if (facts->credentials_left_out > 0)
+		put_number(doc, "credential_states_left_out", facts->credentials_left_out);
+	struct json_t *states = kh_admin_credential_status(doc->request);
 	begin(doc, "credentials", "[");
 	for (size_t i = 0; i < doc->gen->config->n_credentials; i++) {
 		begin(doc, NULL, "{");
@@ -282,7 +282,7 @@ static void put_daemon(struct doc *doc)
 		end(doc, "}");
 	}
 	end(doc, "]");
-	kh_admin_credential_states_free(states);
+	kh_admin_credential_status_free(states);
 }
 
 bool kh_admin_put_status(const struct kh_admin_request *request, struct kh_buf *out)

@@ -36,7 +36,7 @@ static bool order_leaf(struct kh_session *session, bool waits)
 	    !kh_leaves_had(leaves, &session->side.authority.host) &&
 	    !kh_acceptor_may_mint(session->side.acceptor))
 		return false;
-	enum kh_leaf_ask asked = kh_worker_want_leaf(
+	enum kh_leaf_ask asked = kh_worker_request_leaf(
 		worker, now.gen, now.tenant, &session->side.authority, session->side.account);
 	enum kh_leaf_state state = !waits || asked == KH_LEAF_FAILED ? KH_LEAF_STATE_ORDERED
 				   : asked == KH_LEAF_LATER	     ? KH_LEAF_STATE_UNASKED

@@ -102,7 +102,7 @@ static void reload(struct kh_keeper *k)
 	bool begun = false;
 	kh_buf_fini(&k->verb_said);
 	kh_buf_init(&k->verb_said, KH_LIMIT_CHANNEL_BYTES / 4);
-	if (kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy))
+	if (kh_handover_is_under_way(&k->handover) || kh_handover_new_is_pending(&k->handover_new))
 		(void)kh_buf_append_str(&k->verb_said,
 					"a handover is under way: ask again when it is over\n");
 	else

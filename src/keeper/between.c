@@ -8,8 +8,8 @@
  * `keyhole audit verify` then reports that the line is missing in the file that was set aside, or
  * what is wrong after it.
  *
- * A worker that finds at its start that the chain is broken tells of the last line that holds, and
- * ends: the new segment continues that line. What is behind it is left where it is.
+ * A worker that finds at its start that the chain is broken reports the last line that holds, and
+ * ends: the new segment continues that line. What comes after it is left where it is.
  *
  * A daemon that has just started has no checkpoint, so its first worker follows the whole file. If
  * no line is known to hold, the new segment continues from the file's first line.
@@ -47,7 +47,8 @@ enum { UNREADY_MOST = 3 };
 /* What is offered to another process, or by one, is not touched. */
 static bool is_shared(const struct kh_keeper *k)
 {
-	return kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy);
+	return kh_handover_is_under_way(&k->handover) ||
+	       kh_handover_new_is_pending(&k->handover_new);
 }
 
 const char *kh_keeper_busy(const struct kh_keeper *k)
@@ -180,7 +181,8 @@ bool kh_keeper_is_hopeless(const struct kh_keeper *k, int status)
 /* At a handover the worker of another keeper counts in the same ledger. */
 void kh_keeper_end_counting(struct kh_keeper *k)
 {
-	bool alone = k->handover.state == KH_HANDOVER_NONE && k->legacy.state == KH_LEGACY_NONE;
+	bool alone = k->handover.state == KH_HANDOVER_NONE &&
+		     k->handover_new.state == KH_HANDOVER_NEW_NONE;
 	kh_quota_slots_end_worker(k->quota_slots, k->worker_process.column, alone,
 				  kh_clock_mono_ms());
 }
@@ -217,7 +219,8 @@ static bool revive(struct kh_keeper *k)
 {
 	enum { LOOK_MS = 1000 };
 	bool any = kh_sockets_revive(&k->sockets);
-	bool another = k->legacy.state == KH_LEGACY_OURS || k->legacy.state == KH_LEGACY_ENDING;
+	bool another = k->handover_new.state == KH_HANDOVER_NEW_OURS ||
+		       k->handover_new.state == KH_HANDOVER_NEW_ENDING;
 	if (another && !k->sockets.retry_ms)
 		k->sockets.retry_ms = kh_clock_mono_ms() + LOOK_MS;
 	return any;

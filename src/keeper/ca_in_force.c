@@ -16,7 +16,7 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/log.h>
 
-bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err)
+bool kh_keeper_open_ca(struct kh_keeper *k, struct kh_err *err)
 {
 	const struct kh_config *config = k->config;
 
@@ -44,7 +44,8 @@ bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err)
 	k->worker_process.ca = k->ca;
 	k->worker_process.tenant_cas = k->tenant_cas;
 	kh_signer_init(&k->worker_process.signer);
-	return !k->options->heir || kh_legacy_check_ca(&k->legacy, &k->worker_process, err);
+	return !k->options->heir ||
+	       kh_handover_new_check_ca(&k->handover_new, &k->worker_process, err);
 }
 
 static bool has_key(const struct kh_placeholder_key *keys, size_t n,

@@ -1,10 +1,11 @@
 /*
  * client_cert.c - a client certificate and its key (mtls): one value from two files
  *
- * The pair is made as soon as there is a key, and again whenever one of the two changes. The two
- * files are seldom replaced at the same moment: while they do not match, the previous pair stays in
- * use, and the log says what is missing. So the worker only ever gets matching pairs. An upstream
- * connection is only used with the pair that it was made with (upstream/up_slot.c).
+ * The value is made as soon as there is a key, and again whenever one of the two changes. The two
+ * files are seldom replaced at the same moment: while they do not match, the previous value stays
+ * in use, and the log says what is missing. So the worker only ever gets a certificate with its own
+ * key. An upstream connection is only used with the certificate that it was made with
+ * (upstream/up_slot.c).
  */
 #include "keeper_internal.h"
 
@@ -100,7 +101,8 @@ static void failed(const struct kh_credential_config *credential, struct kh_item
 	if (said)
 		return;
 	if (kh_item_is_good(pair))
-		kh_log_warn("%s; the pair before serves on until this one can be used", why);
+		kh_log_warn("%s; the previous certificate stays in use until this one can be used",
+			    why);
 	else
 		kh_log_error("%s; requests that need it are answered with 503", why);
 }

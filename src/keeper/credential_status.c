@@ -46,7 +46,7 @@ static bool put_state(struct kh_buf *out, const char *name, const char *tenant,
 }
 
 /* One without any value has a state too. */
-static size_t states_of(const struct kh_vault *vault, size_t index)
+static size_t values_of(const struct kh_vault *vault, size_t index)
 {
 	size_t n = vault->slots[index].n_holdings;
 	return vault->config->credentials[index].by_tenant && n > 0 ? n : 1;
@@ -75,7 +75,7 @@ char *kh_credential_status_of(const struct kh_vault *vault, size_t most_bytes, u
 	kh_buf_init(&out, most_bytes);
 	bool ok = kh_buf_append_char(&out, '[');
 	for (size_t i = 0; ok && vault->slots && i < vault->config->n_credentials; i++)
-		for (size_t j = 0; j < states_of(vault, i); j++)
+		for (size_t j = 0; j < values_of(vault, i); j++)
 			/* The rest keeps its order: from the first that has no room on, none is in.
 			 */
 			if (*left_out > 0 || !put_one(vault, i, j, &out))
@@ -88,22 +88,22 @@ char *kh_credential_status_of(const struct kh_vault *vault, size_t most_bytes, u
 void kh_keeper_describe_credentials(struct kh_keeper *k)
 {
 	free(k->facts.credentials);
-	k->facts.credentials = kh_credential_status_of(&k->vault, KH_LIMIT_STATES_BYTES,
-						       &k->facts.states_left_out);
-	k->states_due_ms = 0;
+	k->facts.credentials = kh_credential_status_of(&k->vault, KH_LIMIT_CREDENTIAL_STATUS_BYTES,
+						       &k->facts.credentials_left_out);
+	k->credential_status_due_ms = 0;
 }
 
 void kh_keeper_credential_changed(struct kh_keeper *k)
 {
-	if (k->config->admin.n_acceptors > 0 && !k->states_due_ms)
-		k->states_due_ms = kh_clock_mono_ms() + EVERY_MS;
+	if (k->config->admin.n_acceptors > 0 && !k->credential_status_due_ms)
+		k->credential_status_due_ms = kh_clock_mono_ms() + EVERY_MS;
 }
 
 static void on_answer(void *arg, const struct kh_credential_ref *want, const struct kh_value *value,
 		      struct kh_err *err)
 {
 	struct kh_keeper *k = arg;
-	kh_worker_process_answer_want(&k->worker_process, want, value, err);
+	kh_worker_process_answer_credential(&k->worker_process, want, value, err);
 }
 
 static void on_stale(void *arg, const struct kh_credential_ref *want, bool whole)

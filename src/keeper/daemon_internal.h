@@ -25,8 +25,8 @@ struct kh_keeper {
 	char *state_path;		    /* the file for that; NULL: none */
 	uint64_t state_due_ms;		    /* not written again before this time */
 	bool state_failed;
-	struct kh_handover handover; /* to another process */
-	struct kh_legacy legacy;     /* from another process */
+	struct kh_handover handover;	     /* to another process */
+	struct kh_handover_new handover_new; /* from another process */
 	int signals;
 	unsigned failures;    /* workers in a row that died young */
 	unsigned unready;     /* workers in a row that ended before they were ready */
@@ -51,7 +51,8 @@ struct kh_keeper {
 	bool has_served;
 	bool superseded; /* after a handover: other rules are in force */
 	struct kh_admin_facts facts;
-	uint64_t states_due_ms;	 /* when the status of credentials is sent next; 0: up to date */
+	uint64_t credential_status_due_ms; /* when the status of credentials is sent next; 0: up to
+					      date */
 	uint64_t verb_ms;	 /* a request by the admin socket is not handled before this time */
 	struct kh_buf verb_said; /* the text of its answer */
 	bool over;
@@ -95,7 +96,7 @@ void kh_keeper_cut_journal(struct kh_keeper *k);
 uint64_t kh_keeper_journal_deadline(const struct kh_keeper *k); /* 0: never */
 
 /* ca_in_force.c */
-bool kh_keeper_open_authority(struct kh_keeper *k, struct kh_err *err);
+bool kh_keeper_open_ca(struct kh_keeper *k, struct kh_err *err);
 /* Reads the CAs that `next` names, and the keys of its placeholders. Changes nothing except `next`.
  * *out NULL: it names none, so the CA in force stays. */
 bool kh_ca_in_force_next(const struct kh_config *now, struct kh_config *next, struct kh_ca **out,
@@ -184,10 +185,10 @@ void kh_quota_state_end(struct kh_keeper *k);
 
 /* takeover.c */
 /* Opens everything for a start, but takes what the previous process offers. */
-bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err);
+bool kh_keeper_open_handover_new(struct kh_keeper *k, struct kh_err *err);
 /* Make a step of a handover: to another process, or from one. */
 void kh_keeper_on_handover(struct kh_keeper *k);
-void kh_keeper_on_legacy(struct kh_keeper *k);
+void kh_keeper_on_handover_new(struct kh_keeper *k);
 /* The worker has drained, or there was none: ends, unless something has to be done for the previous
  * process. */
 void kh_keeper_after_drain(struct kh_keeper *k);

@@ -104,17 +104,17 @@ void kh_handover_fini(struct kh_handover *h);
 pid_t kh_spawn_heir(int channel, char **argv, struct kh_err *err);
 
 /* handover_new.c: the new one */
-enum kh_legacy_state {
-	KH_LEGACY_NONE = 0, /* a normal start */
-	KH_LEGACY_OFFERED,
-	KH_LEGACY_PREPARED, /* said */
-	KH_LEGACY_MOVED,
-	KH_LEGACY_OURS,	  /* OPEN came; the old process may still run */
-	KH_LEGACY_ENDING, /* the old process has ended; its segment has to be joined */
+enum kh_handover_new_state {
+	KH_HANDOVER_NEW_NONE = 0, /* a normal start */
+	KH_HANDOVER_NEW_OFFERED,
+	KH_HANDOVER_NEW_PREPARED, /* said */
+	KH_HANDOVER_NEW_MOVED,
+	KH_HANDOVER_NEW_OURS,	/* OPEN came; the old process may still run */
+	KH_HANDOVER_NEW_ENDING, /* the old process has ended; its segment has to be joined */
 };
 
-struct kh_legacy {
-	enum kh_legacy_state state;
+struct kh_handover_new {
+	enum kh_handover_new_state state;
 	struct kh_channel channel;
 	struct kh_config *config;  /* has only the offered listeners and variables */
 	struct kh_vault vault;	   /* the values that came from variables */
@@ -133,34 +133,37 @@ struct kh_legacy {
 	uint64_t gone_ms; /* ENDING: when its worker is gone as well */
 };
 
-enum kh_legacy_news {
-	KH_LEGACY_NO_NEWS = 0,
-	KH_LEGACY_MOVE,
-	KH_LEGACY_OPEN,
-	KH_LEGACY_CALLED_OFF, /* before OPEN the old one ended or sent a malformed message */
+enum kh_handover_new_news {
+	KH_HANDOVER_NEW_NO_NEWS = 0,
+	KH_HANDOVER_NEW_MOVE,
+	KH_HANDOVER_NEW_OPEN,
+	KH_HANDOVER_NEW_CALLED_OFF, /* before OPEN the old one ended or sent a malformed message */
 };
 
 /* Sends HELLO, and receives everything that is offered. */
-bool kh_legacy_take(struct kh_legacy *legacy, struct kh_err *err);
+bool kh_handover_new_take(struct kh_handover_new *handover_new, struct kh_err *err);
 /* Is the CA the one that running sandboxes trust? */
-bool kh_legacy_check_ca(const struct kh_legacy *legacy,
-			const struct kh_worker_process *worker_process, struct kh_err *err);
+bool kh_handover_new_check_ca(const struct kh_handover_new *handover_new,
+			      const struct kh_worker_process *worker_process, struct kh_err *err);
 /* Is this the configuration that the old process has in force? */
-bool kh_legacy_has_config(const struct kh_legacy *legacy, const struct kh_config *config);
-bool kh_legacy_is_pending(const struct kh_legacy *legacy);
-bool kh_legacy_say(struct kh_legacy *legacy, enum kh_handover_msg_to_old type, struct kh_err *err);
+bool kh_handover_new_has_config(const struct kh_handover_new *handover_new,
+				const struct kh_config *config);
+bool kh_handover_new_is_pending(const struct kh_handover_new *handover_new);
+bool kh_handover_new_say(struct kh_handover_new *handover_new, enum kh_handover_msg_to_old type,
+			 struct kh_err *err);
 /* From OPEN on: has the old process ended, with its worker, or was there none? */
-bool kh_legacy_is_gone(const struct kh_legacy *legacy);
+bool kh_handover_new_is_gone(const struct kh_handover_new *handover_new);
 /* The rules of this process hold, and differ from the old one's. Tells it to end what it still has;
- * kh_legacy_turn kills it if it does not. May be called again. */
-void kh_legacy_supersede(struct kh_legacy *legacy);
-/* When to call kh_legacy_turn in any case, or to ask kh_legacy_is_gone again; 0: never. */
-uint64_t kh_legacy_deadline(const struct kh_legacy *legacy);
+ * kh_handover_new_turn kills it if it does not. May be called again. */
+void kh_handover_new_supersede(struct kh_handover_new *handover_new);
+/* When to call kh_handover_new_turn in any case, or to ask kh_handover_new_is_gone again; 0: never.
+ */
+uint64_t kh_handover_new_deadline(const struct kh_handover_new *handover_new);
 /* Sends FAILED, with the reason. */
-void kh_legacy_refuse(struct kh_legacy *legacy, const char *why);
-enum kh_legacy_news kh_legacy_turn(struct kh_legacy *legacy);
+void kh_handover_new_refuse(struct kh_handover_new *handover_new, const char *why);
+enum kh_handover_new_news kh_handover_new_turn(struct kh_handover_new *handover_new);
 /* Closes what was offered and not used; files keep their names. */
-void kh_legacy_fini(struct kh_legacy *legacy);
+void kh_handover_new_fini(struct kh_handover_new *handover_new);
 
 /* segment.c: the journal's names */
 /* Makes PATH.handover: empty, locked, with the mode and owner of the journal `before`, which must

@@ -78,7 +78,7 @@ static void say(const struct kh_keeper *k, bool gone)
  * process's. */
 static bool is_looked_at(const struct kh_keeper *k)
 {
-	return k->sockets.journal >= 0 && !kh_legacy_is_pending(&k->legacy);
+	return k->sockets.journal >= 0 && !kh_handover_new_is_pending(&k->handover_new);
 }
 
 /* Before a worker is started: the first thing that it hears of the journal. */

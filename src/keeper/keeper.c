@@ -104,13 +104,13 @@ static bool open_limits(struct kh_keeper *k, struct kh_err *err)
 static bool open_all(struct kh_keeper *k, struct kh_err *err)
 {
 	if (k->options->heir)
-		return kh_quota_state_open(k, err) && kh_keeper_open_legacy(k, err);
+		return kh_quota_state_open(k, err) && kh_keeper_open_handover_new(k, err);
 	if (!open_limits(k, err) || !kh_vault_open(&k->vault, k->config, k->options->one_run, err))
 		return false;
 	/* Those that its rules do not name were not read. */
 	if (k->options->one_run)
 		kh_keeper_forget_sources(k->config);
-	if (!kh_keeper_open_authority(k, err) || !kh_sockets_open(&k->sockets, k->config, err))
+	if (!kh_keeper_open_ca(k, err) || !kh_sockets_open(&k->sockets, k->config, err))
 		return false;
 	kh_keeper_find_before(k);
 	/* Behind the journal's lock: there is no other daemon of this configuration. */
@@ -128,7 +128,7 @@ static bool start(struct kh_keeper *k, struct kh_err *err)
 	own_sockets(k);
 	if (!harden(k->options, err) || !open_signals(k, err) ||
 	    !kh_registry_open(&k->dynamic_sandboxes, err) ||
-	    (k->options->heir && !kh_legacy_take(&k->legacy, err)) ||
+	    (k->options->heir && !kh_handover_new_take(&k->handover_new, err)) ||
 	    !kh_worker_process_spawn(&k->worker_process, err))
 		return false;
 	/* No openssl.cnf: what this program does is not for a file to change, and it costs time. */
@@ -159,7 +159,7 @@ static bool tell_ready(struct kh_keeper *k, struct kh_err *err)
 static void tell_failure(struct kh_keeper *k, const struct kh_err *why)
 {
 	struct kh_ready ready = { .ok = false, .error = strdup(why->text) };
-	kh_legacy_refuse(&k->legacy, why->text);
+	kh_handover_new_refuse(&k->handover_new, why->text);
 	if (k->options->ready_fd < 0 || !ready.error ||
 	    !kh_ready_write(k->options->ready_fd, &ready, NULL))
 		kh_log_error("%s", why->text);
@@ -216,9 +216,9 @@ static void on_worker_end(struct kh_keeper *k, pid_t pid, int status)
 		kh_keeper_after_drain(k);
 		return;
 	}
-	if (kh_legacy_is_pending(&k->legacy)) {
+	if (kh_handover_new_is_pending(&k->handover_new)) {
 		say_how_it_ended(k, pid, status);
-		kh_legacy_refuse(&k->legacy, "its worker could not start");
+		kh_handover_new_refuse(&k->handover_new, "its worker could not start");
 		kh_keeper_stop(k, 1);
 		return;
 	}
@@ -275,9 +275,9 @@ static void note_serving(struct kh_keeper *k)
 	if (k->has_served || !k->worker_process.serving_ms)
 		return;
 	k->has_served = true;
-	if (k->legacy.state == KH_LEGACY_OFFERED) {
-		k->legacy.state = KH_LEGACY_PREPARED;
-		(void)kh_legacy_say(&k->legacy, KH_HANDOVER_MSG_PREPARED, NULL);
+	if (k->handover_new.state == KH_HANDOVER_NEW_OFFERED) {
+		k->handover_new.state = KH_HANDOVER_NEW_PREPARED;
+		(void)kh_handover_new_say(&k->handover_new, KH_HANDOVER_MSG_PREPARED, NULL);
 		return;
 	}
 	kh_keeper_tell_ready(k);
@@ -349,18 +349,19 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 
 static uint64_t first_deadline(const struct kh_keeper *k)
 {
-	bool joins = k->legacy.state == KH_LEGACY_ENDING &&
+	bool joins = k->handover_new.state == KH_HANDOVER_NEW_ENDING &&
 		     k->worker_process.state == KH_WORKER_PROCESS_SERVING &&
 		     k->worker_process.join == KH_WORKER_PROCESS_JOIN_NONE;
 	uint64_t first = sooner(sooner(next_deadline(k), k->handover.deadline_ms),
-				joins ? k->legacy.join_ms : 0);
+				joins ? k->handover_new.join_ms : 0);
 	bool looks = !k->drain_ms && !kh_handover_is_under_way(&k->handover) &&
-		     !kh_legacy_is_pending(&k->legacy);
+		     !kh_handover_new_is_pending(&k->handover_new);
 	first = sooner(first, kh_keeper_verb_deadline(k));
-	first = sooner(first, kh_legacy_deadline(&k->legacy));
+	first = sooner(first, kh_handover_new_deadline(&k->handover_new));
 	first = sooner(first, kh_registry_deadline(&k->dynamic_sandboxes));
 	first = sooner(first, kh_vault_deadline(&k->vault));
-	first = sooner(sooner(first, k->states_due_ms), k->worker_process.fingerprints_due_ms);
+	first = sooner(sooner(first, k->credential_status_due_ms),
+		       k->worker_process.fingerprints_due_ms);
 	first = sooner(first, kh_keeper_journal_deadline(k));
 	first = sooner(first, kh_keeper_listeners_deadline(k));
 	return sooner(sooner(first, looks ? k->geo.look_ms : 0), kh_quota_state_deadline(k));
@@ -375,7 +376,7 @@ static void turn(struct kh_keeper *k)
 		{ .fd = k->signals, .events = POLLIN },
 		{ .fd = listening ? k->worker_process.channel.fd : -1, .events = POLLIN },
 		{ .fd = k->handover.channel.fd, .events = POLLIN },
-		{ .fd = k->legacy.channel.fd, .events = POLLIN },
+		{ .fd = k->handover_new.channel.fd, .events = POLLIN },
 		{ .fd = k->dynamic_sandboxes.busy ? -1 : k->dynamic_sandboxes.watch,
 		  .events = POLLIN },
 		{ .fd = kh_vault_fd(&k->vault), .events = POLLIN },
@@ -396,7 +397,7 @@ static void turn(struct kh_keeper *k)
 	kh_registry_turn(&k->dynamic_sandboxes, &k->worker_process);
 	kh_vault_turn(&k->vault);
 	kh_worker_process_look_at_fingerprints(&k->worker_process);
-	if (k->states_due_ms && kh_clock_mono_ms() >= k->states_due_ms) {
+	if (k->credential_status_due_ms && kh_clock_mono_ms() >= k->credential_status_due_ms) {
 		kh_keeper_describe_credentials(k);
 		kh_worker_process_tell_facts(&k->worker_process);
 	}
@@ -404,7 +405,7 @@ static void turn(struct kh_keeper *k)
 	if (n > 0 && fds[0].revents)
 		read_signals(k);
 	kh_keeper_on_handover(k);
-	kh_keeper_on_legacy(k);
+	kh_keeper_on_handover_new(k);
 	kh_keeper_look_at_geo(k);
 	kh_keeper_cut_journal(k);
 	kh_keeper_look_at_journal(k);
@@ -421,7 +422,7 @@ static void close_sockets(struct kh_keeper *k)
 	/* What is another process's is left as it is. */
 	if (k->handover.state >= KH_HANDOVER_OPENING)
 		kh_sockets_forget(&k->sockets);
-	if (!kh_legacy_is_pending(&k->legacy)) {
+	if (!kh_handover_new_is_pending(&k->handover_new)) {
 		kh_sockets_close(&k->sockets);
 		return;
 	}
@@ -432,7 +433,8 @@ static void close_sockets(struct kh_keeper *k)
 static void close_dynamic_sandboxes(struct kh_keeper *k)
 {
 	/* Likewise. */
-	if (k->handover.state >= KH_HANDOVER_OPENING || kh_legacy_is_pending(&k->legacy))
+	if (k->handover.state >= KH_HANDOVER_OPENING ||
+	    kh_handover_new_is_pending(&k->handover_new))
 		kh_registry_forget(&k->dynamic_sandboxes);
 	kh_registry_close(&k->dynamic_sandboxes);
 }
@@ -447,7 +449,7 @@ static void finish(struct kh_keeper *k)
 	kh_handover_fini(&k->handover);
 	close_dynamic_sandboxes(k);
 	close_sockets(k);
-	kh_legacy_fini(&k->legacy);
+	kh_handover_new_fini(&k->handover_new);
 	kh_keeper_forget_before(k);
 	kh_vault_finish(&k->vault, k->signals, kh_keeper_hurries, k);
 	kh_vault_close(&k->vault);
@@ -492,10 +494,10 @@ int kh_keeper_run(struct kh_keeper_options *options)
 					   .sockets = &k.sockets,
 					   .pid = -1,
 					   .channel = { .fd = -1 } };
-	k.legacy = (struct kh_legacy){ .channel = { .fd = -1 },
-				       .sockets = { KH_NO_JOURNAL },
-				       .dynamic_sandboxes = &k.dynamic_sandboxes,
-				       .segment = -1 };
+	k.handover_new = (struct kh_handover_new){ .channel = { .fd = -1 },
+						   .sockets = { KH_NO_JOURNAL },
+						   .dynamic_sandboxes = &k.dynamic_sandboxes,
+						   .segment = -1 };
 	k.vault.config = k.config;
 	kh_geo_files_init(&k.geo);
 	k.sockets = (struct kh_sockets){ .config = k.config, KH_NO_JOURNAL };

@@ -171,8 +171,8 @@ struct kh_signer_asks {
 	kh_signer_ca *ca;
 	const void *worker_process; /* for ca */
 };
-/* Takes the body of LEAF_WANT and writes the body of LEAF into `reply`; an empty leaf is a refusal.
- * Return: false: malformed; no worker sends that. */
+/* Takes the body of LEAF_REQUEST and writes the body of LEAF into `reply`; an empty leaf is a
+ * refusal. Return: false: malformed; no worker sends that. */
 bool kh_signer_answer(struct kh_signer *signer, struct kh_slice body,
 		      const struct kh_signer_asks *asks, struct kh_buf *reply);
 
@@ -292,17 +292,18 @@ void kh_worker_process_tell_journal_cut(struct kh_worker_process *worker_process
 /* May values and fingerprints be sent to it? Also while it drains. */
 bool kh_worker_process_can_be_told(const struct kh_worker_process *worker_process);
 /* asker.c */
-/* Whom a CREDENTIAL_WANT charges, by what the worker says (KH_ASKER_DYNAMIC). KH_FAIR_SHARE_NOBODY:
- * there is no such sandbox. */
+/* Whom a CREDENTIAL_REQUEST charges, by what the worker says (KH_ASKER_DYNAMIC).
+ * KH_FAIR_SHARE_NOBODY: there is no such sandbox. */
 struct kh_fair_share_asker kh_worker_process_asker(const struct kh_worker_process *worker_process,
 						   uint64_t number, uint16_t tenant);
 /* How many sandboxes the tenant has, of the configuration and added. */
 size_t kh_worker_process_sandboxes(const struct kh_worker_process *worker_process, uint16_t tenant);
 
-/* Answers CREDENTIAL_WANT; `value` NULL: there is none; `err` says why, in words for a sandbox. */
-void kh_worker_process_answer_want(struct kh_worker_process *worker_process,
-				   const struct kh_credential_ref *want,
-				   const struct kh_value *value, struct kh_err *err);
+/* Answers CREDENTIAL_REQUEST; `value` NULL: there is none; `err` says why, in words for a sandbox.
+ */
+void kh_worker_process_answer_credential(struct kh_worker_process *worker_process,
+					 const struct kh_credential_ref *want,
+					 const struct kh_value *value, struct kh_err *err);
 void kh_worker_process_tell_stale(struct kh_worker_process *worker_process,
 				  const struct kh_credential_ref *want, bool whole);
 /* fingerprints.c: sends FINGERPRINTS at a start or reload; and when a value has changed. */

@@ -94,7 +94,7 @@ static void write_state(struct kh_keeper *k)
 static bool is_ours(const struct kh_keeper *k)
 {
 	return k->state_path && k->quota_slots && k->handover.state < KH_HANDOVER_OPENING &&
-	       !kh_legacy_is_pending(&k->legacy);
+	       !kh_handover_new_is_pending(&k->handover_new);
 }
 
 uint64_t kh_quota_state_deadline(const struct kh_keeper *k)

@@ -142,7 +142,7 @@ static bool change(struct kh_keeper *k, struct kh_config *next, struct kh_buf *s
 	kh_config_free(before);
 	kh_log_set_level(next->log_level);
 	kh_worker_process_reload(&k->worker_process);
-	kh_legacy_supersede(&k->legacy);
+	kh_handover_new_supersede(&k->handover_new);
 	return true;
 }
 
@@ -223,7 +223,7 @@ void kh_keeper_look_at_reload(struct kh_keeper *k)
 	struct kh_reload done = k->reload;
 
 	if (!done.generation || k->worker_process.confirmed < done.generation ||
-	    !kh_legacy_is_gone(&k->legacy))
+	    !kh_handover_new_is_gone(&k->handover_new))
 		return;
 	k->reload = (struct kh_reload){ .generation = 0 };
 	kh_log_info("reload: the new configuration is in force");

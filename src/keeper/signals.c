@@ -25,8 +25,8 @@ static void drain(struct kh_keeper *k)
 	kh_worker_process_drain(&k->worker_process);
 	kh_sockets_shut(&k->sockets);
 	kh_registry_shut(&k->dynamic_sandboxes);
-	if (k->legacy.state == KH_LEGACY_OURS)
-		(void)kh_legacy_say(&k->legacy, KH_HANDOVER_MSG_HURRY, NULL);
+	if (k->handover_new.state == KH_HANDOVER_NEW_OURS)
+		(void)kh_handover_new_say(&k->handover_new, KH_HANDOVER_MSG_HURRY, NULL);
 	if (k->worker_process.state == KH_WORKER_PROCESS_NONE)
 		kh_keeper_after_drain(k);
 }
@@ -55,14 +55,15 @@ void kh_keeper_give_way(struct kh_keeper *k)
 
 void kh_keeper_end_now(struct kh_keeper *k)
 {
-	if (k->legacy.state == KH_LEGACY_OURS)
-		(void)kh_legacy_say(&k->legacy, KH_HANDOVER_MSG_END, NULL);
+	if (k->handover_new.state == KH_HANDOVER_NEW_OURS)
+		(void)kh_handover_new_say(&k->handover_new, KH_HANDOVER_MSG_END, NULL);
 	kh_keeper_stop(k, k->status);
 }
 
 void kh_keeper_look_at_geo(struct kh_keeper *k)
 {
-	bool busy = kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy);
+	bool busy = kh_handover_is_under_way(&k->handover) ||
+		    kh_handover_new_is_pending(&k->handover_new);
 
 	if (k->drain_ms || busy || k->geo.look_ms == 0 || kh_clock_mono_ms() < k->geo.look_ms ||
 	    !kh_geo_files_look(&k->geo, k->config))
@@ -71,12 +72,13 @@ void kh_keeper_look_at_geo(struct kh_keeper *k)
 	 * used again that was judged by those before. */
 	k->worker_process.generation++;
 	kh_worker_process_reload(&k->worker_process);
-	kh_legacy_supersede(&k->legacy);
+	kh_handover_new_supersede(&k->handover_new);
 }
 
 void kh_keeper_choose_anew(struct kh_keeper *k)
 {
-	bool busy = kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy);
+	bool busy = kh_handover_is_under_way(&k->handover) ||
+		    kh_handover_new_is_pending(&k->handover_new);
 
 	if (!k->choose_anew || k->drain_ms || busy)
 		return;
@@ -88,8 +90,8 @@ void kh_keeper_choose_anew(struct kh_keeper *k)
 
 static void terminate(struct kh_keeper *k)
 {
-	if (kh_legacy_is_pending(&k->legacy)) {
-		kh_legacy_refuse(&k->legacy, "it was told to end");
+	if (kh_handover_new_is_pending(&k->handover_new)) {
+		kh_handover_new_refuse(&k->handover_new, "it was told to end");
 		kh_keeper_stop(k, 1);
 		return;
 	}
@@ -132,7 +134,8 @@ static void hang_up(struct kh_keeper *k)
 	if (k->handover.state == KH_HANDOVER_OVER)
 		kh_log_warn("reload: process %ld has taken over: ask that one",
 			    (long)k->handover.pid);
-	else if (kh_handover_is_under_way(&k->handover) || kh_legacy_is_pending(&k->legacy))
+	else if (kh_handover_is_under_way(&k->handover) ||
+		 kh_handover_new_is_pending(&k->handover_new))
 		k->reload_later = true;
 	else
 		(void)kh_keeper_reload(k, NULL);
@@ -145,11 +148,11 @@ void kh_keeper_hand_over(struct kh_keeper *k)
 	k->handover_later = false;
 	if (k->drain_ms && k->handover.state != KH_HANDOVER_OVER)
 		kh_err_set(&err, KH_ERR_CONFIG, "not while draining");
-	else if (kh_legacy_is_pending(&k->legacy))
+	else if (kh_handover_new_is_pending(&k->handover_new))
 		kh_err_set(&err, KH_ERR_CONFIG, "this process is taking over just now");
-	else if (k->legacy.state == KH_LEGACY_ENDING || kh_keeper_is_reloading(k))
+	else if (k->handover_new.state == KH_HANDOVER_NEW_ENDING || kh_keeper_is_reloading(k))
 		ok = k->handover_later = true;
-	else if (k->legacy.state != KH_LEGACY_NONE)
+	else if (k->handover_new.state != KH_HANDOVER_NEW_NONE)
 		kh_err_set(&err, KH_ERR_CONFIG,
 			   "the process before this one still finishes its exchanges (wait, or "
 			   "send SIGTERM to that one)");

@@ -91,29 +91,29 @@ void kh_keeper_on_handover(struct kh_keeper *k)
 
 /* --- the new side ----------------------------------------------------------------------------- */
 
-bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err)
+bool kh_keeper_open_handover_new(struct kh_keeper *k, struct kh_err *err)
 {
-	struct kh_legacy *legacy = &k->legacy;
+	struct kh_handover_new *handover_new = &k->handover_new;
 	if (!k->config->audit_path)
 		return kh_err_set(err, KH_ERR_CONFIG, "no journal (audit.file)");
-	if (!kh_vault_reopen(&k->vault, &legacy->vault, k->config, err) ||
-	    !kh_keeper_open_authority(k, err) ||
-	    !kh_sockets_next(&k->sockets, &legacy->sockets, k->config, err))
+	if (!kh_vault_reopen(&k->vault, &handover_new->vault, k->config, err) ||
+	    !kh_keeper_open_ca(k, err) ||
+	    !kh_sockets_next(&k->sockets, &handover_new->sockets, k->config, err))
 		return false;
 	kh_vault_begin(&k->vault);
-	k->quota_slots = k->worker_process.quota_slots = legacy->quota_slots;
-	k->worker_process.column = legacy->column;
-	legacy->quota_slots = NULL;
+	k->quota_slots = k->worker_process.quota_slots = handover_new->quota_slots;
+	k->worker_process.column = handover_new->column;
+	handover_new->quota_slots = NULL;
 	if (!kh_quota_slots_assign(k->quota_slots, k->config, kh_clock_mono_ms(), err))
 		return false;
-	k->sockets.journal = kh_segment_open(k->config->audit_path, legacy->segment,
+	k->sockets.journal = kh_segment_open(k->config->audit_path, handover_new->segment,
 					     &k->sockets.journal_lock, err);
 	k->worker_process.acceptors_shut = true;
-	k->worker_process.base = legacy->cut;
+	k->worker_process.base = handover_new->cut;
 	k->worker_process.base.open = true;
 	/* What was signed was signed up to there. */
-	k->worker_process.checkpoint.seq = legacy->cut.seq;
-	memcpy(k->worker_process.checkpoint.hash, legacy->cut.hash,
+	k->worker_process.checkpoint.seq = handover_new->cut.seq;
+	memcpy(k->worker_process.checkpoint.hash, handover_new->cut.hash,
 	       sizeof(k->worker_process.checkpoint.hash));
 	return k->sockets.journal >= 0;
 }
@@ -121,33 +121,34 @@ bool kh_keeper_open_legacy(struct kh_keeper *k, struct kh_err *err)
 static void move_journal(struct kh_keeper *k)
 {
 	struct kh_err err = KH_ERR_INIT;
-	if (kh_segment_move(k->config->audit_path, k->legacy.segment, k->legacy.cut.seq, &err)) {
-		k->legacy.state = KH_LEGACY_MOVED;
-		(void)kh_legacy_say(&k->legacy, KH_HANDOVER_MSG_MOVED, NULL);
+	if (kh_segment_move(k->config->audit_path, k->handover_new.segment, k->handover_new.cut.seq,
+			    &err)) {
+		k->handover_new.state = KH_HANDOVER_NEW_MOVED;
+		(void)kh_handover_new_say(&k->handover_new, KH_HANDOVER_MSG_MOVED, NULL);
 		return;
 	}
 	kh_log_error("handover: %s", err.text);
-	kh_legacy_refuse(&k->legacy, err.text);
+	kh_handover_new_refuse(&k->handover_new, err.text);
 	kh_keeper_stop(k, 1);
 }
 
 static void open_acceptors(struct kh_keeper *k)
 {
-	k->legacy.state = KH_LEGACY_OURS;
-	kh_sockets_adopt(&k->sockets, &k->legacy.sockets);
+	k->handover_new.state = KH_HANDOVER_NEW_OURS;
+	kh_sockets_adopt(&k->sockets, &k->handover_new.sockets);
 	k->worker_process.acceptors_shut = false;
 	k->worker_process.generation++;
 	kh_worker_process_reload(&k->worker_process);
-	(void)kh_legacy_say(&k->legacy, KH_HANDOVER_MSG_OPENED, NULL);
+	(void)kh_handover_new_say(&k->handover_new, KH_HANDOVER_MSG_OPENED, NULL);
 	/* Behind that: the process before takes nothing else of us until then. */
-	k->dynamic_sandboxes.before = &k->legacy.channel;
+	k->dynamic_sandboxes.before = &k->handover_new.channel;
 	kh_registry_prune(&k->dynamic_sandboxes, &k->worker_process, k->config);
 	kh_log_info("serving (worker %ld, secrets in %s), after a handover",
 		    (long)k->worker_process.pid, kh_secret_backing());
-	if (!kh_legacy_has_config(&k->legacy, k->config)) {
+	if (!kh_handover_new_has_config(&k->handover_new, k->config)) {
 		kh_log_info("handover: the configuration is another one than that of the process "
 			    "before, so what still runs there ends");
-		kh_legacy_supersede(&k->legacy);
+		kh_handover_new_supersede(&k->handover_new);
 	}
 	if (k->reload_later)
 		(void)kh_keeper_reload(k, NULL);
@@ -160,11 +161,11 @@ void kh_keeper_after_drain(struct kh_keeper *k)
 {
 	enum { A_MOMENT_MS = 2000, LAST_WORKER_MS = 5000 };
 	struct kh_err err = KH_ERR_INIT;
-	if (k->legacy.state == KH_LEGACY_OURS) {
+	if (k->handover_new.state == KH_HANDOVER_NEW_OURS) {
 		k->drain_ms += A_MOMENT_MS;
 		return;
 	}
-	if (k->legacy.state != KH_LEGACY_ENDING || k->last_worker) {
+	if (k->handover_new.state != KH_HANDOVER_NEW_ENDING || k->last_worker) {
 		kh_keeper_stop(k, k->status);
 		return;
 	}
@@ -178,61 +179,62 @@ void kh_keeper_after_drain(struct kh_keeper *k)
 	kh_keeper_stop(k, k->status);
 }
 
-static void forget_legacy(struct kh_keeper *k)
+static void forget_handover_new(struct kh_keeper *k)
 {
 	/* It cleared what its worker left, unless it died as well. */
 	kh_quota_slots_end_worker(k->quota_slots, 1 - k->worker_process.column, false,
 				  kh_clock_mono_ms());
 	/* Unless the segment that goes on from it was set aside meanwhile. */
 	if (k->worker_process.base.open) {
-		k->worker_process.before = kh_steal_fd(&k->legacy.segment);
-		k->worker_process.before_cut = k->legacy.cut;
+		k->worker_process.before = kh_steal_fd(&k->handover_new.segment);
+		k->worker_process.before_cut = k->handover_new.cut;
 		k->worker_process.base.open = false;
 	}
-	kh_legacy_fini(&k->legacy);
+	kh_handover_new_fini(&k->handover_new);
 	k->dynamic_sandboxes.before = NULL;
 	k->sockets.retry_ms = kh_clock_mono_ms(); /* a last look at what its worker did to them */
 	if (k->handover_later)
 		kh_keeper_hand_over(k);
 }
 
-void kh_keeper_on_legacy(struct kh_keeper *k)
+void kh_keeper_on_handover_new(struct kh_keeper *k)
 {
 	enum { JOIN_AGAIN_MS = 10 * 1000, JOIN_TRIES = 60 };
-	struct kh_legacy *legacy = &k->legacy;
-	switch (kh_legacy_turn(legacy)) {
-	case KH_LEGACY_NO_NEWS:
+	struct kh_handover_new *handover_new = &k->handover_new;
+	switch (kh_handover_new_turn(handover_new)) {
+	case KH_HANDOVER_NEW_NO_NEWS:
 		break;
-	case KH_LEGACY_MOVE:
+	case KH_HANDOVER_NEW_MOVE:
 		move_journal(k);
 		break;
-	case KH_LEGACY_OPEN:
+	case KH_HANDOVER_NEW_OPEN:
 		open_acceptors(k);
 		break;
-	case KH_LEGACY_CALLED_OFF:
+	case KH_HANDOVER_NEW_CALLED_OFF:
 		kh_log_error("handover: called off by the process before");
 		kh_keeper_stop(k, 1);
 		break;
 	}
-	if (legacy->state != KH_LEGACY_ENDING)
+	if (handover_new->state != KH_HANDOVER_NEW_ENDING)
 		return;
 	kh_keeper_look_at_reload(k); /* which may have waited for that */
 	if (k->drain_ms && k->worker_process.state == KH_WORKER_PROCESS_NONE && !k->over)
 		kh_keeper_after_drain(k);
 	if (k->worker_process.join == KH_WORKER_PROCESS_JOINED) {
-		forget_legacy(k);
+		forget_handover_new(k);
 		if (k->last_worker)
 			kh_worker_process_drain(&k->worker_process);
 	} else if (k->worker_process.join == KH_WORKER_PROCESS_JOIN_NONE &&
 		   k->worker_process.state == KH_WORKER_PROCESS_SERVING &&
-		   kh_clock_mono_ms() >= legacy->join_ms) {
-		if (legacy->join_tries++ == JOIN_TRIES) {
+		   kh_clock_mono_ms() >= handover_new->join_ms) {
+		if (handover_new->join_tries++ == JOIN_TRIES) {
 			kh_log_error("the end of the journal's segment before is not written: "
 				     "given up");
-			forget_legacy(k);
+			forget_handover_new(k);
 			return;
 		}
-		legacy->join_ms = kh_clock_mono_ms() + JOIN_AGAIN_MS;
-		kh_worker_process_join(&k->worker_process, legacy->segment, &legacy->cut);
+		handover_new->join_ms = kh_clock_mono_ms() + JOIN_AGAIN_MS;
+		kh_worker_process_join(&k->worker_process, handover_new->segment,
+				       &handover_new->cut);
 	}
 }

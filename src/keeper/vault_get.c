@@ -42,8 +42,8 @@ static bool may_look(const struct kh_holding *holding, const struct kh_mint *min
 {
 	return holding->source->kind != KH_SOURCE_ENV &&
 	       kh_clock_mono_ms() - holding->tried_ms >= LOOK_AGAIN_MS &&
-	       !kh_vault_rests(holding, holding->source) &&
-	       !(mint && kh_vault_rests(holding, &mint->client_secret));
+	       !kh_vault_in_backoff(holding, holding->source) &&
+	       !(mint && kh_vault_in_backoff(holding, &mint->client_secret));
 }
 
 /* A file may have come meanwhile; a command is started. GOT: the raw value is there. */

@@ -4,11 +4,11 @@
  * A file is replaced in many ways: rewritten, renamed over, or by another folder or link anywhere
  * in its path (Kubernetes turns the link `..data`). So each folder on the way to it is watched
  * (watch_way.c), for the one name that is looked up there, and the file itself. At such an event
- * the files are read again, and their content decides. The way is watched anew before that, since
- * it may lead elsewhere now; what is no longer on it is watched no more.
+ * the files are read again, and their content decides. Before that, the way is watched anew, since
+ * it may lead elsewhere now, and what is no longer on it is no longer watched.
  *
- * A folder that can't be watched (this user may not read it, or there are too many) leaves the
- * files behind it to a look at each second: at what stat says of them.
+ * If a folder can't be watched (this user may not read it, or there are too many), the files below
+ * it are checked with stat(2) every second.
  */
 
 #include "keeper_internal.h"
@@ -51,7 +51,7 @@ struct kh_watch {
 	int epoll; /* the jobs', which waits for it; -1: none */
 	bool said;
 	/* Monotonic: events are not waited for until then; 0: they are. */
-	uint64_t rests_ms;
+	uint64_t paused_until_ms;
 	struct name *names;
 	size_t n_names;
 	struct looked_at *files;
@@ -314,12 +314,12 @@ static void wait_for_events(const struct kh_watch *watch, bool wait)
 static bool look_at_events(struct kh_watch *watch)
 {
 	uint64_t now = kh_clock_mono_ms();
-	bool rested = watch->rests_ms != 0, concern = false;
-	if (watch->fd < 0 || now < watch->rests_ms)
+	bool paused = watch->paused_until_ms != 0, concern = false;
+	if (watch->fd < 0 || now < watch->paused_until_ms)
 		return false;
-	watch->rests_ms = read_events(watch, &concern) ? now + KH_LIMIT_FILES_LOOK_MS : 0;
-	if (rested != (watch->rests_ms != 0))
-		wait_for_events(watch, rested);
+	watch->paused_until_ms = read_events(watch, &concern) ? now + KH_LIMIT_FILES_LOOK_MS : 0;
+	if (paused != (watch->paused_until_ms != 0))
+		wait_for_events(watch, paused);
 	return concern;
 }
 
@@ -336,5 +336,7 @@ uint64_t kh_watch_deadline(const struct kh_watch *watch)
 	if (!watch)
 		return 0;
 	uint64_t files = watch->n_files > 0 ? watch->files_due_ms : 0;
-	return files && (!watch->rests_ms || files < watch->rests_ms) ? files : watch->rests_ms;
+	return files && (!watch->paused_until_ms || files < watch->paused_until_ms)
+		       ? files
+		       : watch->paused_until_ms;
 }

@@ -200,8 +200,8 @@ static const struct kh_ca *find_ca(const void *arg, const char *name, uint16_t *
 	return worker_process->tenant_cas.list[index];
 }
 
-static bool on_leaf_want(struct kh_worker_process *worker_process,
-			 const struct kh_channel_message *message)
+static bool on_leaf_request(struct kh_worker_process *worker_process,
+			    const struct kh_channel_message *message)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES);
@@ -250,9 +250,9 @@ static void answer_with(struct kh_worker_process *worker_process,
 		      kh_buf_view(&body), &fd, fd >= 0 ? 1 : 0);
 }
 
-void kh_worker_process_answer_want(struct kh_worker_process *worker_process,
-				   const struct kh_credential_ref *want,
-				   const struct kh_value *value, struct kh_err *err)
+void kh_worker_process_answer_credential(struct kh_worker_process *worker_process,
+					 const struct kh_credential_ref *want,
+					 const struct kh_value *value, struct kh_err *err)
 {
 	/* Where there are no pages left, the vault drops what nobody holds. */
 	struct kh_secret *held = value ? kh_secret_ref(value->secret) : NULL;
@@ -278,8 +278,8 @@ static bool is_there(const struct kh_worker_process *worker_process,
 	       (want->tenant == KH_NO_TENANT || want->tenant < worker_process->config->n_tenants);
 }
 
-static bool on_credential_want(struct kh_worker_process *worker_process,
-			       const struct kh_channel_message *message)
+static bool on_credential_request(struct kh_worker_process *worker_process,
+				  const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	struct kh_credential_ref want;
@@ -301,10 +301,10 @@ static bool on_credential_want(struct kh_worker_process *worker_process,
 	struct kh_value value;
 	switch (kh_vault_get(worker_process->vault, &want, &asker, &value, &err)) {
 	case KH_VAULT_GOT:
-		kh_worker_process_answer_want(worker_process, &want, &value, &err);
+		kh_worker_process_answer_credential(worker_process, &want, &value, &err);
 		break;
 	case KH_VAULT_NONE:
-		kh_worker_process_answer_want(worker_process, &want, NULL, &err);
+		kh_worker_process_answer_credential(worker_process, &want, NULL, &err);
 		break;
 	case KH_VAULT_LATER:
 		break;
@@ -370,10 +370,10 @@ static bool take(struct kh_worker_process *worker_process, const struct kh_chann
 		       kh_signer_take_key(&worker_process->signer, message->body);
 	case KH_WORKER_MSG_READY:
 		return on_ready(worker_process, message);
-	case KH_WORKER_MSG_LEAF_WANT:
-		return on_leaf_want(worker_process, message); /* may overtake READY */
-	case KH_WORKER_MSG_CREDENTIAL_WANT:
-		return on_credential_want(worker_process, message);
+	case KH_WORKER_MSG_LEAF_REQUEST:
+		return on_leaf_request(worker_process, message); /* may overtake READY */
+	case KH_WORKER_MSG_CREDENTIAL_REQUEST:
+		return on_credential_request(worker_process, message);
 	case KH_WORKER_MSG_CREDENTIAL_REFUSED:
 		return on_credential_refused(worker_process, message);
 	case KH_WORKER_MSG_CHECKPOINT:

@@ -147,9 +147,9 @@ struct kh_leaves *kh_worker_leaves(const struct kh_worker *worker, const struct 
 	return g->leaves ? g->leaves[tenant] : worker->leaves;
 }
 
-enum kh_leaf_ask kh_worker_want_leaf(struct kh_worker *worker, const struct kh_generation *g,
-				     uint16_t tenant, const struct kh_authority *authority,
-				     struct kh_account *account)
+enum kh_leaf_ask kh_worker_request_leaf(struct kh_worker *worker, const struct kh_generation *g,
+					uint16_t tenant, const struct kh_authority *authority,
+					struct kh_account *account)
 {
 	const struct kh_host *host = &authority->host;
 	const char *signer = kh_generation_signer(g, tenant);
@@ -163,7 +163,7 @@ enum kh_leaf_ask kh_worker_want_leaf(struct kh_worker *worker, const struct kh_g
 	struct kh_err err = KH_ERR_INIT;
 	if (kh_wire_put_str(&body, host->text) && kh_wire_put_u16(&body, tenant) &&
 	    kh_wire_put_u16(&body, authority->port) && kh_wire_put_str(&body, signer) &&
-	    kh_channel_send(&worker->channel, KH_WORKER_MSG_LEAF_WANT, g->number,
+	    kh_channel_send(&worker->channel, KH_WORKER_MSG_LEAF_REQUEST, g->number,
 			    kh_buf_view(&body), NULL, 0, &err))
 		return KH_LEAF_ASKED;
 	kh_log_warn("asking for a leaf: %s", err.text);

@@ -216,7 +216,7 @@ static bool ask(struct kh_worker *worker, struct kh_generation *g,
 	if (kh_credential_ref_put(&body, want) &&
 	    kh_wire_put_u64(&body, told_number(g, asker->number)) &&
 	    kh_wire_put_u16(&body, asker->tenant) &&
-	    kh_channel_send(&worker->channel, KH_WORKER_MSG_CREDENTIAL_WANT, g->number,
+	    kh_channel_send(&worker->channel, KH_WORKER_MSG_CREDENTIAL_REQUEST, g->number,
 			    kh_buf_view(&body), NULL, 0, &err))
 		return true;
 	kh_log_warn("asking for a credential: %s", err.text);

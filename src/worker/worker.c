@@ -370,7 +370,7 @@ static bool take(struct kh_worker *w, struct kh_channel_message *message)
 		return kh_dynamic_sandboxes_take(w, message);
 	case KH_WORKER_MSG_DYNAMIC_SANDBOX_DONE:
 		return kh_admin_take_dynamic_sandbox_done(w, message);
-	case KH_WORKER_MSG_HEAD_WANT:
+	case KH_WORKER_MSG_HEAD_REQUEST:
 		return kh_journal_talk_head(w, &err);
 	case KH_WORKER_MSG_JOIN:
 		return kh_journal_talk_join(w, message, &err);

@@ -218,7 +218,7 @@ static bool take(struct kh_beginning *b, enum kh_worker_msg_to_worker next,
 	case KH_WORKER_MSG_DYNAMIC_SANDBOX_DONE:
 	case KH_WORKER_MSG_JOURNAL_HELD:
 	case KH_WORKER_MSG_JOURNAL_CUT:
-	case KH_WORKER_MSG_HEAD_WANT:
+	case KH_WORKER_MSG_HEAD_REQUEST:
 	case KH_WORKER_MSG_RETIRE:
 	case KH_WORKER_MSG_SUPERSEDED:
 	case KH_WORKER_MSG_JOIN:

@@ -62,7 +62,7 @@ bool __wrap_kh_channel_send(struct kh_channel *channel, uint32_t type, uint32_t 
 	SIM_CHECK(kh_buf_append_slice(&one->body, body), "no memory");
 	(void)sim_faults_set(before);
 	sim_trace("the keeper is asked for a %s",
-		  type == KH_WORKER_MSG_LEAF_WANT ? "leaf" : "value");
+		  type == KH_WORKER_MSG_LEAF_REQUEST ? "leaf" : "value");
 	return true;
 }
 
@@ -126,9 +126,9 @@ void sim_keeper_answer(void)
 	struct question one = questions[at];
 
 	questions[at] = questions[--n_questions];
-	if (one.type == KH_WORKER_MSG_CREDENTIAL_WANT)
+	if (one.type == KH_WORKER_MSG_CREDENTIAL_REQUEST)
 		answer_value(&one);
-	else if (one.type == KH_WORKER_MSG_LEAF_WANT)
+	else if (one.type == KH_WORKER_MSG_LEAF_REQUEST)
 		answer_leaf(&one);
 	kh_buf_fini(&one.body);
 }

@@ -34,13 +34,15 @@ static void the_keepers_own_words_condemn(void **state)
 static void a_body_that_does_not_fit_condemns(void **state)
 {
 	(void)state;
-	static const enum kh_worker_msg_to_keeper types[] = {
-		KH_WORKER_MSG_READY,	       KH_WORKER_MSG_LEAF_WANT,
-		KH_WORKER_MSG_CREDENTIAL_WANT, KH_WORKER_MSG_CHECKPOINT,
-		KH_WORKER_MSG_DRAINED,	       KH_WORKER_MSG_HEAD,
-		KH_WORKER_MSG_JOINED,	       KH_WORKER_MSG_CREDENTIAL_REFUSED,
-		KH_WORKER_MSG_JOURNAL_TORN
-	};
+	static const enum kh_worker_msg_to_keeper types[] = { KH_WORKER_MSG_READY,
+							      KH_WORKER_MSG_LEAF_REQUEST,
+							      KH_WORKER_MSG_CREDENTIAL_REQUEST,
+							      KH_WORKER_MSG_CHECKPOINT,
+							      KH_WORKER_MSG_DRAINED,
+							      KH_WORKER_MSG_HEAD,
+							      KH_WORKER_MSG_JOINED,
+							      KH_WORKER_MSG_CREDENTIAL_REFUSED,
+							      KH_WORKER_MSG_JOURNAL_TORN };
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		struct pair pair;
 		begin(&pair);
@@ -89,7 +91,7 @@ static void a_closed_channel_condemns(void **state)
 }
 
 /* A journal of so many bytes. */
-static void lay_journal(off_t bytes)
+static void put_journal(off_t bytes)
 {
 	if (sockets.journal > 0)
 		(void)close(sockets.journal);
@@ -99,11 +101,11 @@ static void lay_journal(off_t bytes)
 }
 
 /* One whose first line has that number. */
-static void lay_journal_from(uint64_t seq)
+static void put_journal_from(uint64_t seq)
 {
 	struct kh_journal_base base = { .seq = seq - 1 };
 	struct kh_journal_files files;
-	lay_journal(0);
+	put_journal(0);
 	files = (struct kh_journal_files){ sockets.journal, sockets.journal };
 	struct kh_journal *journal =
 		kh_journal_open_segment(files, KH_DURABILITY_WRITTEN, &base, NULL, NULL);
@@ -127,7 +129,7 @@ static void a_number_is_taken_where_the_file_has_room_for_it(void **state)
 	(void)state;
 	enum { BYTES = 100 * 200, BASE = 7000000 };
 	struct pair pair;
-	lay_journal(BYTES);
+	put_journal(BYTES);
 	begin(&pair);
 	serve(&pair);
 	pair.worker_process.base.seq = BASE;
@@ -154,7 +156,7 @@ static void the_first_number_is_bounded_by_what_was_in_the_file(void **state)
 					       KH_JOURNAL_BASE_MOST,
 					       UINT64_MAX };
 	struct pair pair;
-	lay_journal(0);
+	put_journal(0);
 	begin(&pair);
 	pair.worker_process.base_known = false;
 	assert_false(kh_worker_process_can_be_at(&pair.worker_process, 1, 0));
@@ -167,7 +169,7 @@ static void the_first_number_is_bounded_by_what_was_in_the_file(void **state)
 		assert_false(
 			kh_worker_process_can_be_at(&pair.worker_process, impossible[i], BYTES));
 	/* One that an earlier daemon left. */
-	lay_journal_from(FIRST);
+	put_journal_from(FIRST);
 	pair.worker_process.base_known = false;
 	kh_worker_process_read_base(&pair.worker_process);
 	assert_false(kh_worker_process_can_be_at(&pair.worker_process, FIRST - 2, 0));
@@ -182,7 +184,7 @@ static void no_number_that_is_taken_is_too_high_for_a_first_line(void **state)
 	(void)state;
 	assert_true(KH_JOURNAL_SEQ_MOST < KH_JOURNAL_BASE_MOST);
 	struct pair pair;
-	lay_journal(1 << 20);
+	put_journal(1 << 20);
 	begin(&pair);
 	pair.worker_process.base_seq = KH_JOURNAL_SEQ_MOST - 1;
 	assert_true(kh_worker_process_can_be_at(&pair.worker_process, KH_JOURNAL_SEQ_MOST, 0));
@@ -194,7 +196,7 @@ static void checkpoints_only_grow(void **state)
 {
 	(void)state;
 	struct pair pair;
-	lay_journal(1 << 20);
+	put_journal(1 << 20);
 	begin(&pair);
 	serve(&pair);
 	say_checkpoint(&pair, 5, 32);
@@ -230,7 +232,7 @@ static void the_head_is_told_when_asked_for_and_once(void **state)
 	(void)state;
 	struct pair pair;
 	struct kh_channel_message message;
-	lay_journal(1 << 20);
+	put_journal(1 << 20);
 	begin(&pair);
 	assert_false(kh_worker_process_ask_head(&pair.worker_process)); /* it does not serve yet */
 	serve(&pair);
@@ -239,7 +241,7 @@ static void the_head_is_told_when_asked_for_and_once(void **state)
 	kh_worker_process_receive(&pair.worker_process);
 	assert_false(pair.worker_process.head_known);
 	assert_int_equal(kh_channel_receive(&pair.worker, false, &message), KH_CHANNEL_GOT);
-	assert_int_equal(message.type, KH_WORKER_MSG_HEAD_WANT);
+	assert_int_equal(message.type, KH_WORKER_MSG_HEAD_REQUEST);
 	say_head(&pair, 9, 32);
 	kh_worker_process_receive(&pair.worker_process);
 	assert_true(pair.worker_process.head_known);
@@ -270,7 +272,7 @@ static void nothing_is_kept_for_signing_after_the_cut(void **state)
 {
 	(void)state;
 	struct pair pair;
-	lay_journal(1 << 20);
+	put_journal(1 << 20);
 	begin(&pair);
 	serve(&pair);
 	say_checkpoint(&pair, 5, 32);

@@ -20,7 +20,7 @@ static void say_want_of(struct pair *pair, uint32_t generation, const char *host
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES);
 	assert_true(kh_wire_put_str(&body, host) && kh_wire_put_u16(&body, tenant) &&
 		    kh_wire_put_u16(&body, port) && kh_wire_put_str(&body, whose));
-	assert_true(kh_channel_send(&pair->worker, KH_WORKER_MSG_LEAF_WANT, generation,
+	assert_true(kh_channel_send(&pair->worker, KH_WORKER_MSG_LEAF_REQUEST, generation,
 				    kh_buf_view(&body), NULL, 0, NULL));
 	kh_buf_fini(&body);
 }
@@ -330,7 +330,7 @@ static void a_worker_that_reads_slowly_does_not_keep_the_keeper(void **state)
 	assert_true(kh_wire_put_str(&body, "api.example.com") && kh_wire_put_u16(&body, 0) &&
 		    kh_wire_put_u16(&body, 443) && kh_wire_put_str(&body, ""));
 	for (int i = 0; i < ASKED; i++)
-		say(&pair, KH_WORKER_MSG_LEAF_WANT, kh_buf_view(&body));
+		say(&pair, KH_WORKER_MSG_LEAF_REQUEST, kh_buf_view(&body));
 	struct slow_reader reader = { &pair, ASKED };
 	assert_int_equal(pthread_create(&thread, NULL, read_slowly, &reader), 0);
 	uint64_t began = kh_clock_mono_ms(), longest = 0;

@@ -25,7 +25,7 @@ static void want_value(struct pair *pair, uint32_t generation, const struct kh_c
 	kh_buf_init(&body, 1024);
 	assert_true(kh_credential_ref_put(&body, want) && kh_wire_put_u64(&body, 1) &&
 		    kh_wire_put_u16(&body, 0));
-	assert_true(kh_channel_send(&pair->worker, KH_WORKER_MSG_CREDENTIAL_WANT, generation,
+	assert_true(kh_channel_send(&pair->worker, KH_WORKER_MSG_CREDENTIAL_REQUEST, generation,
 				    kh_buf_view(&body), NULL, 0, NULL));
 	kh_buf_fini(&body);
 }

@@ -137,7 +137,7 @@ static inline void expect_question(const struct kh_credential_ref *want)
 		return;
 	}
 	assert_int_equal(status, KH_CHANNEL_GOT);
-	assert_int_equal(message.type, KH_WORKER_MSG_CREDENTIAL_WANT);
+	assert_int_equal(message.type, KH_WORKER_MSG_CREDENTIAL_REQUEST);
 	assert_int_equal(message.ref, GENERATION);
 	struct kh_wire_reader r = { .rest = message.body };
 	assert_true(kh_credential_ref_take(&r, &got));

@@ -22,7 +22,7 @@ struct kh_admin_facts {
 	char *config_path;
 	char *config_hash; /* SHA-256 of the configuration file, in hex */
 	char *journal_path;
-	uint32_t states_left_out; /* credentials that found no room in `credentials` */
+	uint32_t credentials_left_out; /* credentials that found no room in `credentials` */
 	char *credentials; /* states of the credentials, a JSON array. It is not in the message but
 			      in a sealed memfd that comes with it */
 };

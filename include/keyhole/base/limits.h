@@ -63,8 +63,8 @@ enum {
 	KH_LIMIT_SCOPE_QUESTIONS_BURST = 128,
 	KH_LIMIT_SCOPE_QUESTIONS_PER_SECOND = 1,
 	/* A tenant's sandboxes together have as much as each of them, and at least as much as this
-	   many: a worker that was taken over, which asks in the name of each, or of sandboxes that
-	   it has added and removed again. */
+	   many: a worker that was taken over and asks in the name of each, or of sandboxes that it
+	   has added and removed again. */
 	KH_LIMIT_SCOPE_SANDBOXES_LEAST = 16,
 	/* Sandboxes and tenants whose rate the keeper remembers: its memory. */
 	KH_LIMIT_SCOPE_ASKERS = 4096,
@@ -78,8 +78,9 @@ enum {
 	   configuration names; fetchers for one sandbox's scopes; fetchers in all. (One credential
 	   may have half of the free ones: an endpoint that hangs.) */
 	KH_LIMIT_COMMANDS = 8,
-	/* Commands that the keeper may not kill (set-ID) and that are left after their timeout: no
-	   more are started than so many; and how long the keeper's end waits for all of them. */
+	/* Commands that the keeper may not kill (set-ID) and that go on after their timeout: with
+	 * this many, no more commands are started. And how long the keeper waits for all of them
+	 * when it ends. */
 	KH_LIMIT_COMMANDS_LEFT = 4,
 	KH_LIMIT_COMMANDS_LEFT_END_MS = 500,
 	KH_LIMIT_FETCHERS_PER_SANDBOX = 4,
@@ -119,8 +120,8 @@ enum {
 	KH_LIMIT_TLS_CHAIN_BYTES = 32 * 1024,
 	KH_LIMIT_TLS_CERTIFICATES = 12,
 	KH_LIMIT_TLS_AUTHORITIES = 1024,
-	/* RSA keys in it: to verify by one of 16,384 bits takes 5 ms, and as long by one of 3,072
-	   with an exponent as long. */
+	/* RSA keys in it: a verification with a key of 16,384 bits takes 5 ms, and so does one with
+	 * 3,072 bits and an exponent as long. */
 	KH_LIMIT_TLS_RSA_BITS = 8192,
 	KH_LIMIT_TLS_RSA_EXPONENT_BITS = 64,
 	/* How many reloads an exchange outlives: it keeps the configuration that it began under,
@@ -223,17 +224,18 @@ enum {
 	   all other tenants' requests would wait until each is decided. The rest comes in the next
 	   turn, after all other connections. */
 	KH_LIMIT_H2_TURN_BYTES = 64 * 1024,
-	/* What the connections of one sandbox on a thread do in a turn, all together, whichever
-	   HTTP they speak, in bytes of heads (work_share.h): hundreds of connections with cheap
-	   requests that are refused, and all other tenants' requests would wait for seconds. It is
-	   about 6 ms. */
+	/* What all connections of one sandbox on a thread together do in a turn, in either version
+	 * of HTTP, in bytes of heads (work_share.h): hundreds of connections with cheap requests
+	 * that are refused, so that all other tenants' requests would wait for seconds. It is about
+	 * 6 ms. */
 	KH_LIMIT_WORK_SHARE = 128 * 1024,
 	/* A head beside its bytes: it is decided, refused and recorded. */
 	KH_LIMIT_WORK_PER_HEAD = 1024,
-	/* The end of an exchange that was opened: it is recorded, and given back with all that it
-	   has. A sandbox may close connections with thousands of them at one moment. */
+	/* The end of an exchange that was opened: it is recorded and freed with all that it has. A
+	 * sandbox may close connections with thousands of them at one moment. */
 	KH_LIMIT_WORK_PER_END = 384,
-	/* A piece of content, and how many of its bytes are one of a head's: chunks of one byte. */
+	/* A piece of content, and how many of its bytes count as one byte of a head: chunks of one
+	   byte. */
 	KH_LIMIT_WORK_PER_PIECE = 32,
 	KH_LIMIT_WORK_CONTENT = 4,
 	/* A chunk of content that is signed anew (SigV4): about 8 microseconds. */
@@ -241,21 +243,21 @@ enum {
 	/* A read, and what it leads to: a write to the other side. Also a step of a handshake:
 	   thousands of connections that each send a byte. */
 	KH_LIMIT_WORK_PER_READ = 256,
-	/* Bytes of a ClientHello that are one, each time that it is read again from its beginning:
-	   one in records of a byte, of which each read brings one. */
+	/* Bytes of a ClientHello that count as one, each time that it is read again from its
+	   beginning: a ClientHello in records of one byte, one of which comes with each read. */
 	KH_LIMIT_WORK_HELLO = 32,
-	/* Streams of an HTTP/2 connection that are one, in each SETTINGS frame: it may open the
-	   windows of thousands. */
+	/* Streams of an HTTP/2 connection that count as one, in each SETTINGS frame: it may open
+	   the windows of thousands. */
 	KH_LIMIT_WORK_STREAMS = 4,
 	/* A WebSocket frame in it. */
 	KH_LIMIT_WORK_PER_FRAME = 8,
-	/* Steps of a decision that are one. */
+	/* Steps of a decision that count as one. */
 	KH_LIMIT_WORK_STEPS = 32,
 	/* A ClientHello that is answered, beside its bytes: about 170 microseconds. A handshake has
 	   two where the client is asked for another key. In TLS 1.2 also the ClientKeyExchange. */
 	KH_LIMIT_WORK_PER_HANDSHAKE = 3584,
-	/* CPU time of a step of a handshake with an upstream that is one: the server chooses the
-	   groups, keys and certificates, so what it takes is measured. */
+	/* CPU time of a step of a handshake with an upstream that counts as one: the server chooses
+	   the groups, keys and certificates, so what it takes is measured. */
 	KH_LIMIT_WORK_NS = 50,
 	/* A TLS message after the handshake, a KeyUpdate for example: about 50 microseconds. */
 	KH_LIMIT_WORK_PER_TLS_MESSAGE = 1024,
@@ -336,7 +338,7 @@ enum {
 	/* Nesting of objects and arrays in content that is parsed: each takes a bit. */
 	KH_LIMIT_JSON_DEPTH = 1024,
 	/* The same in a document that is read into a tree (json_load.h), which is walked by
-	   recursion: who may use the admin socket, a token endpoint, an image, with an array in an
+	   recursion: a user of the admin socket, a token endpoint or an image with an array in an
 	   array, and so on, on a thread with a stack of 256 KiB. */
 	KH_LIMIT_JSON_TREE_DEPTH = 32,
 	/* How many times limits.held_content one sandbox may hold at a time: many connections, each
@@ -405,9 +407,9 @@ enum {
 	   left for the hosts that are allowed. */
 	KH_LIMIT_REFUSAL_LEAVES_PER_SECOND = 500,
 	KH_LIMIT_REFUSAL_LEAVES_BURST = 2000,
-	/* Signatures that are spent and not forgotten (account.h); at the rate above it comes to
-	   this, which is less than the burst. Sandboxes that ask for more than the keeper makes, so
-	   that other tenants wait: each tenant and sandbox has a share of it. */
+	/* Signatures that are spent and not forgotten yet (account.h), which at the rate above
+	   settles at this number, less than the burst: sandboxes that ask for more than the keeper
+	   makes, so that other tenants wait. Each tenant and sandbox has a share of it. */
 	KH_LIMIT_SIGNATURES_SPENT = 2800,
 	/* Leaves that the keeper was asked for and has not signed: a flood of names ahead of
 	   another tenant's handshake. Each tenant and sandbox has a share (account.h). A handshake
@@ -441,8 +443,8 @@ enum {
 	KH_LIMIT_DIAL_ATTEMPTS = 4,
 	/* Names being resolved at a time, by all threads; each waiter for the same name counts as
 	   well. Names whose servers do not answer, so that others can't look up theirs: each tenant
-	   and sandbox has a share of it (account.h), a single sandbox up to 2,730. Where the
-	   sockets for them would take descriptors of all else, there are fewer
+	   and sandbox has a share of it (account.h), a single sandbox up to 2,730. There are fewer
+	   if their sockets would leave too few descriptors for everything else
 	   (kh_account_lookups). */
 	KH_LIMIT_RESOLVES = 8192,
 
@@ -456,9 +458,9 @@ enum {
 	KH_LIMIT_REFUSED_PLACES = 256,
 	/* Records of one loop turn: memory per thread. */
 	KH_LIMIT_BATCH_BYTES = 4 * 1024 * 1024,
-	/* How much of what the last writer left in the journal is read for exchanges that did not
-	   end, and how much at the end may be no record: a worker that was taken over writes 48 GB
-	   and dies, and no worker after it would get ready. */
+	/* How many bytes of the journal are read for exchanges of the last writer that did not end,
+	 * and how many bytes at its end may be no record: a worker that was taken over writes 48 GB
+	 * and dies, and no worker after it would get ready. */
 	KH_LIMIT_RECOVER_BYTES = 1024 * 1024 * 1024,
 	KH_LIMIT_TORN_BYTES = 64 * 1024 * 1024,
 	/* How many of those exchanges are named (16 MiB of memory). */
@@ -507,9 +509,9 @@ enum {
 	KH_LIMIT_ADMIN_REQUEST_MS = 5000,
 	KH_LIMIT_ADMIN_ANSWER_MS = 30 * 1000,
 	KH_LIMIT_ADMIN_IDLE_MS = 90 * 1000,
-	/* States of credentials that `status` shows: a very large configuration. The answer says
-	   how many are left out. */
-	KH_LIMIT_STATES_BYTES = 32 * 1024 * 1024,
+	/* The status of credentials, as `status` shows it: a very large configuration. The answer
+	   says how many are left out. */
+	KH_LIMIT_CREDENTIAL_STATUS_BYTES = 32 * 1024 * 1024,
 	/* An answer there. (The metrics of ten thousand tenants take a few megabytes.) */
 	KH_LIMIT_ADMIN_ANSWER_BYTES = 256 * 1024 * 1024,
 
@@ -629,11 +631,11 @@ enum {
 	KH_LIMIT_SURVEY_MASKS = 1024,
 	KH_LIMIT_SURVEY_INLETS = 4096,
 	KH_LIMIT_SURVEY_LEADS = 1024,
-	/* How often a path with ".." is tried that could not be walked because something was
-	   renamed: an agent may do so all the time. */
+	/* How often a path with ".." is tried again that could not be walked because something was
+	   renamed: an agent may rename all the time. */
 	KH_LIMIT_RESOLVE_TRIES = 1024,
-	/* Folders that were --home of a run, for a program that names a new one each time: after
-	   each run all of them are looked at, and of more the oldest is forgotten. */
+	/* Folders that were --home of a run: a program that names a new one each time. After each
+	   run all of them are checked; above this number the oldest is forgotten. */
 	KH_LIMIT_SURVEY_HOMES = 1024,
 	/* What is set aside onto another file system is copied, without its holes, up to this size.
 	   A larger file is made harmless where it is. */
@@ -652,8 +654,8 @@ enum {
 	KH_LIMIT_NAMED_BYTES = 64 * 1024 * 1024,
 	/* Folders that a script with `cd` names, from each of which its relative names count. */
 	KH_LIMIT_NAMED_FOLDERS = 16,
-	/* What a run notes of the names that it uses: a configuration whose commands have more
-	   words than that is refused. Each later run follows all of them. */
+	/* Bytes of what a run notes about the names that it uses: a configuration whose commands
+	 * have more words than that is refused. Each later run follows all of them. */
 	KH_LIMIT_RUN_USES_BYTES = 4 * 1024 * 1024,
 	/* What the kernel tells of its mounts before a command of a run: the host of thousands of
 	   containers. The kernel has 100,000 of them at most, unless fs.mount-max says more. */

@@ -9,16 +9,16 @@
 
 /* From a worker, which may be taken over. No message has a descriptor. */
 #define KH_WORKER_MSG_TO_KEEPER_TABLE(X) \
-	X(LEAF_KEY, 1)	/* bytes: the worker's public key for leaves, SubjectPublicKeyInfo DER; \
-		    once */ \
-	X(READY, 2)	/* ref: a generation. All threads use it, and none an earlier one. Sent \
-		       first when the worker is locked in and accepts, then whenever all threads \
-		       have taken the generation of a later GO. It may answer several GOs. The \
-		       keeper refuses one that no GO brought, or that was sent already */ \
-	X(LEAF_WANT, 3) /* a request for a leaf. ref: the generation; str host, u16 tenant, u16 \
+	X(LEAF_KEY, 1)	   /* bytes: the worker's public key for leaves, SubjectPublicKeyInfo DER; \
+		       once */ \
+	X(READY, 2)	   /* ref: a generation. All threads use it, and none an earlier one. Sent \
+			  first when the worker is locked in and accepts, then whenever all threads \
+			  have taken the generation of a later GO. It may answer several GOs. The \
+			  keeper refuses one that no GO brought, or that was sent already */ \
+	X(LEAF_REQUEST, 3) /* a request for a leaf. ref: the generation; str host, u16 tenant, u16 \
 		   port, str the tenant whose CA is to sign (empty: one CA signs for all). The \
 		   keeper checks the name again, and whether a rule allows it there */ \
-	X(CREDENTIAL_WANT, \
+	X(CREDENTIAL_REQUEST, \
 	  4)			 /* ref: the generation; a kh_credential_ref (credential_ref.h), \
 		      u64 (KH_ASKER_DYNAMIC) and u16: number and tenant of the sandbox that is \
 		      charged for it (fair_share.h). Once per value: the answer is for all requests that wait */ \
@@ -35,7 +35,7 @@
 		      must be there when the next worker starts */ \
 	X(JOURNAL_TORN, 10) /* a failed write left bytes at the journal's end that are no \
 		   record; the worker writes nothing until JOURNAL_CUT comes */ \
-	X(HEAD, 11)    /* u64 seq, bytes hash: the journal's last line; once for each HEAD_WANT */ \
+	X(HEAD, 11) /* u64 seq, bytes hash: the journal's last line; once for each HEAD_REQUEST */ \
 	X(JOINED, 12)  /* str error; NULL: the journal now says how the segment before ended */ \
 	X(DRAINED, 13) /* no request runs any more */
 
@@ -54,7 +54,7 @@
 	X(ADMIN, 17)	 /* u32 uid of the daemon, then one kind (u8) per fd; fds: the open \
 		       acceptors of `admin`. Also at a reload */ \
 	X(FACTS, 18)	 /* what only the keeper knows (admin_facts.h); also whenever it changes. \
-		       fd, if there are any: states of credentials */ \
+		       fd, if there are any: the status of credentials */ \
 	X(FINGERPRINTS, 19) /* u8 count of lists, u32 length of each; fds: fingerprints of all \
 		   values (fingerprints.h). Also at a reload, and whenever a value changes */ \
 	X(JOURNAL, 20) /* fds: the journal, opened anew for this worker, O_WRONLY|O_APPEND and \
@@ -72,11 +72,11 @@
 	X(GO, 24)   /* everything was sent: lock in and serve the generation of the last SNAPSHOT. \
 		     Also at a reload. READY says when it is in force */ \
 	X(LEAF, 25) /* ref, str host, bytes: certificate DER (empty: refused), str tenant as in \
-		   the LEAF_WANT */ \
+		   the LEAF_REQUEST */ \
 	X(CREDENTIAL, 26)	/* ref: the generation; the kh_credential_ref, u32 length of the \
 			 secret (0: none), u64 expiry (wall clock in ms; 0: never), str why there is \
 			 none (a text for the sandbox); fd of the secret. May come long after \
-			 CREDENTIAL_WANT */ \
+			 CREDENTIAL_REQUEST */ \
 	X(CREDENTIAL_STALE, 27) /* ref: the generation; u8: all values of the credential (1), \
 		   or this one (0); a kh_credential_ref: the value that was sent is replaced. A \
 		   request that needs it asks again */ \
@@ -90,9 +90,9 @@
 		   DYNAMIC_SANDBOX; of a REMOVE only if it failed */ \
 	X(JOURNAL_HELD, 32)	    /* u8 1: forward nothing, since the name of the journal's file \
 			   leads to another file or to none; 0: it is back */ \
-	X(JOURNAL_CUT, 33) /* u64 length of the journal's file now, whether torn bytes were cut \
-		   off or not */ \
-	X(HEAD_WANT, 34)   /* asks for HEAD */ \
+	X(JOURNAL_CUT, 33)  /* u64 length of the journal's file now, whether torn bytes were cut \
+		    off or not */ \
+	X(HEAD_REQUEST, 34) /* asks for HEAD */ \
 	X(RETIRE, 35) /* another process accepts: serve each connection to its end, then act as \
 		   after DRAIN, which may follow */ \
 	X(JOIN, 36)   /* u64 seq, bytes hash of the line that was continued, fds as of JOURNAL: \

@@ -161,9 +161,9 @@ enum kh_leaf_ask {
 			      answer */
 	KH_LEAF_FAILED,
 };
-enum kh_leaf_ask kh_worker_want_leaf(struct kh_worker *worker, const struct kh_generation *g,
-				     uint16_t tenant, const struct kh_authority *authority,
-				     struct kh_account *account);
+enum kh_leaf_ask kh_worker_request_leaf(struct kh_worker *worker, const struct kh_generation *g,
+					uint16_t tenant, const struct kh_authority *authority,
+					struct kh_account *account);
 /* The leaves that a tenant's sandboxes are shown. A view; not a reference. */
 struct kh_leaves *kh_worker_leaves(const struct kh_worker *worker, const struct kh_generation *g,
 				   uint16_t tenant);

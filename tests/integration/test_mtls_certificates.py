@@ -137,7 +137,7 @@ def test_half_a_new_pair_leaves_the_old_one_in_force(start, pairs, first):
     with Tunnel(one, HOST) as tunnel:
         before = tunnel.ask("GET", "/").json()
         put(one, pairs["second"], first)
-        until("it is said", lambda: "the pair before serves on" in one.stderr())
+        until("it is said", lambda: "the previous certificate stays in use" in one.stderr())
         assert tunnel.ask("GET", "/").json() == before, "also on the same connection"
         reload(one, lambda config: None)
         assert tunnel.ask("GET", "/").json()["subject"] == "first"
