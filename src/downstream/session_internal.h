@@ -212,7 +212,7 @@ static inline void kh_session_touch(struct kh_session *session)
 		kh_loop_call(session->side.loop, KH_LOOP_DOWN, &session->touched);
 }
 /* A refusal is in the batch: its answer leaves when the journal has it (or can't take it). */
-static inline void kh_session_hold(struct kh_session *session)
+static inline void kh_session_wait_for_record(struct kh_session *session)
 {
 	kh_loop_call(session->side.loop, KH_LOOP_ANSWER, &session->side.answer);
 }

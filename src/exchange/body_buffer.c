@@ -2,7 +2,7 @@
  * body_buffer.c - holds a request's content that must be read before the decision
  *
  * There are two reasons to hold content. A credential goes into it, and it is short (content.c). Or
- * the rules come to one with `models`: then the decision waits (HOLD), the whole content is kept,
+ * the rules come to one with `models`: then the decision waits (BUFFER), the whole content is kept,
  * within limits.held_content and the sandbox's share, and the model's name is read in each piece as
  * it comes, since the thread also serves other exchanges. Then the rules decide again.
  *
@@ -71,7 +71,7 @@ bool kh_body_buffer_look_at_head(struct kh_exchange *x, struct kh_err *err)
 
 static bool wait_for_content(struct kh_exchange *x, struct kh_err *err)
 {
-	if (!kh_exchange_set_state(x, KH_EXCHANGE_HOLD, err))
+	if (!kh_exchange_set_state(x, KH_EXCHANGE_BUFFER, err))
 		return false;
 	kh_exchange_pause(x);
 	return say_continue(x, err);

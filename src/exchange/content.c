@@ -2,7 +2,7 @@
  * content.c - the content that goes upstream: as received, or with a credential in it
  *
  * If a credential goes into the content, all of it passes a filter (body.h). Short content with a
- * Content-Length is held and checked first (HOLD, body_buffer.c): then its place is known before
+ * Content-Length is held and checked first (BUFFER, body_buffer.c): then its place is known before
  * anything is recorded, dialled or sent, and the length that goes upstream is right. Other content
  * goes upstream as it comes, chunked. A fault that is found on the way aborts the request, so that
  * the upstream never gets a complete one.

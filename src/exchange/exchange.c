@@ -1,7 +1,7 @@
 /*
  * exchange.c - one request and its response
  *
- *   begin ─▶ (HOLD) ─▶ (ASK) ─▶ (SECRET) ─▶ COMMIT ─▶ CONNECT ─▶ RELAY ─▶ ENDED
+ *   begin ─▶ (BUFFER) ─▶ (ASK) ─▶ (SECRET) ─▶ COMMIT ─▶ CONNECT ─▶ RELAY ─▶ ENDED
  *
  * Nothing is resolved, dialled or sent before the open record is in the journal (COMMIT). A reload
  * before RELAY starts again after `begin`, with another id and another record. It does so when it
@@ -81,9 +81,9 @@ static void get_secrets(struct kh_exchange *x, struct kh_err *err)
 			kh_exchange_fail(x, err);
 			return;
 		}
-		const struct kh_credential_ref want = { one->index, x->tenant,
-							kh_slice_str(one->scope) };
-		switch (kh_worker_secret(x->side->loop->worker, x->gen, &want,
+		const struct kh_credential_ref ref = { one->index, x->tenant,
+						       kh_slice_str(one->scope) };
+		switch (kh_worker_secret(x->side->loop->worker, x->gen, &ref,
 					 x->side->acceptor->listener_stats, &one->secret, err)) {
 		case KH_SLOT_FULL:
 			continue;

@@ -24,7 +24,7 @@ bool kh_exchange_takes_body(const struct kh_exchange *x)
 		return false;
 	if (x->message->framing == KH_FRAMING_NONE)
 		return true;
-	if (x->state == KH_EXCHANGE_HOLD)
+	if (x->state == KH_EXCHANGE_BUFFER)
 		return true;
 	return x->state == KH_EXCHANGE_RELAY && !kh_body_buffer_has(x) &&
 	       !x->up.stream->ops->is_full(x->up.stream);
@@ -87,12 +87,12 @@ bool kh_exchange_send_held(struct kh_exchange *x)
 	return false;
 }
 
-/* In HOLD, or to be signed in chunks. */
+/* In BUFFER, or to be signed in chunks. */
 static void take(struct kh_exchange *x, struct kh_slice piece)
 {
 	struct kh_err err = KH_ERR_INIT;
 
-	if (x->state == KH_EXCHANGE_HOLD) {
+	if (x->state == KH_EXCHANGE_BUFFER) {
 		if (!kh_body_buffer_take(x, piece, &err))
 			kh_exchange_fail(x, &err);
 		return;
@@ -107,7 +107,7 @@ void kh_exchange_body(struct kh_exchange *x, struct kh_slice piece)
 {
 	if (kh_exchange_is_websocket(x))
 		(void)kh_websocket_from_down(x, piece);
-	else if (x->state == KH_EXCHANGE_HOLD || kh_signing_has_chunks(x))
+	else if (x->state == KH_EXCHANGE_BUFFER || kh_signing_has_chunks(x))
 		take(x, piece);
 	else
 		(void)forward(x, piece);
@@ -185,7 +185,7 @@ void kh_exchange_end_content(struct kh_exchange *x, const struct kh_field *trail
 	size_t n_kept = 0;
 	struct kh_err err = KH_ERR_INIT;
 
-	if (x->state == KH_EXCHANGE_HOLD) {
+	if (x->state == KH_EXCHANGE_BUFFER) {
 		bool good = x->holds_for_credential ? kh_body_buffer_end_for_credential(x, n, &err)
 						    : kh_body_buffer_read(x, n, &err);
 		if (good)
@@ -220,7 +220,7 @@ void kh_exchange_request_end(struct kh_exchange *x, const struct kh_field *trail
 	/* A CONNECT that asks for a WebSocket is whole with its head. */
 	else if (!kh_exchange_has_request(x) && !kh_exchange_set_request(x, KH_REQUEST_DONE, &err))
 		kh_exchange_fail(x, &err);
-	else if (x->state == KH_EXCHANGE_HOLD || x->message->framing != KH_FRAMING_NONE)
+	else if (x->state == KH_EXCHANGE_BUFFER || x->message->framing != KH_FRAMING_NONE)
 		kh_exchange_end_content(x, trailers, n);
 }
 

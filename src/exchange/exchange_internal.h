@@ -85,7 +85,7 @@ bool kh_body_buffer_end_for_credential(struct kh_exchange *x, size_t n_trailers,
 				       struct kh_err *err);
 /* What the head says of the model. */
 bool kh_body_buffer_look_at_head(struct kh_exchange *x, struct kh_err *err);
-/* In HOLD from here on. Return: false: it can't be (head, size). */
+/* In BUFFER from here on. Return: false: it can't be (head, size). */
 bool kh_body_buffer_begin(struct kh_exchange *x, struct kh_err *err);
 bool kh_body_buffer_take(struct kh_exchange *x, struct kh_slice piece, struct kh_err *err);
 /* All of it is there: which model does it name? Return: false: that can't be told. */

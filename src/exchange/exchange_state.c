@@ -8,20 +8,20 @@
 bool kh_exchange_set_state(struct kh_exchange *x, enum kh_exchange_state state, struct kh_err *err)
 {
 	static const char *const names[] = {
-		[KH_EXCHANGE_BEGUN] = "begun",	 [KH_EXCHANGE_HOLD] = "hold",
+		[KH_EXCHANGE_BEGUN] = "begun",	 [KH_EXCHANGE_BUFFER] = "buffer",
 		[KH_EXCHANGE_ASK] = "ask",	 [KH_EXCHANGE_SECRET] = "secret",
 		[KH_EXCHANGE_COMMIT] = "commit", [KH_EXCHANGE_CONNECT] = "connect",
 		[KH_EXCHANGE_RELAY] = "relay",	 [KH_EXCHANGE_ENDED] = "ended",
 	};
 	enum {
 		/* Until something of it is sent, it may be decided anew (a reload). */
-		UNDECIDED = KH_STATE(KH_EXCHANGE_HOLD) | KH_STATE(KH_EXCHANGE_ASK) |
+		UNDECIDED = KH_STATE(KH_EXCHANGE_BUFFER) | KH_STATE(KH_EXCHANGE_ASK) |
 			    KH_STATE(KH_EXCHANGE_SECRET) | KH_STATE(KH_EXCHANGE_COMMIT) |
 			    KH_STATE(KH_EXCHANGE_ENDED),
 	};
 	static const uint32_t next[] = {
 		[KH_EXCHANGE_BEGUN] = UNDECIDED,
-		[KH_EXCHANGE_HOLD] = UNDECIDED,
+		[KH_EXCHANGE_BUFFER] = UNDECIDED,
 		[KH_EXCHANGE_ASK] = UNDECIDED,
 		[KH_EXCHANGE_SECRET] = UNDECIDED,
 		/* A page is answered without a connection. */

@@ -40,7 +40,7 @@ uint64_t kh_exchange_deadline(const struct kh_exchange *x)
 		return min_ms(x->progress_ms + SECRET_MS, end_ms(x));
 	case KH_EXCHANGE_CONNECT: /* each step has a time of its own, and there may be many */
 		return end_ms(x);
-	case KH_EXCHANGE_HOLD:
+	case KH_EXCHANGE_BUFFER:
 	case KH_EXCHANGE_RELAY:
 		break;
 	case KH_EXCHANGE_BEGUN:

@@ -53,10 +53,10 @@ static void note_refusal(struct kh_exchange *x, const struct kh_message *respons
 {
 	for (size_t i = 0; response->status == 401 && i < x->injection.count; i++) {
 		const struct kh_injected *one = &x->injection.list[i];
-		const struct kh_credential_ref want = { one->index, x->tenant,
-							kh_slice_str(one->scope) };
+		const struct kh_credential_ref ref = { one->index, x->tenant,
+						       kh_slice_str(one->scope) };
 		if (one->credential->renewable)
-			kh_values_refused(x->side->loop->worker, x->gen, &want, one->secret);
+			kh_values_refused(x->side->loop->worker, x->gen, &ref, one->secret);
 	}
 }
 

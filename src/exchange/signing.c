@@ -1,7 +1,7 @@
 /*
  * signing.c - an exchange whose request is signed when it is sent (aws_sigv4, hmac)
  *
- *   decide ─▶ begin: read the client's signature ─▶ (HOLD: content without a hash) ─▶
+ *   decide ─▶ begin: read the client's signature ─▶ (BUFFER: content without a hash) ─▶
  *   SECRET, with a scope ─▶ … ─▶ make: target and fields ─▶ head
  *
  * Nothing is sent before `make` has signed it, and any failure ends the exchange. Chunks with a

@@ -299,7 +299,7 @@ static void what_was_decided_by_its_content_is_not_asked_about(void **state)
 	begin_at("m.example");
 	(void)near_request("POST", "/", (int)strlen(text));
 	struct kh_exchange *x = near_send();
-	assert_int_equal(x->state, KH_EXCHANGE_HOLD);
+	assert_int_equal(x->state, KH_EXCHANGE_BUFFER);
 	kh_exchange_body(x, kh_slice_str(text));
 	kh_exchange_request_end(x, NULL, 0);
 	assert_refused(1);

@@ -164,7 +164,7 @@ static void test_held_content_follows_the_head(void **state)
 	near_request("POST", "/", (int)strlen(text))->expect_continue = true;
 	struct kh_exchange *x = near_send();
 
-	assert_int_equal(x->state, KH_EXCHANGE_HOLD);
+	assert_int_equal(x->state, KH_EXCHANGE_BUFFER);
 	assert_int_equal(near.interims, 1); /* there is nobody else who could say 100 */
 	assert_true(kh_exchange_takes_body(x));
 	kh_exchange_body(x, kh_slice_of(text, 6));
@@ -172,7 +172,7 @@ static void test_held_content_follows_the_head(void **state)
 	assert_false(kh_exchange_takes_body(x));
 	kh_loop_turn_end(world.loop);
 	assert_true(kh_exchange_takes_body(x));
-	assert_int_equal(x->state, KH_EXCHANGE_HOLD);
+	assert_int_equal(x->state, KH_EXCHANGE_BUFFER);
 	assert_int_equal(near.interims, 1);
 	kh_exchange_body(x, kh_slice_of(text + 6, sizeof(text) - 7));
 	assert_records(0, 0, 0);
@@ -430,7 +430,7 @@ static void test_a_lower_limit_holds_for_content_that_is_held_already(void **sta
 		x->member.ops->reload(&x->member);
 		kh_loop_turn_end(world.loop);
 		if (below == 0) { /* just as much as it is: no byte more */
-			assert_int_equal(x->state, KH_EXCHANGE_HOLD);
+			assert_int_equal(x->state, KH_EXCHANGE_BUFFER);
 			assert_int_equal(kh_buf_len(&x->content), HELD);
 			kh_exchange_body(x, kh_slice_of(text, PIECE));
 		}
@@ -458,7 +458,7 @@ static void test_each_wait_has_its_end(void **state)
 		enum kh_exchange_state state;
 		enum kh_err_code reason;
 	} waits[] = {
-		{ "m.example", KH_EXCHANGE_HOLD, KH_ERR_REQUEST_TIMEOUT },
+		{ "m.example", KH_EXCHANGE_BUFFER, KH_ERR_REQUEST_TIMEOUT },
 		{ "a.example", KH_EXCHANGE_SECRET, KH_ERR_CREDENTIAL_UNAVAILABLE },
 		{ "b.example", KH_EXCHANGE_RELAY, KH_ERR_REQUEST_TIMEOUT },
 	};
@@ -488,7 +488,7 @@ static void test_each_wait_has_its_end(void **state)
 
 /* How far it has come when it ends. */
 enum until {
-	UNTIL_HOLD = 0,
+	UNTIL_BUFFER = 0,
 	UNTIL_SECRET,
 	UNTIL_COMMIT,
 	UNTIL_CONNECT,
@@ -501,7 +501,7 @@ enum until {
 
 static struct kh_exchange *come_as_far_as(enum until until)
 {
-	near_begin(until == UNTIL_HOLD	   ? "m.example"
+	near_begin(until == UNTIL_BUFFER   ? "m.example"
 		   : until == UNTIL_SECRET ? "a.example"
 					   : "b.example");
 	if (until == UNTIL_CONNECT)

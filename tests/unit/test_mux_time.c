@@ -95,7 +95,7 @@ static void what_does_not_move_ends_at_stall(void **state)
 
 static void whatever_it_waits_for_ends_at_total(void **state)
 {
-	static const enum kh_exchange_state waits[] = { KH_EXCHANGE_HOLD, KH_EXCHANGE_SECRET,
+	static const enum kh_exchange_state waits[] = { KH_EXCHANGE_BUFFER, KH_EXCHANGE_SECRET,
 							KH_EXCHANGE_CONNECT, KH_EXCHANGE_RELAY };
 	struct world w;
 

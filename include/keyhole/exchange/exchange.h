@@ -36,8 +36,8 @@ struct kh_signing;
 
 enum kh_exchange_state {
 	KH_EXCHANGE_BEGUN = 0, /* its head is being processed */
-	KH_EXCHANGE_HOLD,      /* it waits for its content, which a rule, a signature or a placement
-				  needs */
+	KH_EXCHANGE_BUFFER,    /* it waits for its content, which a rule, a signature or a placement
+				needs */
 	KH_EXCHANGE_ASK,       /* it waits for a person's answer */
 	KH_EXCHANGE_SECRET,    /* it waits for the keeper to send a credential's value */
 	KH_EXCHANGE_COMMIT,    /* it waits for its open record to be in the journal */
