@@ -15,10 +15,10 @@ bool kh_credential_ref_scope_is_good(struct kh_slice scope)
 	return true;
 }
 
-bool kh_credential_ref_put(struct kh_buf *out, const struct kh_credential_ref *want)
+bool kh_credential_ref_put(struct kh_buf *out, const struct kh_credential_ref *ref)
 {
-	return kh_wire_put_u16(out, want->index) && kh_wire_put_u16(out, want->tenant) &&
-	       kh_wire_put_bytes(out, want->scope);
+	return kh_wire_put_u16(out, ref->index) && kh_wire_put_u16(out, ref->tenant) &&
+	       kh_wire_put_bytes(out, ref->scope);
 }
 
 bool kh_credential_ref_take(struct kh_wire_reader *r, struct kh_credential_ref *out)

@@ -111,7 +111,7 @@ static void failed(const struct kh_credential_config *credential, struct kh_item
 static void came(struct kh_vault *vault, uint16_t index, const struct kh_holding *holding,
 		 struct kh_item *pair, struct kh_secret *secret, uint64_t expires_ms)
 {
-	const struct kh_credential_ref want = { index, holding->tenant, KH_SLICE("") };
+	const struct kh_credential_ref ref = { index, holding->tenant, KH_SLICE("") };
 	const char *name = vault->config->credentials[index].name;
 	bool same = pair->secret && kh_secret_same(pair->secret, secret);
 
@@ -129,7 +129,7 @@ static void came(struct kh_vault *vault, uint16_t index, const struct kh_holding
 	kh_item_fill(pair, secret, expires_ms, 0);
 	pair->due_ms = 0; /* its files are watched */
 	if (pair->told && !same && vault->stale)
-		vault->stale(vault->arg, &want, true);
+		vault->stale(vault->arg, &ref, true);
 	pair->told = pair->told && same;
 }
 

@@ -99,17 +99,17 @@ void kh_keeper_credential_changed(struct kh_keeper *k)
 		k->credential_status_due_ms = kh_clock_mono_ms() + EVERY_MS;
 }
 
-static void on_answer(void *arg, const struct kh_credential_ref *want, const struct kh_value *value,
+static void on_answer(void *arg, const struct kh_credential_ref *ref, const struct kh_value *value,
 		      struct kh_err *err)
 {
 	struct kh_keeper *k = arg;
-	kh_worker_process_answer_credential(&k->worker_process, want, value, err);
+	kh_worker_process_answer_credential(&k->worker_process, ref, value, err);
 }
 
-static void on_stale(void *arg, const struct kh_credential_ref *want, bool whole)
+static void on_stale(void *arg, const struct kh_credential_ref *ref, bool whole)
 {
 	struct kh_keeper *k = arg;
-	kh_worker_process_tell_stale(&k->worker_process, want, whole);
+	kh_worker_process_tell_stale(&k->worker_process, ref, whole);
 }
 
 static void on_changed(void *arg, uint16_t index, bool secret)

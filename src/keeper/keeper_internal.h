@@ -302,10 +302,10 @@ size_t kh_worker_process_sandboxes(const struct kh_worker_process *worker_proces
 /* Answers CREDENTIAL_REQUEST; `value` NULL: there is none; `err` says why, in words for a sandbox.
  */
 void kh_worker_process_answer_credential(struct kh_worker_process *worker_process,
-					 const struct kh_credential_ref *want,
+					 const struct kh_credential_ref *ref,
 					 const struct kh_value *value, struct kh_err *err);
 void kh_worker_process_tell_stale(struct kh_worker_process *worker_process,
-				  const struct kh_credential_ref *want, bool whole);
+				  const struct kh_credential_ref *ref, bool whole);
 /* fingerprints.c: sends FINGERPRINTS at a start or reload; and when a value has changed. */
 bool kh_worker_process_feed_fingerprints(struct kh_worker_process *worker_process,
 					 struct kh_err *err);

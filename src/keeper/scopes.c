@@ -148,21 +148,21 @@ struct kh_made *kh_scopes_find(const struct kh_holding *holding, struct kh_slice
 	return made;
 }
 
-struct kh_made *kh_scopes_get(struct kh_vault *vault, const struct kh_credential_ref *want,
+struct kh_made *kh_scopes_get(struct kh_vault *vault, const struct kh_credential_ref *ref,
 			      const struct kh_fair_share_asker *asker, struct kh_holding *holding)
 {
-	struct kh_made *made = kh_scopes_find(holding, want->scope);
+	struct kh_made *made = kh_scopes_find(holding, ref->scope);
 
 	if (!made) {
-		if (want->scope.len > 0 &&
-		    !make_room(vault, &vault->config->credentials[want->index], holding, asker))
+		if (ref->scope.len > 0 &&
+		    !make_room(vault, &vault->config->credentials[ref->index], holding, asker))
 			return NULL;
-		made = calloc(1, sizeof(*made) + want->scope.len);
+		made = calloc(1, sizeof(*made) + ref->scope.len);
 		if (!made)
 			return NULL;
-		made->scope_len = want->scope.len;
-		if (want->scope.len > 0)
-			memcpy(made->scope, want->scope.ptr, want->scope.len);
+		made->scope_len = ref->scope.len;
+		if (ref->scope.len > 0)
+			memcpy(made->scope, ref->scope.ptr, ref->scope.len);
 		made->next = holding->made;
 		holding->made = made;
 		holding->n_made++;

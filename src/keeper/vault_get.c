@@ -47,24 +47,24 @@ static bool may_look(const struct kh_holding *holding, const struct kh_mint *min
 }
 
 /* A file may have come meanwhile; a command is started. GOT: the raw value is there. */
-static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_credential_ref *want,
+static enum kh_vault_answer get_raw(struct kh_vault *vault, const struct kh_credential_ref *ref,
 				    struct kh_holding *holding, struct kh_err *err)
 {
-	const char *name = vault->config->credentials[want->index].name;
+	const char *name = vault->config->credentials[ref->index].name;
 	struct kh_err why = KH_ERR_INIT;
 	if (kh_item_is_good(&holding->raw) && !kh_item_is_withheld(&holding->raw))
 		return KH_VAULT_GOT;
 	if (holding->raw.job)
 		return KH_VAULT_LATER;
 	if (holding->source->kind == KH_SOURCE_EXEC) {
-		if (!pauses(&holding->raw) && kh_vault_begin_raw(vault, want->index, holding, &why))
+		if (!pauses(&holding->raw) && kh_vault_begin_raw(vault, ref->index, holding, &why))
 			return KH_VAULT_LATER;
 		return refuse(&holding->raw, name, err);
 	}
-	if (may_look(holding, vault->config->credentials[want->index].mint) &&
-	    kh_vault_read(vault, want->index, holding, &why) == KH_SOURCE_GOT) {
+	if (may_look(holding, vault->config->credentials[ref->index].mint) &&
+	    kh_vault_read(vault, ref->index, holding, &why) == KH_SOURCE_GOT) {
 		kh_log_info("credential %s has a value now", name);
-		kh_vault_raw_came(vault, want->index, holding, true);
+		kh_vault_raw_came(vault, ref->index, holding, true);
 		return KH_VAULT_GOT;
 	}
 	return refuse(&holding->raw, name, err);
@@ -95,17 +95,17 @@ static enum kh_vault_answer refuse_too_many(const char *name, struct kh_err *err
 	return KH_VAULT_NONE;
 }
 
-static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_credential_ref *want,
+static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_credential_ref *ref,
 				     const struct kh_fair_share_asker *asker,
 				     struct kh_holding *holding, struct kh_value *out,
 				     struct kh_err *err)
 {
-	const struct kh_credential_config *credential = &vault->config->credentials[want->index];
-	struct kh_made *made = kh_scopes_find(holding, want->scope);
-	if (want->scope.len > 0 && !(made && is_there(&made->item)) &&
+	const struct kh_credential_config *credential = &vault->config->credentials[ref->index];
+	struct kh_made *made = kh_scopes_find(holding, ref->scope);
+	if (ref->scope.len > 0 && !(made && is_there(&made->item)) &&
 	    !kh_scopes_take_turn(vault, asker))
 		return refuse_too_many(credential->name, err);
-	made = kh_scopes_get(vault, want, asker, holding);
+	made = kh_scopes_get(vault, ref, asker, holding);
 	struct kh_err why = KH_ERR_INIT;
 	if (!made)
 		return refuse_too_many(credential->name, err);
@@ -115,12 +115,12 @@ static enum kh_vault_answer get_made(struct kh_vault *vault, const struct kh_cre
 		return later(&made->item);
 	if (pauses(&made->item))
 		return refuse(&made->item, credential->name, err);
-	enum kh_vault_answer raw = get_raw(vault, want, holding, err);
+	enum kh_vault_answer raw = get_raw(vault, ref, holding, err);
 	if (raw == KH_VAULT_LATER)
 		return later(&made->item);
 	if (raw != KH_VAULT_GOT)
 		return raw;
-	if (!kh_vault_begin_made(vault, want->index, holding, made, &why))
+	if (!kh_vault_begin_made(vault, ref->index, holding, made, &why))
 		return refuse(&made->item, credential->name, err);
 	return kh_item_is_good(&made->item) ? give(&made->item, out) : later(&made->item);
 }
@@ -144,25 +144,25 @@ static bool has_rule_for(const struct kh_rules *rules, uint16_t index, struct kh
 
 /* Can any request for that repository have the credential, by what it is bound to and by the rules
  * of the tenant (of any, if all have the same value)? */
-static bool may_open(const struct kh_config *config, const struct kh_credential_ref *want)
+static bool may_open(const struct kh_config *config, const struct kh_credential_ref *ref)
 {
-	const struct kh_credential_config *credential = &config->credentials[want->index];
+	const struct kh_credential_config *credential = &config->credentials[ref->index];
 	bool bound = credential->n_paths == 0;
 	for (size_t i = 0; !bound && i < credential->n_paths; i++)
-		bound = kh_repository_may_be_at(want->scope, credential->paths[i]);
+		bound = kh_repository_may_be_at(ref->scope, credential->paths[i]);
 	for (size_t i = 0; bound && i < config->n_tenants; i++)
-		if ((!credential->by_tenant || i == want->tenant) &&
-		    has_rule_for(&config->tenants[i].rules, want->index, want->scope))
+		if ((!credential->by_tenant || i == ref->tenant) &&
+		    has_rule_for(&config->tenants[i].rules, ref->index, ref->scope))
 			return true;
 	return false;
 }
 
-enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *want,
+enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *ref,
 				  const struct kh_fair_share_asker *asker, struct kh_value *out,
 				  struct kh_err *err)
 {
-	const struct kh_credential_config *credential = &vault->config->credentials[want->index];
-	struct kh_holding *holding = kh_vault_holding(vault, want->index, want->tenant);
+	const struct kh_credential_config *credential = &vault->config->credentials[ref->index];
+	struct kh_holding *holding = kh_vault_holding(vault, ref->index, ref->tenant);
 	bool derives = kh_derives(credential);
 	*out = (struct kh_value){ .secret = NULL };
 	if (!holding) {
@@ -172,7 +172,7 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_creden
 			   credential->name);
 		return KH_VAULT_NONE;
 	}
-	if (want->scope.len > 0 && (!derives || kh_client_cert_is(credential)) &&
+	if (ref->scope.len > 0 && (!derives || kh_client_cert_is(credential)) &&
 	    !credential->by_repository) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "the credential %s is not made for a part of what it opens",
@@ -180,7 +180,7 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_creden
 		return KH_VAULT_NONE;
 	}
 	/* Without one the token would open every repository of the installation. */
-	if (credential->by_repository && !kh_repository_is_scope(want->scope)) {
+	if (credential->by_repository && !kh_repository_is_scope(ref->scope)) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "the credential %s is made for one repository at a time, and none was "
 			   "named",
@@ -189,16 +189,16 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_creden
 	}
 	/* Also of one that was made already: the hosts and the rules may be others since a reload.
 	 */
-	if (credential->by_repository && !may_open(vault->config, want)) {
+	if (credential->by_repository && !may_open(vault->config, ref)) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "no rule lets the credential %s open this repository", credential->name);
 		return KH_VAULT_NONE;
 	}
-	if (!kh_derives_for(credential, want->scope, err))
+	if (!kh_derives_for(credential, ref->scope, err))
 		return KH_VAULT_NONE;
 	if (derives || credential->mint)
-		return get_made(vault, want, asker, holding, out, err);
-	enum kh_vault_answer raw = get_raw(vault, want, holding, err);
+		return get_made(vault, ref, asker, holding, out, err);
+	enum kh_vault_answer raw = get_raw(vault, ref, holding, err);
 	return raw == KH_VAULT_GOT     ? give(&holding->raw, out)
 	       : raw == KH_VAULT_LATER ? later(&holding->raw)
 				       : raw;
@@ -232,22 +232,22 @@ static void renew_raw(struct kh_vault *vault, uint16_t index, struct kh_holding 
 		kh_log_warn("%s", err.text);
 }
 
-void kh_vault_refused(struct kh_vault *vault, const struct kh_credential_ref *want)
+void kh_vault_refused(struct kh_vault *vault, const struct kh_credential_ref *ref)
 {
-	struct kh_holding *holding = kh_vault_holding(vault, want->index, want->tenant);
+	struct kh_holding *holding = kh_vault_holding(vault, ref->index, ref->tenant);
 	struct kh_err err = KH_ERR_INIT;
-	if (holding && !vault->config->credentials[want->index].mint)
-		renew_raw(vault, want->index, holding);
-	if (!vault->config->credentials[want->index].mint)
+	if (holding && !vault->config->credentials[ref->index].mint)
+		renew_raw(vault, ref->index, holding);
+	if (!vault->config->credentials[ref->index].mint)
 		return;
-	struct kh_made *made = holding ? kh_scopes_find(holding, want->scope) : NULL;
+	struct kh_made *made = holding ? kh_scopes_find(holding, ref->scope) : NULL;
 	if (!made || !may_renew(holding, made) || !kh_item_is_good(&holding->raw))
 		return;
 	kh_log_info(
 		"credential %s: an upstream answered 401 to its token: another one is asked for",
-		vault->config->credentials[want->index].name);
+		vault->config->credentials[ref->index].name);
 	made->refused_ms = holding->refused_ms = kh_clock_mono_ms();
-	if (kh_vault_begin_made(vault, want->index, holding, made, &err))
+	if (kh_vault_begin_made(vault, ref->index, holding, made, &err))
 		kh_item_withhold(&made->item);
 }
 

@@ -177,9 +177,9 @@ struct kh_vault {
 	 * stale: a value that the worker has is no longer valid, or (`whole`) no value of the
 	 * credential is. changed: a credential's status has changed; `secret`: its secrets may have
 	 * changed, too (called before the answer with the new one). */
-	void (*answer)(void *arg, const struct kh_credential_ref *want,
-		       const struct kh_value *value, struct kh_err *err);
-	void (*stale)(void *arg, const struct kh_credential_ref *want, bool whole);
+	void (*answer)(void *arg, const struct kh_credential_ref *ref, const struct kh_value *value,
+		       struct kh_err *err);
+	void (*stale)(void *arg, const struct kh_credential_ref *ref, bool whole);
 	void (*changed)(void *arg, uint16_t index, bool secret);
 	/* One of several alternative credentials has got a value for this tenant, or is now known
 	 * to have none (a command that failed at first): the configuration says so, so rules choose
@@ -225,7 +225,7 @@ enum kh_vault_answer {
 /* What this tenant's source gave; NULL: the tenant has none. */
 struct kh_holding *kh_vault_holding(const struct kh_vault *vault, uint16_t index, uint16_t tenant);
 /* `asker`: whose share a scope takes (fair_share.h, asker.c). */
-enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *want,
+enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_credential_ref *ref,
 				  const struct kh_fair_share_asker *asker, struct kh_value *out,
 				  struct kh_err *err);
 /* An upstream answered 401 to the last token. Makes a new one, which is given out from then on. If
@@ -233,7 +233,7 @@ enum kh_vault_answer kh_vault_get(struct kh_vault *vault, const struct kh_creden
  * since not every 401 is about the token. A command's value is read again, too, if it can change
  * (`refresh`, or it expires). An upstream can answer 401 to anything, so limits.h bounds how often
  * it counts. */
-void kh_vault_refused(struct kh_vault *vault, const struct kh_credential_ref *want);
+void kh_vault_refused(struct kh_vault *vault, const struct kh_credential_ref *ref);
 /* The worker has ended: nobody waits any more. Drops what is cheap to make again. */
 void kh_vault_forget_worker(struct kh_vault *vault);
 /* A descriptor that is readable when a turn has something to do; -1: none. */
@@ -319,7 +319,7 @@ void kh_variables_fini(struct kh_vault *vault);
 struct kh_made *kh_scopes_find(const struct kh_holding *holding, struct kh_slice scope);
 /* Finds or adds the token for a scope, and notes its use by `asker`. NULL: no place for it, or no
  * memory. */
-struct kh_made *kh_scopes_get(struct kh_vault *vault, const struct kh_credential_ref *want,
+struct kh_made *kh_scopes_get(struct kh_vault *vault, const struct kh_credential_ref *ref,
 			      const struct kh_fair_share_asker *asker, struct kh_holding *holding);
 /* Takes one of the asker's rate of values for scopes, and of its tenant's. Return: false: not now.
  */

@@ -53,17 +53,17 @@ static void note_change(struct kh_vault *vault, uint16_t index, const struct kh_
 static void tell_stale(struct kh_vault *vault, uint16_t index, const struct kh_holding *holding,
 		       const struct kh_slice *scope)
 {
-	const struct kh_credential_ref want = { index, holding->tenant,
-						scope ? *scope : KH_SLICE("") };
+	const struct kh_credential_ref ref = { index, holding->tenant,
+					       scope ? *scope : KH_SLICE("") };
 	if (vault->stale)
-		vault->stale(vault->arg, &want, !scope);
+		vault->stale(vault->arg, &ref, !scope);
 }
 
 /* Whoever waits for this one, if anybody does. */
 static void answer(struct kh_vault *vault, uint16_t index, const struct kh_holding *holding,
 		   struct kh_item *item, struct kh_slice scope)
 {
-	const struct kh_credential_ref want = { index, holding->tenant, scope };
+	const struct kh_credential_ref ref = { index, holding->tenant, scope };
 	struct kh_err err = KH_ERR_INIT;
 	bool good = kh_item_is_good(item);
 	if (!item->asked)
@@ -77,7 +77,7 @@ static void answer(struct kh_vault *vault, uint16_t index, const struct kh_holdi
 		kh_err_set(&err, KH_ERR_CREDENTIAL_UNAVAILABLE, "%s",
 			   item->reason ? item->reason : "the credential has no value on the host");
 	if (vault->answer)
-		vault->answer(vault->arg, &want, good ? &value : NULL, &err);
+		vault->answer(vault->arg, &ref, good ? &value : NULL, &err);
 	kh_secret_unref(value.secret);
 }
 

@@ -227,7 +227,7 @@ bool kh_worker_process_can_be_told(const struct kh_worker_process *worker_proces
 }
 
 static void answer_with(struct kh_worker_process *worker_process,
-			const struct kh_credential_ref *want, const struct kh_value *value,
+			const struct kh_credential_ref *ref, const struct kh_value *value,
 			struct kh_err *err)
 {
 	/* It has to know a value when it sees it again, before it can use it. */
@@ -242,7 +242,7 @@ static void answer_with(struct kh_worker_process *worker_process,
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "no secret page is to be had");
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, KH_LIMIT_CHANNEL_BYTES / 2);
-	if (kh_credential_ref_put(&body, want) &&
+	if (kh_credential_ref_put(&body, ref) &&
 	    kh_wire_put_u32(&body, fd >= 0 ? (uint32_t)kh_secret_len(value->secret) : 0) &&
 	    kh_wire_put_u64(&body, fd >= 0 ? value->expires_ms : 0) &&
 	    kh_wire_put_str(&body, fd >= 0 ? NULL : err->text))
@@ -251,39 +251,39 @@ static void answer_with(struct kh_worker_process *worker_process,
 }
 
 void kh_worker_process_answer_credential(struct kh_worker_process *worker_process,
-					 const struct kh_credential_ref *want,
+					 const struct kh_credential_ref *ref,
 					 const struct kh_value *value, struct kh_err *err)
 {
 	/* Where there are no pages left, the vault drops what nobody holds. */
 	struct kh_secret *held = value ? kh_secret_ref(value->secret) : NULL;
-	answer_with(worker_process, want, value, err);
+	answer_with(worker_process, ref, value, err);
 	kh_secret_unref(held);
 }
 
 void kh_worker_process_tell_stale(struct kh_worker_process *worker_process,
-				  const struct kh_credential_ref *want, bool whole)
+				  const struct kh_credential_ref *ref, bool whole)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_buf_init(&body, sizeof(*want) + KH_LIMIT_SCOPE_BYTES);
+	kh_buf_init(&body, sizeof(*ref) + KH_LIMIT_SCOPE_BYTES);
 	if (kh_worker_process_can_be_told(worker_process) && kh_wire_put_u8(&body, whole) &&
-	    kh_credential_ref_put(&body, want))
+	    kh_credential_ref_put(&body, ref))
 		reply(worker_process, KH_WORKER_MSG_CREDENTIAL_STALE, worker_process->generation,
 		      kh_buf_view(&body), NULL, 0);
 }
 
 static bool is_there(const struct kh_worker_process *worker_process,
-		     const struct kh_credential_ref *want)
+		     const struct kh_credential_ref *ref)
 {
-	return want->index < worker_process->config->n_credentials &&
-	       (want->tenant == KH_NO_TENANT || want->tenant < worker_process->config->n_tenants);
+	return ref->index < worker_process->config->n_credentials &&
+	       (ref->tenant == KH_NO_TENANT || ref->tenant < worker_process->config->n_tenants);
 }
 
 static bool on_credential_request(struct kh_worker_process *worker_process,
 				  const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
-	struct kh_credential_ref want;
-	if (!kh_credential_ref_take(&r, &want))
+	struct kh_credential_ref ref;
+	if (!kh_credential_ref_take(&r, &ref))
 		return false;
 	const uint64_t number = kh_wire_u64(&r);
 	const uint16_t tenant = kh_wire_u16(&r);
@@ -292,19 +292,19 @@ static bool on_credential_request(struct kh_worker_process *worker_process,
 	/* Its index is one of another configuration: it decides anew when it has taken this one. */
 	if (message->ref != worker_process->generation)
 		return message->ref < worker_process->generation;
-	if (!is_there(worker_process, &want))
+	if (!is_there(worker_process, &ref))
 		return false;
 
 	const struct kh_fair_share_asker asker =
 		kh_worker_process_asker(worker_process, number, tenant);
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_value value;
-	switch (kh_vault_get(worker_process->vault, &want, &asker, &value, &err)) {
+	switch (kh_vault_get(worker_process->vault, &ref, &asker, &value, &err)) {
 	case KH_VAULT_GOT:
-		kh_worker_process_answer_credential(worker_process, &want, &value, &err);
+		kh_worker_process_answer_credential(worker_process, &ref, &value, &err);
 		break;
 	case KH_VAULT_NONE:
-		kh_worker_process_answer_credential(worker_process, &want, NULL, &err);
+		kh_worker_process_answer_credential(worker_process, &ref, NULL, &err);
 		break;
 	case KH_VAULT_LATER:
 		break;
@@ -316,14 +316,14 @@ static bool on_credential_refused(struct kh_worker_process *worker_process,
 				  const struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
-	struct kh_credential_ref want;
-	if (!kh_credential_ref_take(&r, &want) || !kh_wire_done(&r))
+	struct kh_credential_ref ref;
+	if (!kh_credential_ref_take(&r, &ref) || !kh_wire_done(&r))
 		return false;
 	if (message->ref != worker_process->generation)
 		return message->ref < worker_process->generation;
-	if (!is_there(worker_process, &want))
+	if (!is_there(worker_process, &ref))
 		return false;
-	kh_vault_refused(worker_process->vault, &want);
+	kh_vault_refused(worker_process->vault, &ref);
 	return true;
 }
 

@@ -30,9 +30,9 @@ enum {
 	AHEAD_MS = 60 * 1000,
 };
 
-static uint16_t tenant_of(const struct kh_generation *g, const struct kh_credential_ref *want)
+static uint16_t tenant_of(const struct kh_generation *g, const struct kh_credential_ref *ref)
 {
-	return g->config->credentials[want->index].by_tenant ? want->tenant : KH_NO_TENANT;
+	return g->config->credentials[ref->index].by_tenant ? ref->tenant : KH_NO_TENANT;
 }
 
 static bool is_asked_for(const struct kh_credential_value *value)
@@ -40,11 +40,11 @@ static bool is_asked_for(const struct kh_credential_value *value)
 	return value->state == KH_SLOT_ASKED || value->asked;
 }
 
-static struct kh_fair_share_asker asker_of(const struct kh_credential_ref *want,
+static struct kh_fair_share_asker asker_of(const struct kh_credential_ref *ref,
 					   const struct kh_listener_stats *asker)
 {
 	return (struct kh_fair_share_asker){ asker ? asker->number : KH_FAIR_SHARE_NOBODY,
-					     want->tenant };
+					     ref->tenant };
 }
 
 static struct kh_credential_value *use(struct kh_generation *g, struct kh_credential_value *value,
@@ -138,11 +138,11 @@ static bool takes_its_turn(struct kh_listener_stats *asker)
 }
 
 /* May it ask for a scope now? Under the lock. */
-static bool may_ask(const struct kh_credential_slot *slot, const struct kh_credential_ref *want,
+static bool may_ask(const struct kh_credential_slot *slot, const struct kh_credential_ref *ref,
 		    struct kh_listener_stats *asker)
 {
 	size_t waiting = 0;
-	if (want->scope.len == 0 || !asker)
+	if (ref->scope.len == 0 || !asker)
 		return true;
 	for (const struct kh_credential_value *v = slot->values; v; v = v->next)
 		waiting += v->scope_len > 0 && v->asker.number == asker->number && is_asked_for(v);
@@ -152,19 +152,19 @@ static bool may_ask(const struct kh_credential_slot *slot, const struct kh_crede
 /* Under the lock. *due: the keeper is to be asked. Return: NULL: the asker has had its share, or
  * there is no memory. */
 static struct kh_credential_value *look(struct kh_generation *g,
-					const struct kh_credential_ref *want,
+					const struct kh_credential_ref *ref,
 					const struct kh_fair_share_asker *whose,
 					struct kh_listener_stats *asker, bool *due)
 {
-	struct kh_credential_slot *slot = &g->slots[want->index];
-	struct kh_credential_value *value = *kh_values_find(slot, want, want->tenant);
+	struct kh_credential_slot *slot = &g->slots[ref->index];
+	struct kh_credential_value *value = *kh_values_find(slot, ref, ref->tenant);
 	if (value)
 		end_if_over(value);
-	*due = (!value || is_due(value)) && may_ask(slot, want, asker);
+	*due = (!value || is_due(value)) && may_ask(slot, ref, asker);
 	/* One that is there, or known not to be, serves on as it is. */
 	if (!*due && (!value || value->state == KH_SLOT_EMPTY))
 		return NULL;
-	value = use(g, value ? value : kh_values_make(g, want, want->tenant, whose), whose);
+	value = use(g, value ? value : kh_values_make(g, ref, ref->tenant, whose), whose);
 	if (!value || !*due)
 		return value;
 	if (value->state == KH_SLOT_FULL)
@@ -175,16 +175,16 @@ static struct kh_credential_value *look(struct kh_generation *g,
 }
 
 static enum kh_slot_state too_many(const struct kh_generation *g,
-				   const struct kh_credential_ref *want, struct kh_err *err)
+				   const struct kh_credential_ref *ref, struct kh_err *err)
 {
 	kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 		   "too many values of the credential %s are asked for at a time (wait for "
 		   "those under way)",
-		   g->config->credentials[want->index].name);
+		   g->config->credentials[ref->index].name);
 	return KH_SLOT_MISSING;
 }
 
-static void say_missing(const struct kh_generation *g, const struct kh_credential_ref *want,
+static void say_missing(const struct kh_generation *g, const struct kh_credential_ref *ref,
 			const char *why, struct kh_err *err)
 {
 	if (why)
@@ -192,7 +192,7 @@ static void say_missing(const struct kh_generation *g, const struct kh_credentia
 	else
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "the credential %s has no value on the host",
-			   g->config->credentials[want->index].name);
+			   g->config->credentials[ref->index].name);
 }
 
 /* What the keeper calls that sandbox. Whose listener went with a reload is nobody any more. */
@@ -208,12 +208,12 @@ static uint64_t told_number(const struct kh_generation *g, uint64_t number)
 
 /* Return: the keeper knows of it. */
 static bool ask(struct kh_worker *worker, struct kh_generation *g,
-		const struct kh_credential_ref *want, const struct kh_fair_share_asker *asker)
+		const struct kh_credential_ref *ref, const struct kh_fair_share_asker *asker)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
-	kh_buf_init(&body, sizeof(*want) + sizeof(*asker) + KH_LIMIT_SCOPE_BYTES);
+	kh_buf_init(&body, sizeof(*ref) + sizeof(*asker) + KH_LIMIT_SCOPE_BYTES);
 	struct kh_err err = KH_ERR_INIT;
-	if (kh_credential_ref_put(&body, want) &&
+	if (kh_credential_ref_put(&body, ref) &&
 	    kh_wire_put_u64(&body, told_number(g, asker->number)) &&
 	    kh_wire_put_u16(&body, asker->tenant) &&
 	    kh_channel_send(&worker->channel, KH_WORKER_MSG_CREDENTIAL_REQUEST, g->number,
@@ -222,7 +222,7 @@ static bool ask(struct kh_worker *worker, struct kh_generation *g,
 	kh_log_warn("asking for a credential: %s", err.text);
 	pthread_mutex_lock(&g->lock);
 	struct kh_credential_value *value =
-		*kh_values_find(&g->slots[want->index], want, want->tenant);
+		*kh_values_find(&g->slots[ref->index], ref, ref->tenant);
 	if (value && value->state == KH_SLOT_ASKED)
 		miss(value, NULL);
 	else if (value)
@@ -232,35 +232,35 @@ static bool ask(struct kh_worker *worker, struct kh_generation *g,
 }
 
 enum kh_slot_state kh_worker_secret(struct kh_worker *worker, struct kh_generation *g,
-				    const struct kh_credential_ref *want,
+				    const struct kh_credential_ref *ref,
 				    struct kh_listener_stats *asker, struct kh_secret **out,
 				    struct kh_err *err)
 {
 	bool due;
 	*out = NULL;
-	if (want->index >= g->config->n_credentials ||
-	    !kh_credential_ref_scope_is_good(want->scope)) {
+	if (ref->index >= g->config->n_credentials ||
+	    !kh_credential_ref_scope_is_good(ref->scope)) {
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE, "there is no such credential");
 		return KH_SLOT_MISSING;
 	}
-	const struct kh_credential_ref asked = { want->index, tenant_of(g, want), want->scope };
-	const struct kh_fair_share_asker whose = asker_of(want, asker);
+	const struct kh_credential_ref asked = { ref->index, tenant_of(g, ref), ref->scope };
+	const struct kh_fair_share_asker whose = asker_of(ref, asker);
 	pthread_mutex_lock(&g->lock);
 	struct kh_credential_value *value = look(g, &asked, &whose, asker, &due);
 	if (!value) {
 		pthread_mutex_unlock(&g->lock);
-		return too_many(g, want, err);
+		return too_many(g, ref, err);
 	}
 	enum kh_slot_state state = value->state;
 	if (state == KH_SLOT_FULL)
 		*out = kh_secret_ref(value->secret);
 	else if (state == KH_SLOT_MISSING)
-		say_missing(g, want, value->why, err);
+		say_missing(g, ref, value->why, err);
 	pthread_mutex_unlock(&g->lock);
 	/* The answer may be there before this returns; then its mail is on its way, and ASKED is
 	 * right all the same. */
 	if (due && !ask(worker, g, &asked, &whose) && state == KH_SLOT_ASKED) {
-		say_missing(g, want, NULL, err);
+		say_missing(g, ref, NULL, err);
 		return KH_SLOT_MISSING;
 	}
 	return state;
@@ -273,12 +273,12 @@ static void tell_loops(struct kh_worker *worker, const struct kh_generation *g, 
 }
 
 /* Takes the secret over. What is still good stays while no other comes. */
-static void settle(struct kh_generation *g, const struct kh_credential_ref *want,
+static void settle(struct kh_generation *g, const struct kh_credential_ref *ref,
 		   struct kh_secret *secret, uint64_t expires_ms, const char *why)
 {
 	pthread_mutex_lock(&g->lock);
 	struct kh_credential_value *value =
-		*kh_values_find(&g->slots[want->index], want, want->tenant);
+		*kh_values_find(&g->slots[ref->index], ref, ref->tenant);
 	bool stays = value && value->state == KH_SLOT_FULL;
 	if (value && secret) {
 		fill(value, kh_secret_ref(secret), expires_ms);
@@ -296,8 +296,8 @@ static void settle(struct kh_generation *g, const struct kh_credential_ref *want
 bool kh_values_came(struct kh_worker *worker, struct kh_channel_message *message)
 {
 	struct kh_wire_reader r = { .rest = message->body };
-	struct kh_credential_ref want;
-	if (!kh_credential_ref_take(&r, &want))
+	struct kh_credential_ref ref;
+	if (!kh_credential_ref_take(&r, &ref))
 		return false;
 	uint32_t len = kh_wire_u32(&r);
 	uint64_t expires_ms = kh_wire_u64(&r);
@@ -308,7 +308,7 @@ bool kh_values_came(struct kh_worker *worker, struct kh_channel_message *message
 	/* Asked before a reload: who waited for it has been decided anew since. */
 	if (message->ref != g->number)
 		return true;
-	if (want.index >= g->config->n_credentials)
+	if (ref.index >= g->config->n_credentials)
 		return false;
 
 	struct kh_err err = KH_ERR_INIT;
@@ -316,10 +316,9 @@ bool kh_values_came(struct kh_worker *worker, struct kh_channel_message *message
 	if (len > 0)
 		secret = kh_secret_from_fd(kh_steal_fd(&message->fds[0]), len, &err);
 	if (len > 0 && !secret)
-		kh_log_error("credential %s: %s", g->config->credentials[want.index].name,
-			     err.text);
-	settle(g, &want, secret, expires_ms, why);
-	tell_loops(worker, g, want.index);
+		kh_log_error("credential %s: %s", g->config->credentials[ref.index].name, err.text);
+	settle(g, &ref, secret, expires_ms, why);
+	tell_loops(worker, g, ref.index);
 	return true;
 }
 
@@ -336,11 +335,11 @@ static bool drop_refused(struct kh_credential_value *value, const struct kh_secr
 }
 
 void kh_values_refused(struct kh_worker *worker, struct kh_generation *g,
-		       const struct kh_credential_ref *want, const struct kh_secret *token)
+		       const struct kh_credential_ref *ref, const struct kh_secret *token)
 {
-	if (want->index >= g->config->n_credentials)
+	if (ref->index >= g->config->n_credentials)
 		return;
-	const struct kh_credential_ref whose = { want->index, tenant_of(g, want), want->scope };
+	const struct kh_credential_ref whose = { ref->index, tenant_of(g, ref), ref->scope };
 	struct kh_err err = KH_ERR_INIT;
 	kh_cleanup(kh_buf_fini) struct kh_buf body;
 	kh_buf_init(&body, sizeof(whose) + KH_LIMIT_SCOPE_BYTES);
@@ -358,20 +357,20 @@ bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *
 {
 	struct kh_wire_reader r = { .rest = message->body };
 	uint8_t whole = kh_wire_u8(&r);
-	struct kh_credential_ref want;
+	struct kh_credential_ref ref;
 	struct kh_generation *g = worker->current;
-	if (!kh_credential_ref_take(&r, &want) || !kh_wire_done(&r) || whole > 1 ||
+	if (!kh_credential_ref_take(&r, &ref) || !kh_wire_done(&r) || whole > 1 ||
 	    message->n_fds != 0)
 		return false;
 	if (message->ref != g->number)
 		return true;
-	if (want.index >= g->config->n_credentials)
+	if (ref.index >= g->config->n_credentials)
 		return false;
-	struct kh_credential_slot *slot = &g->slots[want.index];
+	struct kh_credential_slot *slot = &g->slots[ref.index];
 	pthread_mutex_lock(&g->lock);
 	/* Those that were asked for are answered with what is new. */
 	for (struct kh_credential_value **at = &slot->values; *at;) {
-		bool is_meant = whole || kh_values_is_for(*at, &want, want.tenant);
+		bool is_meant = whole || kh_values_is_for(*at, &ref, ref.tenant);
 		if (is_meant && !is_asked_for(*at)) {
 			kh_values_remove_at(slot, at);
 			continue;
@@ -381,7 +380,7 @@ bool kh_values_stale(struct kh_worker *worker, const struct kh_channel_message *
 		at = &(*at)->next;
 	}
 	pthread_mutex_unlock(&g->lock);
-	tell_loops(worker, g, want.index);
+	tell_loops(worker, g, ref.index);
 	return true;
 }
 
@@ -400,13 +399,13 @@ bool kh_values_are_ready(struct kh_generation *g, size_t index, bool read)
 	return full || (!missing && read);
 }
 
-bool kh_values_put(struct kh_generation *g, const struct kh_credential_ref *want,
+bool kh_values_put(struct kh_generation *g, const struct kh_credential_ref *ref,
 		   struct kh_secret *secret, uint64_t expires_ms)
 {
-	const struct kh_credential_ref whose = { want->index, tenant_of(g, want), want->scope };
+	const struct kh_credential_ref whose = { ref->index, tenant_of(g, ref), ref->scope };
 	struct kh_credential_slot *slot = &g->slots[whose.index];
 	struct kh_credential_value *value = *kh_values_find(slot, &whose, whose.tenant);
-	const struct kh_fair_share_asker nobody = asker_of(want, NULL);
+	const struct kh_fair_share_asker nobody = asker_of(ref, NULL);
 	value = use(g, value ? value : kh_values_make(g, &whose, whose.tenant, &nobody), &nobody);
 	if (value)
 		fill(value, secret, expires_ms);

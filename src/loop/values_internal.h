@@ -25,14 +25,14 @@ struct kh_credential_value {
 
 /* Call all of these with the generation's lock held. */
 
-bool kh_values_is_for(const struct kh_credential_value *value, const struct kh_credential_ref *want,
+bool kh_values_is_for(const struct kh_credential_value *value, const struct kh_credential_ref *ref,
 		      uint16_t tenant);
 /* The pointer in the list that points to the value; the list's final pointer if there is none. */
 struct kh_credential_value **kh_values_find(struct kh_credential_slot *slot,
-					    const struct kh_credential_ref *want, uint16_t tenant);
+					    const struct kh_credential_ref *ref, uint16_t tenant);
 /* Adds a value, evicting another if needed. Return: NULL: no place for it, or no memory. */
 struct kh_credential_value *kh_values_make(struct kh_generation *g,
-					   const struct kh_credential_ref *want, uint16_t tenant,
+					   const struct kh_credential_ref *ref, uint16_t tenant,
 					   const struct kh_fair_share_asker *asker);
 void kh_values_remove_at(struct kh_credential_slot *slot, struct kh_credential_value **at);
 /* A value for a scope has come, and may be larger than was reserved: evicts others if needed. */

@@ -15,18 +15,18 @@
 #include <keyhole/base/clock.h>
 #include <keyhole/base/limits.h>
 
-bool kh_values_is_for(const struct kh_credential_value *value, const struct kh_credential_ref *want,
+bool kh_values_is_for(const struct kh_credential_value *value, const struct kh_credential_ref *ref,
 		      uint16_t tenant)
 {
 	return value->tenant == tenant &&
-	       kh_slice_eq(kh_slice_of(value->scope, value->scope_len), want->scope);
+	       kh_slice_eq(kh_slice_of(value->scope, value->scope_len), ref->scope);
 }
 
 struct kh_credential_value **kh_values_find(struct kh_credential_slot *slot,
-					    const struct kh_credential_ref *want, uint16_t tenant)
+					    const struct kh_credential_ref *ref, uint16_t tenant)
 {
 	struct kh_credential_value **at = &slot->values;
-	while (*at && !kh_values_is_for(*at, want, tenant))
+	while (*at && !kh_values_is_for(*at, ref, tenant))
 		at = &(*at)->next;
 	return at;
 }
@@ -152,19 +152,19 @@ void kh_values_bound(struct kh_generation *g, const struct kh_credential_value *
 }
 
 struct kh_credential_value *kh_values_make(struct kh_generation *g,
-					   const struct kh_credential_ref *want, uint16_t tenant,
+					   const struct kh_credential_ref *ref, uint16_t tenant,
 					   const struct kh_fair_share_asker *asker)
 {
-	struct kh_credential_slot *slot = &g->slots[want->index];
-	if (want->scope.len > 0 && !make_room(g, slot, asker))
+	struct kh_credential_slot *slot = &g->slots[ref->index];
+	if (ref->scope.len > 0 && !make_room(g, slot, asker))
 		return NULL;
-	struct kh_credential_value *value = calloc(1, sizeof(*value) + want->scope.len);
+	struct kh_credential_value *value = calloc(1, sizeof(*value) + ref->scope.len);
 	if (!value)
 		return NULL;
 	value->tenant = tenant;
-	value->scope_len = want->scope.len;
-	if (want->scope.len > 0)
-		memcpy(value->scope, want->scope.ptr, want->scope.len);
+	value->scope_len = ref->scope.len;
+	if (ref->scope.len > 0)
+		memcpy(value->scope, ref->scope.ptr, ref->scope.len);
 	value->next = slot->values;
 	slot->values = value;
 	slot->n_values++;

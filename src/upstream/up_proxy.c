@@ -66,10 +66,8 @@ enum kh_connector_password kh_up_proxy_password(struct kh_up *up, struct kh_err 
 
 	if (proxy->password < 0)
 		return KH_CONNECTOR_GO_ON;
-	const struct kh_credential_ref want = { (uint16_t)proxy->password,
-						KH_NO_TENANT,
-						{ "", 0 } };
-	switch (kh_worker_secret(up->loop->worker, proxy->gen, &want, NULL, &proxy->secret, err)) {
+	const struct kh_credential_ref ref = { (uint16_t)proxy->password, KH_NO_TENANT, { "", 0 } };
+	switch (kh_worker_secret(up->loop->worker, proxy->gen, &ref, NULL, &proxy->secret, err)) {
 	case KH_SLOT_FULL:
 		return KH_CONNECTOR_GO_ON;
 	case KH_SLOT_ASKED:

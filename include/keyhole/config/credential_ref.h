@@ -23,7 +23,7 @@ struct kh_credential_ref {
 /* Is it at most KH_LIMIT_SCOPE_BYTES of visible ASCII, without quote and backslash? Whether it
  * means something is checked by the code that makes the value. */
 bool kh_credential_ref_scope_is_good(struct kh_slice scope);
-bool kh_credential_ref_put(struct kh_buf *out, const struct kh_credential_ref *want);
+bool kh_credential_ref_put(struct kh_buf *out, const struct kh_credential_ref *ref);
 /* The scope is a view of the bytes read. Return: false: malformed, or the scope is not valid. The
  * caller checks whether index and tenant exist. */
 bool kh_credential_ref_take(struct kh_wire_reader *r, struct kh_credential_ref *out);
