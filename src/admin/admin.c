@@ -247,7 +247,7 @@ static struct kh_admin *make(struct kh_worker *worker, struct kh_err *err)
 	pthread_mutex_init(&admin->lock, NULL);
 	kh_list_init(&admin->conns);
 	admin->gen = kh_generation_ref(worker->current);
-	/* Else jansson would open a file for it, behind the lock-in. */
+	/* Else jansson would open a file for it, after the lock-in. */
 	size_t seed = 0;
 	if (getrandom(&seed, sizeof(seed), 0) == (ssize_t)sizeof(seed))
 		json_object_seed(seed | 1);
@@ -283,7 +283,7 @@ bool kh_admin_take_acceptors(struct kh_worker *worker, struct kh_channel_message
 		acceptors[i].kind = (enum kh_listener_kind)kh_wire_u8(&r);
 	if (!kh_wire_done(&r))
 		return kh_err_set(err, KH_ERR_INTERNAL, "the keeper's message is not understood");
-	/* Also where there are none yet: behind the lock-in no event loop can be made. */
+	/* Also where there are none yet: after the lock-in no event loop can be made. */
 	if (!worker->admin && !(worker->admin = make(worker, err)))
 		return false;
 	struct kh_admin *admin = worker->admin;

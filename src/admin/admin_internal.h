@@ -88,7 +88,7 @@ struct kh_admin_request {
 	struct kh_generation *gen;   /* a reference */
 	struct kh_admin_facts facts; /* a copy */
 	struct kh_slice content;     /* what it brought */
-	struct kh_slice query;	     /* behind the "?" */
+	struct kh_slice query;	     /* after the "?" */
 };
 
 struct kh_admin_answer {

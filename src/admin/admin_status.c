@@ -18,7 +18,7 @@ struct doc {
 	const struct kh_admin_request *request;
 	const struct kh_generation *gen;
 	bool ok;
-	bool any; /* a member or element stands in front */
+	bool any; /* a member or element is in front */
 	unsigned limits;
 };
 

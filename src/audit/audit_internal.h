@@ -27,7 +27,7 @@ enum {
 	KH_JOURNAL_WAIT_MS = 200,
 };
 
-/* Hash of what stands before the first line. */
+/* Hash of what comes before the first line. */
 extern const char kh_audit_genesis_hex[KH_HASH_HEX + 1];
 
 /* SHA-256, one context for a life: begin, add …, end. */
@@ -104,7 +104,7 @@ struct kh_journal {
 	struct kh_digest digest;
 };
 
-/* Where the chain stands before the file's first line. */
+/* Where the chain comes before the file's first line. */
 void kh_journal_stand(struct kh_journal *journal, const struct kh_journal_base *base);
 /* What was there, without a record of its own: `report` as far as it is known. */
 struct kh_journal *kh_journal_resume(struct kh_journal_files files, enum kh_durability durability,
@@ -118,7 +118,7 @@ void kh_journal_free(struct kh_journal *journal);
 bool kh_recover_tail(struct kh_journal *journal, struct kh_err *err);
 /* The same, as if the file ended there. */
 bool kh_recover_tail_at(struct kh_journal *journal, uint64_t end, struct kh_err *err);
-/* numbers.c: can the last line have the number that it has, where it stands? */
+/* numbers.c: can the last line have the number that it has, where it is? */
 bool kh_numbers_fit(const struct kh_journal *journal);
 /* What recovery takes at the most. */
 struct kh_recover_bounds {
@@ -128,7 +128,7 @@ struct kh_recover_bounds {
 };
 extern const struct kh_recover_bounds kh_recover_bounds;
 /* Writes an `aborted` record for each open of the last life that has no end; those above the bound
- * are counted in one. What lies in front of the bytes that were read goes to *unread. */
+ * are counted in one. What is in front of the bytes that were read goes to *unread. */
 bool kh_recover_opens(struct kh_journal *journal, const struct kh_recover_bounds *bounds,
 		      uint64_t *aborted, uint64_t *unread, struct kh_err *err);
 
@@ -178,7 +178,7 @@ enum kh_chain_place {
 	KH_CHAIN_APART,	    /* neither: torn, or what is wrong with the file */
 	KH_CHAIN_FAILED,    /* SHA-256 fails */
 };
-/* It stands before the first line of a journal. Also after an error: kh_chain_fini. */
+/* It comes before the first line of a journal. Also after an error: kh_chain_fini. */
 bool kh_chain_init(struct kh_chain *chain, struct kh_err *err);
 void kh_chain_fini(struct kh_chain *chain);
 /* `head`: 64 hex digits. */

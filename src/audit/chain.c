@@ -111,7 +111,7 @@ static bool explains(struct kh_chain *chain, struct kh_slice text)
  * Who forges such a `recovered` gains nothing over who forges a `start`: either names the record
  * before by number and hash, which is held against the segment before, and by that hash the bytes
  * that were torn are part of the chain. Nor does it make a journal whose beginning was cut off a
- * segment: the bytes that an honest `recovered` names are no longer all that stands before it.
+ * segment: the bytes that an honest `recovered` names are no longer all that comes before it.
  */
 static void take_base(struct kh_chain *chain, struct kh_slice text, const struct kh_line *line)
 {
@@ -161,7 +161,7 @@ enum kh_chain_place kh_chain_take(struct kh_chain *chain, const struct kh_lines_
 		stay_apart(chain, piece);
 		return KH_CHAIN_APART;
 	}
-	/* A `recovered` record in its place where nothing torn stands before it is not next. */
+	/* A `recovered` record in its place where nothing torn comes before it is not next. */
 	if (!due || recovers)
 		return suspect(chain, piece) ? KH_CHAIN_APART : KH_CHAIN_FAILED;
 	kh_chain_stand(chain, chain->line, line->seq, line->hash);

@@ -60,7 +60,7 @@ static bool fits(struct kh_slice digits, bool negative)
 	return order < 0 || (order == 0 && digits.ptr[MOST_DIGITS - 1] <= '7' + negative);
 }
 
-/* What stands behind the digits in front; all of it is far below what a double takes. */
+/* What comes after the digits in front; all of it is far below what a double takes. */
 static bool take_fraction(struct reader *r)
 {
 	enum { EXPONENT_DIGITS = 2 };

@@ -30,7 +30,7 @@ static ssize_t read_first(int fd, char *bytes)
 	return n;
 }
 
-/* Torn bytes may stand in front of it: a first write that was cut off. */
+/* Torn bytes may be in front of it: a first write that was cut off. */
 static bool find_first(struct kh_digest *digest, struct kh_slice rest, struct kh_line *line)
 {
 	while (rest.len > 0) {

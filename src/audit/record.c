@@ -367,7 +367,7 @@ bool kh_audit_deny(struct kh_batch *batch, const struct kh_audit_open *what,
 	return slot_close(&slot, batch, ok);
 }
 
-/* The count stands in front of every text: it is found without a JSON parser. */
+/* The count is in front of every text: it is found without a JSON parser. */
 bool kh_audit_denials(struct kh_batch *batch, const struct kh_audit_denials *record)
 {
 	struct slot slot;

@@ -335,7 +335,7 @@ static bool read_from(struct kh_journal *journal, struct life *life, bool *follo
 	bool ok = kh_chain_init(&life->chain, err);
 
 	life->chain.adopts = journal->unended;
-	/* At the file's beginning the chain knows where it stands. */
+	/* At the file's beginning the chain knows where it is. */
 	life->anchored = life->begin == 0;
 	kh_ids_clear(life->ids);
 	ok = ok && follow_life(journal, life, follows, err);

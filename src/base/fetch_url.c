@@ -17,7 +17,7 @@ bool kh_fetch_url_parse(struct kh_fetch_url *out, struct kh_slice text, struct k
 	const char *slash = rest.len > 0 ? memchr(rest.ptr, '/', rest.len) : NULL;
 	size_t len = slash ? (size_t)(slash - rest.ptr) : rest.len;
 	out->path = slash ? kh_slice_sub(rest, len, rest.len) : KH_SLICE("/");
-	/* The parser's words would show what stands there. */
+	/* The parser's words would show what is there. */
 	return kh_host_port_parse(&out->host, &out->port, kh_slice_sub(rest, 0, len), 443) ||
 	       kh_err_set(err, KH_ERR_CONFIG,
 			  "its host, or the port behind it, is none (an IPv6 address stands in "

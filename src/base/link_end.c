@@ -68,7 +68,7 @@ static enum step stuck(const struct way *way)
 	return absent && !is_in_proc(way->at) ? NOBODY : UNKNOWN;
 }
 
-/* /proc/self and its like say what they mean; what lies below leads where the process has it. */
+/* /proc/self and its like say what they mean; what is below leads where the process has it. */
 static enum step enter_magic(const struct way *way, const char *part, const char *rest)
 {
 	struct stat st;

@@ -55,7 +55,7 @@ static char *unescape(struct kh_slice text)
 	return all;
 }
 
-/* What is in front of the next `end`, and then it is behind it. */
+/* What is in front of the next `end`, and then it is after it. */
 static struct kh_slice take(struct kh_slice *rest, char end)
 {
 	size_t at = kh_slice_find(*rest, end, 0);

@@ -445,7 +445,7 @@ static bool equals_other(struct kh_slice value, void *arg)
 
 bool kh_secret_same(const struct kh_secret *a, const struct kh_secret *b)
 {
-	/* Windows may lie within each other. */
+	/* Windows may be within each other. */
 	struct pair pair = { b };
 	return kh_secret_expose(a, equals_other, &pair);
 }

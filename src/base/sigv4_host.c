@@ -54,7 +54,7 @@ static const struct {
 };
 enum { N_ALIASES = sizeof(aliases) / sizeof(*aliases) };
 
-/* What stands before AWS's own domain; empty: it is none of them. */
+/* What comes before AWS's own domain; empty: it is none of them. */
 static struct kh_slice labels_of(struct kh_slice host)
 {
 	for (size_t i = 0; i < sizeof(domains) / sizeof(*domains); i++)
@@ -97,7 +97,7 @@ static bool is_direction(struct kh_slice text)
 	return false;
 }
 
-/* Takes what stands behind the last dash off. */
+/* Takes what comes after the last dash off. */
 static struct kh_slice last_part(struct kh_slice *name)
 {
 	size_t at = name->len;

@@ -283,7 +283,7 @@ static void drop(size_t at)
 	memmove(&places[at], &places[at + 1], (--n_places - at) * sizeof(*places));
 }
 
-/* A link that lies where an agent writes is that agent's, and its folder is in the list already. */
+/* A link that is where an agent writes is that agent's, and its folder is in the list already. */
 static bool follow(size_t at)
 {
 	struct stat st;

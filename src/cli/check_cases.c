@@ -4,7 +4,7 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/exchange/dry_run.h>
 
-/* A case of `expect`: what the rules make of it must be what stands there. */
+/* A case of `expect`: what the rules make of it must be what is there. */
 static void check_case(const struct kh_config *config, const struct kh_policy *policy,
 		       const struct kh_expectation *one, struct kh_diagnostics *diags)
 {

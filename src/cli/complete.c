@@ -213,7 +213,7 @@ static void offer_engines(const struct typed *typed)
 	offer(typed, KH_SLICE("auto"), KH_SLICE("container, or process where that does not work"));
 }
 
-/* Words of an image that are no name: how it is said where it lies. */
+/* Words of an image that are no name: how it is said where it is. */
 static const struct image_form {
 	const char *word, *help,
 		*behind; /* what may stand behind it; NULL: nothing that is known */

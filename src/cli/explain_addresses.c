@@ -17,7 +17,7 @@ struct tally {
 	uint64_t steps;		   /* of all of them together */
 };
 
-/* Where it lies, and whether that is allowed. Return: it is. */
+/* Where it is, and whether that is allowed. Return: it is. */
 static bool put_place(const struct kh_explain_place *from, json_t *one,
 		      const struct kh_sockaddr *addr)
 {

@@ -171,7 +171,7 @@ static bool take_workspace(struct kh_run_options *o)
 	return true;
 }
 
-/* What stands behind the agent's name is the agent's, who may take it without a word. */
+/* What comes after the agent's name is the agent's, who may take it without a word. */
 static void warn_of_options_behind(const struct kh_run_options *o)
 {
 	static const char *const ours[] = { "--workspace", "--no-workspace", "--use",	 "--allow",

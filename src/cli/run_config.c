@@ -367,7 +367,7 @@ bool kh_run_env_check(const struct kh_run_options *options, const struct kh_conf
 
 void kh_run_wipe_environment(const struct kh_config *config)
 {
-	/* /proc shows the first environment as it lies in memory, unset or not. */
+	/* /proc shows the first environment as it is in memory, unset or not. */
 	kh_keeper_forget_sources(config);
 	for (size_t i = 0; i < config->n_credentials; i++) {
 		const struct kh_source *source;

@@ -428,7 +428,7 @@ enum kh_run_parsed kh_run_options_parse(struct kh_run_options *out, int argc, ch
 	*out = (struct kh_run_options){ .engine = "process",
 					.workspace_held = -1,
 					.home_held = -1 };
-	/* "+": what comes behind the command is the command's. */
+	/* "+": what comes after the command is the command's. */
 	for (int option; (option = kh_cli_option(argc, argv, "+c:qh", longs)) != -1;) {
 		if (option == 'h') {
 			kh_run_show_usage();

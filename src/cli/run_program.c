@@ -147,7 +147,7 @@ static char *with_parts(const char *path, size_t len, int parts)
 	return path[len] == '/' ? cut(path, len) : NULL;
 }
 
-/* ~/.local/share/NAME/versions/VERSION. Elsewhere in NAME its data may lie. */
+/* ~/.local/share/NAME/versions/VERSION. Elsewhere in NAME its data may be. */
 static char *of_version(const struct showing *s, const char *path)
 {
 	kh_auto_free char *share = kh_strf("%s/.local/share", s->home);

@@ -104,7 +104,7 @@ static const char *why_closed_exchange(struct kh_suggest *s,
 	return why;
 }
 
-/* What stands before the path of a rule: the port only if it is not the scheme's own. An address is
+/* What comes before the path of a rule: the port only if it is not the scheme's own. An address is
  * in brackets, since with a path such as /8 it would look like a range. */
 static bool put_place(struct kh_buf *out, const struct kh_dry_run *ask)
 {

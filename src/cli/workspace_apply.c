@@ -95,7 +95,7 @@ static void apply_one(struct work *w, const struct kh_change *change)
 	w->done++;
 }
 
-/* What is to go goes first, the innermost before what it lies in. */
+/* What is to go goes first, the innermost before what it is in. */
 static void apply_all(struct work *w)
 {
 	const struct kh_changes *c = w->changes;
@@ -284,7 +284,7 @@ static void drop_group(struct work *w, const struct kh_change_group *group)
 	}
 }
 
-/* What is new goes first, the innermost before what it lies in; then what was there comes back. */
+/* What is new goes first, the innermost before what it is in; then what was there comes back. */
 static void drop_all(struct work *w)
 {
 	const struct kh_changes *c = w->changes;

@@ -105,7 +105,7 @@ static struct kh_listener_config *add_acceptor(struct kh_reader *reader, enum kh
 	return acceptor;
 }
 
-/* "/run/keyhole/acme" sees what lies in it and below. */
+/* "/run/keyhole/acme" sees what is in it and below. */
 static bool is_within(const char *path, const char *folder, size_t len)
 {
 	return strncmp(path, folder, len) == 0 && path[len] == '/';

@@ -21,7 +21,7 @@ static void carry_cidr(struct kh_carrier *c, struct kh_cidr *range)
 	kh_carry_u8(c, &range->prefix_bits);
 	kh_carry_bytes(c, range->addr, sizeof(range->addr));
 	unsigned bits = range->family == 4 ? 32 : range->family == 6 ? 128 : 0;
-	/* Bits behind the prefix are zero, as kh_cidr_parse has it. */
+	/* Bits after the prefix are zero, as kh_cidr_parse has it. */
 	bool clean = range->prefix_bits <= bits;
 	for (unsigned i = range->prefix_bits; clean && i < 128; i++)
 		clean = !(range->addr[i / 8] & (0x80 >> i % 8));

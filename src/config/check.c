@@ -56,7 +56,7 @@ static void warn_of_unused(struct kh_reader *reader)
 	free(used);
 }
 
-/* Bytes of a path's folder, without the slash behind it. */
+/* Bytes of a path's folder, without the slash after it. */
 static size_t folder_len(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -176,7 +176,7 @@ void kh_config_check(struct kh_reader *reader)
 	kh_config_check_limits(reader);
 }
 
-/* A sandbox gets to see the folder of its socket: nothing else may lie there. */
+/* A sandbox gets to see the folder of its socket: nothing else may be there. */
 static void inspect_folder(const struct kh_listener_config *listener, const char *folder,
 			   const char *own, struct kh_diagnostics *diags)
 {

@@ -268,7 +268,7 @@ struct kh_config *kh_config_load_admin(const char *path)
 	kh_buf_init(&text, KH_LIMIT_CONFIG_BYTES);
 	if (config && folder && kh_file_read(path, &text, NULL)) {
 		struct kh_yaml_tree tree;
-		/* What stands before a mistake of YAML is in the tree all the same. */
+		/* What comes before a mistake of YAML is in the tree all the same. */
 		(void)kh_tree_parse(&tree, kh_buf_view(&text), &reader);
 		const struct kh_yaml_node *admin = child(tree.root, "admin");
 		if (admin && admin->kind == KH_NODE_MAP)

@@ -8,7 +8,7 @@
 
 #include "keys.h"
 
-/* tree.c, node.c: YAML as a tree in which every node knows where it stands. */
+/* tree.c, node.c: YAML as a tree in which every node knows where it is. */
 enum kh_node_kind { KH_NODE_SCALAR = 1, KH_NODE_MAP, KH_NODE_LIST };
 
 struct kh_yaml_node {
@@ -63,7 +63,7 @@ struct kh_reader {
 	struct kh_preset **presets;	  /* read so far: a thousand tenants may use the same */
 	size_t n_presets;
 	struct kh_preset *cases;   /* the preset whose own `expect` is being read */
-	struct kh_where authority; /* where that section stands */
+	struct kh_where authority; /* where that section is */
 	const struct kh_reader_item *item;
 	bool no_memory;
 };
@@ -162,11 +162,11 @@ enum kh_option_type {
 };
 
 enum {
-	KH_IN_FILE = 1,	     /* may stand in keyhole.yaml */
-	KH_IN_PRESET = 2,    /* may stand in a preset */
+	KH_IN_FILE = 1,	     /* may be in keyhole.yaml */
+	KH_IN_PRESET = 2,    /* may be in a preset */
 	KH_IS_REQUIRED = 4,  /* an error where it is absent */
 	KH_IS_QUIET = 8,     /* might be a misplaced secret: messages never show its value */
-	KH_IN_TENANT = 16,   /* may stand in one tenant's part of an option that is by tenant */
+	KH_IN_TENANT = 16,   /* may be in one tenant's part of an option that is by tenant */
 	KH_IN_PART = 32,     /* its member is in a struct of its own, below that of its item */
 	KH_OF_ALLOW = 64,    /* a key of a rule that none has which denies, or is over tcp */
 	KH_OF_REQUEST = 128, /* a key of a rule that asks of the request: over tcp there is none */
@@ -193,7 +193,7 @@ struct kh_option {
 	const char *expects;	    /* "a list of hosts": what a wrong type is told */
 	const char *takes;	    /* the same for the documentation, where it has to say more */
 	const char *doc;	    /* one line */
-	/* As JSON Schema (options_json.h). CUSTOM, NODE: the whole of what stands there; NULL: one
+	/* As JSON Schema (options_json.h). CUSTOM, NODE: the whole of what is there; NULL: one
 	 * of `choices`. */
 	const char *shape;
 	/* SECTION, LIST, MAP: how the keys of the map, or of an item, stand to each other: further

@@ -6,7 +6,7 @@
 #ifndef KEYHOLE_CONFIG_KEYS_H
 #define KEYHOLE_CONFIG_KEYS_H
 
-/* X(name, where it may stand, what it takes, how it goes to the worker, documentation): `allow`,
+/* X(name, where it may be, what it takes, how it goes to the worker, documentation): `allow`,
  * `deny` and `use` are the rule itself, and what stays is in `query` or looked at once. */
 #define KH_ANYWHERE (KH_IN_FILE | KH_IN_PRESET)
 #define KH_RULE_KEYS(X) \

@@ -1,6 +1,6 @@
 /* options_home.h - the rows of `files`: what a command finds in its home (home_template.h)
  *
- * `in` is where they may stand, `must` the flags of `needs`, and `member` of `type` gets them.
+ * `in` is where they may be, `must` the flags of `needs`, and `member` of `type` gets them.
  */
 #ifndef KEYHOLE_CONFIG_OPTIONS_HOME_H
 #define KEYHOLE_CONFIG_OPTIONS_HOME_H

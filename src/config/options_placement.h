@@ -6,7 +6,7 @@
 #include "config_internal.h"
 #include "options_json.h"
 
-/* Values are never shown: what stands there by mistake may be a key. */
+/* Values are never shown: what is there by mistake may be a key. */
 #define KH_PLACEMENT(name, form, wants, reader, text) \
 	{ \
 		.path = "credentials.*." name, .type = KH_OPTION_CUSTOM, \

@@ -38,7 +38,7 @@ const struct kh_parameter *kh_parameter_find(const struct kh_parameters *all, st
 /* kh_nearest_hint over their names. */
 const char *kh_parameter_hint(const struct kh_parameters *all, struct kh_slice name,
 			      char hint[KH_NEAREST_BYTES]);
-/* Is it a value of its kind, or a list of them? `what` stands in front of the name in messages. */
+/* Is it a value of its kind, or a list of them? `what` is in front of the name in messages. */
 bool kh_parameter_check(struct kh_reader *reader, const struct kh_parameter *parameter,
 			const char *what, const struct kh_yaml_node *node);
 /* What each parameter is in one use: a checked value or list, or the default. `arguments` (a map)

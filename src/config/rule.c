@@ -130,7 +130,7 @@ void kh_rule_host_expand(const struct kh_rule_host *host, struct kh_host_pattern
 		out->match = KH_MATCH_NOTHING;
 }
 
-/* HOST[:PORT]; an address of version 6 and every range stand in brackets. */
+/* HOST[:PORT]; an address of version 6 and every range are in brackets. */
 static bool parse_authority(struct kh_rule *rule, struct kh_slice text, struct kh_err *err)
 {
 	size_t end = kh_slice_find(text, ':', 0);
@@ -212,7 +212,7 @@ static void parse_place(struct kh_rule *rule, struct kh_slice rest, bool whole,
 			struct faults *faults)
 {
 	struct kh_err err = KH_ERR_INIT;
-	/* The first '/' behind the host; one inside of brackets belongs to a range. */
+	/* The first '/' after the host; one inside of brackets belongs to a range. */
 	size_t from = rest.len > 0 && rest.ptr[0] == '[' ? kh_slice_find(rest, ']', 0) : 0;
 	size_t slash = kh_slice_find(rest, '/', from);
 	struct kh_slice host = kh_slice_sub(rest, 0, slash);
@@ -242,7 +242,7 @@ static void parse(struct kh_rule *rule, struct kh_slice text, struct faults *fau
 	struct kh_err err = KH_ERR_INIT;
 	size_t blank = kh_slice_find(text, ' ', 0);
 	struct kh_slice rest = text;
-	/* A blank behind the host is no end of methods. */
+	/* A blank after the host is no end of methods. */
 	if (blank < text.len && kh_slice_find(text, ':', 0) > blank) {
 		if (!parse_methods(rule, kh_slice_sub(text, 0, blank), faults))
 			return;

@@ -139,7 +139,7 @@ static bool is_label(struct kh_slice pattern, struct kh_slice label)
 		       : kh_slice_eq(kh_slice_sub(pattern, 0, star), kh_slice_sub(label, 0, star));
 }
 
-/* From the right; what is left of the two then is behind the pointers. */
+/* From the right; what is left of the two then is after the pointers. */
 static bool agree(struct kh_slice *pattern, struct kh_slice *name)
 {
 	struct kh_slice p, n;
@@ -202,7 +202,7 @@ static bool stays_in_bucket(struct kh_slice rest)
 }
 
 /*
- * "/storage/v1/b/BUCKET/…" and "/upload/storage/v1/b/BUCKET/…" name the bucket behind "b"; what
+ * "/storage/v1/b/BUCKET/…" and "/upload/storage/v1/b/BUCKET/…" name the bucket after "b"; what
  * else begins with a word of the API names none. Source: cloud.google.com/storage/docs/json_api,
  * and the paths in its discovery document (servicePath, batchPath, mediaUpload).
  */

@@ -9,7 +9,7 @@
 
 #include "config_internal.h"
 
-/* The variable at `at`, behind the "$": its name, and how long all of it is. Return: false: it is
+/* The variable at `at`, after the "$": its name, and how long all of it is. Return: false: it is
  * another expansion. */
 static bool variable_at(const char *at, struct kh_slice *name, size_t *len)
 {
@@ -39,7 +39,7 @@ static const char *value_of(const struct kh_exec *exec, struct kh_slice name)
 	return value;
 }
 
-/* `at` is behind the "$". Return: how much of it was taken. */
+/* `at` is after the "$". Return: how much of it was taken. */
 static size_t expand(const struct kh_exec *exec, const char *at, struct kh_buf *out, bool *ok)
 {
 	static const char mark[] = { KH_SHELL_UNREAD };

@@ -47,7 +47,7 @@ static int open_file(int at, const char *name, const char *path, struct kh_err *
 
 	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return -1;
-	if (S_ISDIR(st.st_mode)) /* an empty one lies in the place of an absent file */
+	if (S_ISDIR(st.st_mode)) /* an empty one is in the place of an absent file */
 		return -1;
 	int fd = S_ISREG(st.st_mode)
 			 ? openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)

@@ -57,7 +57,7 @@ static void unknown_key(struct kh_reader *reader, const char *prefix, unsigned i
 	}
 	char hint[KH_NEAREST_BYTES];
 	(void)kh_nearest_hint(&nearest, hint);
-	/* Where a secret is not far, what stands there by mistake may be one. */
+	/* Where a secret is not far, what is there by mistake may be one. */
 	bool show = key->text.len <= 48 && (!quiet || nearest.best);
 	kh_reader_error(reader, key, "unknown key%s%s%s%s%s%s", show ? " \"" : "",
 			show ? kh_esc(key->text) : "", show ? "\"" : "", len ? " in " : "", prefix,

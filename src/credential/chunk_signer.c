@@ -102,7 +102,7 @@ static bool sign_text(struct kh_slice packed, void *arg)
 	return kh_sigv4_unpack(&keys, packed) && kh_sigv4_sign(keys.key, job->text, job->out);
 }
 
-/* `middle`: what stands between the signature before and the hash. */
+/* `middle`: what is between the signature before and the hash. */
 static bool sign(struct kh_chunk_signer *s, const char *algorithm, const char *middle,
 		 struct kh_slice bytes, struct kh_err *err)
 {
@@ -265,7 +265,7 @@ static bool take_trailer(struct kh_chunk_signer *s, struct kh_slice line, struct
 		if (!sign(s, "AWS4-HMAC-SHA256-TRAILER", "", kh_buf_view(&s->trailer), err))
 			return false;
 		kh_buf_clear(&s->trailer);
-		s->with_trailer = false; /* nothing comes behind it */
+		s->with_trailer = false; /* nothing comes after it */
 		return (kh_buf_append_slice(out, trailer_signature) &&
 			kh_buf_append_str(out, s->before) && kh_buf_append_str(out, "\r\n")) ||
 		       no_room(err);

@@ -160,7 +160,7 @@ static size_t skip(const struct kh_marks *marks, struct kh_slice text, size_t at
 	return at;
 }
 
-/* The first needle that lies over the pair at `at`. */
+/* The first needle that is over the pair at `at`. */
 static const struct needle *compare(const struct kh_marks *marks, struct kh_slice text, size_t at,
 				    size_t least, size_t *begin)
 {

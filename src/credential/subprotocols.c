@@ -22,7 +22,7 @@ static const struct kh_slice telling[] = {
 	KH_SLICE_INIT("token"),
 };
 
-/* By themselves; the key stands behind them, or in the next token. */
+/* By themselves; the key comes after them, or in the next token. */
 static const struct kh_slice heads[] = {
 	KH_SLICE_INIT("auth"),	 KH_SLICE_INIT("basic"), KH_SLICE_INIT("cookie"),
 	KH_SLICE_INIT("header"), KH_SLICE_INIT("key"),

@@ -121,7 +121,7 @@ bool kh_mux_tunnel_answer(struct kh_down_h2 *s, const struct kh_answer *answer)
 	if (!s->h2)
 		return false;
 	s->ended = true;
-	kh_session_wait_for_record(s->stream.session); /* a record of it may lie in the batch */
+	kh_session_wait_for_record(s->stream.session); /* a record of it may be in the batch */
 	return kh_down_h2_ops.put_answer(&s->stream, answer);
 }
 

@@ -53,7 +53,7 @@ static bool refuse_token(struct kh_err *err)
 			  "(access_token), beside the credential that goes in: leave it out");
 }
 
-/* Content that a token of the client's own may stand in. */
+/* Content that a token of the client's own may be in. */
 static bool may_carry(const struct kh_exchange *x)
 {
 	return x->injection.count > 0 && x->message->framing != KH_FRAMING_NONE &&

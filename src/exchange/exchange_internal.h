@@ -125,7 +125,7 @@ static inline void kh_exchange_moved_down(struct kh_exchange *x, uint64_t bytes)
 
 /* exchange_audit.c */
 void kh_exchange_note(struct kh_exchange *x, enum kh_err_code reason, const char *detail);
-/* The rule that decided (NULL: none), and where it stands. */
+/* The rule that decided (NULL: none), and where it is. */
 void kh_exchange_audit_name_rule(struct kh_audit_open *out, const struct kh_config *config,
 				 const struct kh_rule *rule);
 /* What a record's views point into. */

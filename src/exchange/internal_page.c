@@ -19,7 +19,7 @@ bool kh_internal_page_is(const struct kh_host *host)
 	return kh_slice_eq(kh_host_view(host), KH_SLICE("keyhole.internal"));
 }
 
-/* What stands behind "/to/HOST[:PORT]": the target that is sent, byte for byte as it came. */
+/* What comes after "/to/HOST[:PORT]": the target that is sent, byte for byte as it came. */
 static bool read_base_url(struct kh_exchange *x, struct kh_err *err)
 {
 	struct kh_slice raw = kh_slice_sub(x->target.raw, sizeof(base) - 1, x->target.raw.len);

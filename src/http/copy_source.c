@@ -21,7 +21,7 @@
 
 #include "message_internal.h"
 
-/* Where a bucket stands in front of the host, or in the path's first segment, and nowhere else.
+/* Where a bucket is in front of the host, or in the path's first segment, and nowhere else.
  * Between the two texts is a region, in one label with a hyphen; `after` empty: nothing. */
 static const struct {
 	struct kh_slice before, after;
@@ -74,7 +74,7 @@ static bool is_endpoint(struct kh_slice host)
 	return false;
 }
 
-/* "/bucket/key" or "bucket/key": the bucket's name, of what may stand in one. */
+/* "/bucket/key" or "bucket/key": the bucket's name, of what may be in one. */
 static struct kh_slice bucket_of(struct kh_slice path)
 {
 	struct kh_slice name = kh_slice_sub(path, 1, kh_slice_find(path, '/', 1));

@@ -11,7 +11,7 @@
 #include "chars.h"
 #include "message_internal.h"
 
-/* The text stands behind the fields that there are. */
+/* The text comes after the fields that there are. */
 struct kh_h2_head {
 	size_t bytes; /* all of it */
 	size_t n_trailers;

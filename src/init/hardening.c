@@ -76,7 +76,7 @@ static void settle_devices(unsigned uid)
 	closedir(list);
 }
 
-/* What lies there can't be opened; and by this one the terminal has a name. */
+/* What is there can't be opened; and by this one the terminal has a name. */
 static void name_terminal(void)
 {
 	if (unlink("/dev/tty") != 0 || symlink("/proc/1/fd/0", "/dev/tty") != 0)

@@ -141,7 +141,7 @@ static void parse_become(const char *text, struct arguments *out)
 }
 
 /*
- * Looked at before anything of the command's runs. What lies below a mount that is missing has the
+ * Looked at before anything of the command's runs. What is below a mount that is missing has the
  * same numbers as what was to be mounted on it, so that it is a mount is asked for as well. Each
  * was made once: where all of them lie where they should, none was led elsewhere by a link.
  */

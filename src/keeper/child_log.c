@@ -128,7 +128,7 @@ void kh_child_log_charged(enum kh_log_level level, const char *fmt, ...)
 	kh_log(level, "%s", text);
 }
 
-/* Nobody else's name may stand in front of it. */
+/* Nobody else's name may be in front of it. */
 static const char *prefix_for(const char *line)
 {
 	struct kh_slice text = kh_slice_str(line);

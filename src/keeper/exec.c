@@ -69,7 +69,7 @@ bool kh_exec_is_secret_variable(const char *text)
 	       !is_among(own, sizeof(own) / sizeof(*own), text);
 }
 
-/* "NAME=value" where it stands in our own environment, NULL: it does not. */
+/* "NAME=value" where it is in our own environment; NULL: it is not there. */
 static char *find(const char *name)
 {
 	size_t len = strlen(name);

@@ -209,7 +209,7 @@ static void on_worker_end(struct kh_keeper *k, pid_t pid, int status)
 {
 	uint64_t now = kh_clock_mono_ms();
 	if (k->drain_ms) {
-		/* Its last message may lie unread behind its end, which says the same. */
+		/* Its last message may be unread behind its end, which says the same. */
 		bool drained = WIFEXITED(status) && WEXITSTATUS(status) == KH_WORKER_EXIT_DRAINED;
 		if (!k->worker_process.drained && !drained)
 			say_how_it_ended(k, pid, status);

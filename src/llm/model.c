@@ -22,7 +22,7 @@ static bool take_name(struct kh_slice text, struct kh_model *out)
 		bool escaped = text.ptr[at] == '%';
 		int byte = escaped ? kh_percent_byte(text, at) : (unsigned char)text.ptr[at];
 		at += escaped ? 3 : 1;
-		/* What stands behind a ';', '?' or '#' is not there to many a server, and what
+		/* What comes after a ';', '?' or '#' is not there to many a server, and what
 		 * follows a '%' is decoded once more by some. */
 		if (n == KH_LIMIT_MODEL_BYTES || byte <= 0x20 || byte >= 0x7f ||
 		    strchr(";?#%", byte))

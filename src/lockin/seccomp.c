@@ -375,7 +375,7 @@ bool kh_lockin_seccomp(struct kh_err *err)
 	kh_cleanup(release) scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	if (!ctx)
 		return kh_err_set(err, KH_ERR_SYSTEM, "seccomp filter: could not be made");
-	/* A tree instead of a chain, where the library has it: this stands before every call. */
+	/* A tree instead of a chain, where the library has it: this comes before every call. */
 	(void)seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	/* The allowlist comes last: it allows no further filter. */
 	return fill(ctx, err) && guard_channel(err) && load(ctx, err);

@@ -99,7 +99,7 @@ bool kh_leg_rewind(struct kh_leg *leg, uint64_t position)
 bool kh_leg_put(struct kh_leg *leg, struct kh_slice bytes)
 {
 	/* A small piece waits for the end of this turn's work, so that a head and its
-	 * content leave as one record; a large one goes straight from where it lies. */
+	 * content leave as one record; a large one goes straight from where it is. */
 	enum { DIRECT_BYTES = 8 * 1024 };
 
 	if (leg->failed || !leg->stream)

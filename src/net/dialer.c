@@ -174,7 +174,7 @@ static const char *guard(const struct kh_dial *dial, const struct kh_sockaddr *a
 	return dial->addresses.pinned ? NULL : kh_guard_refuses(addr, dial->allow, dial->n_allow);
 }
 
-/* Does it lie where it may? */
+/* Is it where it may be? */
 static bool may_lie_there(struct kh_dial *dial, const struct kh_sockaddr *addr)
 {
 	struct kh_err err = KH_ERR_INIT;

@@ -246,7 +246,7 @@ static const struct kh_rule *read_on(struct kh_inquiry *q, const struct kh_index
 	return rule;
 }
 
-/* One list, in all readings. Return: it allows, by out->rule (which is not looked at here: it lies
+/* One list, in all readings. Return: it allows, by out->rule (which is not looked at here: it is
  * far away). */
 static bool ask(struct kh_inquiry *q, const struct kh_index *index, size_t list,
 		struct kh_decision *out)

@@ -50,7 +50,7 @@ static bool begins_with(const char *text, const char *with, size_t len, bool fol
 	return folded ? kh_slice_eq_nocase(a, b) : kh_slice_eq(a, b);
 }
 
-/* Two stars at the end cover what begins with what stands before them; any other pattern covers
+/* Two stars at the end cover what begins with what comes before them; any other pattern covers
  * itself. */
 static bool covers_path(const struct kh_rule *outer, const struct kh_rule *inner, bool folded)
 {

@@ -162,7 +162,7 @@ static inline bool kh_rule_has_common_methods_only(const struct kh_rule *rule)
 	return rule->n_methods == 0 && rule->n_credentials > 0;
 }
 /* What is known when a tenant's list has been asked. It holds what is said of the rule, so that the
- * rule itself, which lies far away, need not be looked at. */
+ * rule itself, which is far away, need not be looked at. */
 struct kh_heard {
 	uint8_t flags;	     /* of the rule that allows; 0: none does */
 	bool site_websocket; /* the site's rule does not refuse one */

@@ -40,7 +40,7 @@ static bool read_text(const char *folder, const char *name, struct kh_buf *out)
 	return path && kh_file_read(path, out, NULL);
 }
 
-/* The next of what stands between blanks and line ends. */
+/* The next of what is between blanks and line ends. */
 static struct kh_slice take_word(struct kh_slice *rest)
 {
 	size_t from = 0, to;
@@ -53,7 +53,7 @@ static struct kh_slice take_word(struct kh_slice *rest)
 	return word;
 }
 
-/* Of the process whose groups stand in this file. */
+/* Of the process whose groups are in this file. */
 static bool find_of(const char *root, const char *file, enum kh_cgroup_kind kind,
 		    struct kh_cgroup_found *out)
 {

@@ -9,7 +9,7 @@
 
 #include "sandbox_internal.h"
 
-/* What is in front of the next `end`, and then it is behind it. */
+/* What is in front of the next `end`, and then it is after it. */
 static struct kh_slice take(struct kh_slice *rest, char end)
 {
 	size_t at = kh_slice_find(*rest, end, 0);

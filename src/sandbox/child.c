@@ -121,7 +121,7 @@ static bool listen_to(int *fd, struct kh_buf *into, bool *cut)
 	return true;
 }
 
-/* What lies in the pipes when it has ended, which is not more than they hold. */
+/* What is in the pipes when it has ended, which is not more than they hold. */
 static void listen_to_the_end(struct kh_child *child, struct kh_buf *into[SAYS], bool cut[SAYS])
 {
 	const int most = 1024 * 1024 / READ_BYTES;

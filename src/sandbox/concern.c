@@ -216,7 +216,7 @@ static bool give(const struct looking *l, enum kh_concern_kind kind, struct kh_w
 	struct kh_concern concern = {
 		.kind = kind, .folder = l->folder, .entry = entry, .path = path
 	};
-	/* A name counts as a whole, since a mount lies over it; a link can't be mounted over. */
+	/* A name counts as a whole, since a mount is over it; a link can't be mounted over. */
 	bool whole = true;
 	if (kind == KH_CONCERN_SETID || kind == KH_CONCERN_SPECIAL)
 		whole = identity(entry, &what);

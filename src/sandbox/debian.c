@@ -150,7 +150,7 @@ static bool find_mirrors(struct mirrors *out, const char *suite, const struct kh
 
 /* ---- making it ---- */
 
-/* The first thing that apt or mmdebstrap calls an error; what comes behind only follows from it. */
+/* The first thing that apt or mmdebstrap calls an error; what comes after only follows from it. */
 static const char *first_error(char said[KH_TOOL_SAID_BYTES])
 {
 	char *line = strncmp(said, "E: ", 3) == 0 ? said : strstr(said, "\nE: ");

@@ -55,7 +55,7 @@ void kh_forbidden_unescape(char *text)
 	*out = '\0';
 }
 
-/* The next word of a line, and the line behind it. */
+/* The next word of a line, and the line after it. */
 static struct kh_slice take_word(struct kh_slice *line)
 {
 	size_t end = kh_slice_find(*line, ' ', 0);
@@ -120,7 +120,7 @@ static bool is_below(const char *path, const char *folder)
 	return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
-/* "/root/of/mount" + what stands behind the mount point. */
+/* "/root/of/mount" + what comes after the mount point. */
 static bool join(struct place *out, const struct mounted *m, const char *rest)
 {
 	const char *root = strcmp(m->root, "/") == 0 ? "" : m->root;
@@ -213,7 +213,7 @@ static char *resolve(const char *path)
 	return resolved;
 }
 
-/* A second name of the same file may lie anywhere on the device. */
+/* A second name of the same file may be anywhere on the device. */
 static bool may_have_second_name(const struct source *source, const struct stat *file)
 {
 	struct stat st;
@@ -287,7 +287,7 @@ bool kh_forbidden_check(const struct kh_view *view, const char *const *paths, si
 	return ok;
 }
 
-/* Would anything be visible that lies in the folder, but for what is in `except` (NULL: nothing)?
+/* Would anything be visible that is in the folder, but for what is in `except` (NULL: nothing)?
  */
 static bool check_within(const struct kh_view *view, const char *folder, const char *except,
 			 struct kh_err *err)
@@ -296,7 +296,7 @@ static bool check_within(const struct kh_view *view, const char *folder, const c
 	kh_auto_free char *resolved = realpath(folder, NULL);
 	struct place within, place;
 	if (!resolved && errno == ENOENT)
-		return true; /* nothing lies in it */
+		return true; /* nothing is in it */
 	if (!read_table(&table, err))
 		return false;
 	if (!resolved || !locate(&table, resolved, &within))

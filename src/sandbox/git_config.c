@@ -63,7 +63,7 @@ static bool add(struct kh_buf *out, int c)
 	return kh_buf_append_char(out, (char)c);
 }
 
-/* [section "sub\"section"], from behind the space. */
+/* [section "sub\"section"], from after the space. */
 static bool read_subsection(struct reader *r)
 {
 	int c;

@@ -97,7 +97,7 @@ static bool varint(struct reading *r, size_t *out)
 	return true;
 }
 
-/* The name's bytes and the NUL behind it, which is the first one. */
+/* The name's bytes and the NUL after it, which is the first one. */
 static bool text(struct reading *r, size_t keep, size_t said)
 {
 	const char *from = r->all.ptr + r->at;

@@ -82,7 +82,7 @@ static void note(const struct kh_git_finding *f, const char *git_dir, const char
 		kh_git_names_fail(f->out, "git's configuration", "it names too many paths");
 }
 
-/* Each work tree has its own; and the one that is meant here may lie around the workspace. */
+/* Each work tree has its own; and the one that is meant here may be around the workspace. */
 static void note_compared(const struct kh_git_finding *f, const char *base, const char *word,
 			  char kind)
 {

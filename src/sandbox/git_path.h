@@ -11,7 +11,7 @@ void kh_git_normalise(char *path);
 /* Resolves the symbolic links of an absolute path; the part that does not exist is normalised as
  * text. Heap. Return: NULL: no memory, or too long. */
 char *kh_git_resolve(const char *path);
-/* The path that a file of git says behind `prefix` (a .git file, a commondir), as git reads it:
+/* The path that a file of git says after `prefix` (a .git file, a commondir), as git reads it:
  * each CR and LF at the end of the file is dropped, and then a NUL ends the path. git takes a .git
  * file of up to a mebibyte (KH_LIMIT_SURVEY_FILE_BYTES). Heap. Return: NULL: none, or no memory. */
 char *kh_git_pointed(struct kh_slice text, const char *prefix);

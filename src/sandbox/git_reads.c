@@ -167,7 +167,7 @@ static void look_in(const struct kh_git_finding *in, const char *git_dir)
 		read_configs(&f, git_dir);
 }
 
-/* A work tree whose git folder lies outside: its pointer is the agent's to read, and what it points
+/* A work tree whose git folder is outside: its pointer is the agent's to read, and what it points
  * to says what git runs in here. */
 static void look_around(const struct kh_git_finding *in, const char *tree)
 {

@@ -244,7 +244,7 @@ static void end_word(struct splitting *s)
 		if (s->depth < NESTED_MOST && strpbrk(word, " \t\n|&;()<>$`'\"\\"))
 			split(s->out, word, s->depth + 1);
 	}
-	/* NAME=value stands before the program. */
+	/* NAME=value comes before the program. */
 	s->is_program = s->is_program && word && word[name_len(word)] == '=';
 	s->is_after_option = word && word[0] == '-';
 	s->n++;

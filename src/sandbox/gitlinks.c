@@ -110,7 +110,7 @@ static bool give_link(const struct finding *f, const char *tree, int parent, con
 		    : no_memory(f->err);
 }
 
-/* Through no link: what lies beyond one is elsewhere. */
+/* Through no link: what is beyond one is elsewhere. */
 static int open_tree(const struct finding *f, const char *tree)
 {
 	return kh_file_open_below(f->root_fd, tree + strlen(f->root), O_RDONLY | O_DIRECTORY);

@@ -34,7 +34,7 @@ bool kh_given_plan_read_only(struct kh_view *view, const struct kh_sandbox_spec 
 		if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 			return kh_err_set(err, KH_ERR_USAGE, "--ro %s: neither a folder nor a file",
 					  kh_esc_str(path));
-		/* It would lie under the workspace, and count as what is protected there. */
+		/* It would be under the workspace, and count as what is protected there. */
 		if (spec->workspace && kh_git_holds(spec->workspace, path))
 			return kh_err_set(err, KH_ERR_USAGE,
 					  "--ro %s: lies in the workspace, where the agent writes "

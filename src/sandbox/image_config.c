@@ -173,7 +173,7 @@ static bool take_env(const json_t *all, struct kh_image_config *out, struct kh_e
 /* In place: one "/" between, no "." and no ".."; what would be above the root is the root. */
 static void clean(char *path)
 {
-	char *end = path; /* behind what is kept */
+	char *end = path; /* after what is kept */
 	for (const char *at = path; *at;) {
 		at += strspn(at, "/");
 		size_t len = strcspn(at, "/");

@@ -47,7 +47,7 @@ static bool add_number(struct kh_words *words, const char *option, uint64_t valu
 	return value == 0 || (add_word(words, option) && add_word(words, text));
 }
 
-/* What a mount opens for writing, unless it lies below another such place. */
+/* What a mount opens for writing, unless it is below another such place. */
 static bool is_writable_place(const struct kh_view *view, size_t at)
 {
 	const struct kh_mount *m = &view->list[at];

@@ -106,7 +106,7 @@ bool kh_inlets_note(struct kh_inlets *inlets, int root_fd, const char *root,
 	return !here || is_exempt(here) || note_all(inlets, root_fd, folder, err);
 }
 
-/* ---- what lies where they lead ---- */
+/* ---- what is where they lead ---- */
 
 struct finding {
 	struct kh_inlets *inlets;

@@ -340,7 +340,7 @@ bool kh_mount_plan_put(const struct kh_mount_plan *plan, struct kh_err *err)
 {
 	for (size_t i = 0; i < plan->view->n; i++) {
 		const char *target = plan->view->list[i].target;
-		/* What lies in /dev comes with it, from the engine's program. */
+		/* What is in /dev comes with it, from the engine's program. */
 		if (strncmp(target, "/dev/", 5) != 0 && !put_one(plan, i))
 			return fail(plan, target, err);
 	}

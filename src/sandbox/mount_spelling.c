@@ -189,7 +189,7 @@ bool kh_mount_spelling_leads_past(const struct kh_mount_spelling_look *look, int
 
 /* ---- a view ---- */
 
-/* Something that is to keep what it lies over from the sandbox, or its name from being changed. */
+/* Something that is to keep what it is over from the sandbox, or its name from being changed. */
 static bool is_cover(const struct kh_mount *m)
 {
 	return m->kind == KH_MOUNT_READ || m->kind == KH_MOUNT_WRITE || m->kind == KH_MOUNT_BLANK ||

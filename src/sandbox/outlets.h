@@ -14,7 +14,7 @@ struct kh_outlets {
 };
 void kh_outlets_fini(struct kh_outlets *outlets);
 /* Adds a folder, unless it is absent, or it and the workspace (NULL: none) are in each other: then
- * it is surveyed itself, and the workspace lies on the way to everything in it. Both are resolved.
+ * it is surveyed itself, and the workspace is on the way to everything in it. Both are resolved.
  */
 bool kh_outlets_add(struct kh_outlets *outlets, const char *path, const char *workspace,
 		    struct kh_err *err);

@@ -117,7 +117,7 @@ static const char *const isolation[] = {
 	"type=tmpfs,destination=/dev,ro,noexec,nosuid,tmpfs-mode=0755,tmpfs-size=64k",
 	"--mount",
 	terminals,
-	/* Its own would lie over the view's. */
+	/* Its own would be over the view's. */
 	"--mount",
 	hostname,
 	NULL,

@@ -104,7 +104,7 @@ static bool is_written(const struct link *link, int to)
 	return evbuffer_get_length(bufferevent_get_output(link->side[to])) == 0;
 }
 
-/* What closing it does: a reset, or an end behind all that was written. */
+/* What closing it does: a reset, or an end after all that was written. */
 static bool reset_on_close(int client, bool is_reset)
 {
 	const struct linger linger = { .l_onoff = is_reset, .l_linger = 0 };

@@ -60,7 +60,7 @@ static bool is_blank(struct kh_slice name)
 	return !text || !*kh_name_fold(text, room);
 }
 
-/* The same names as in a run, wherever they lie; case does not count on every file system. The
+/* The same names as in a run, wherever they are; case does not count on every file system. The
  * folders that hold some count as a whole, except those of another purpose; `link`: what the link
  * stands for is nobody's to know, so there each of them counts. */
 static bool is_protected(const char *above, const char *name, bool link)
@@ -130,7 +130,7 @@ bool kh_review_bar_is_named(const char *path, char *const *names)
 	return false;
 }
 
-/* "../" at its beginning leads up from where it lies, which is known; after that a part of it may
+/* "../" at its beginning leads up from where it is, which is known; after that a part of it may
  * be a link itself, so there "../" leads nobody knows where. */
 bool kh_review_bar_link_stays(const char *path, const char *text)
 {
@@ -170,7 +170,7 @@ static enum leads leads_to(int workspace, const char *path)
 	if (fd < 0) {
 		if (errno != ENOENT && errno != ENOTDIR)
 			return LEADS_OUT;
-		/* A link to what is not there yet: made later, it may lie anywhere. */
+		/* A link to what is not there yet: made later, it may be anywhere. */
 		kh_auto_close int self = kh_file_resolve(workspace, path, O_PATH | O_NOFOLLOW, HOW);
 		return self < 0 && (errno == ENOENT || errno == ENOTDIR) ? LEADS_NOWHERE
 									 : LEADS_OUT;

@@ -28,7 +28,7 @@ struct look {
 	char *const *names;
 	struct kh_changes *out;
 	struct kh_review_groups groups;
-	char *opaque; /* the outermost folder that hides what lies below, at the moment; NULL */
+	char *opaque; /* the outermost folder that hides what is below, at the moment; NULL */
 	struct kh_err *err;
 };
 

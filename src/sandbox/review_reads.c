@@ -50,7 +50,7 @@ static bool no_memory(const struct finding *f)
 	return kh_err_set(f->err, KH_ERR_NO_MEMORY, "a review: no memory");
 }
 
-/* What lies outside of the workspace is none of the agent's. */
+/* What is outside of the workspace is none of the agent's. */
 static bool add(struct finding *f, const char *path)
 {
 	size_t root = strlen(f->root), len = strlen(path);

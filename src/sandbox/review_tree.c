@@ -221,7 +221,7 @@ static int open_for_removal(int above, const char *name)
 	return shut >= 0 && kh_file_set_mode(shut, 0700) ? openat(above, name, flags) : -1;
 }
 
-/* A tree may be deeper than there are descriptors: what lies deep comes up first. */
+/* A tree may be deeper than there are descriptors: what is deep comes up first. */
 static bool raise_deep(int top, int fd, const char *name)
 {
 	static unsigned counter;

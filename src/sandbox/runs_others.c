@@ -25,7 +25,7 @@
 #include "runs_others.h"
 #include "sandbox_internal.h"
 
-/* Where a tree lies in which device, as forbidden.c tells them apart. */
+/* Where a tree is in which device, as forbidden.c tells them apart. */
 struct kh_seen_place {
 	uint64_t major, minor;
 	char *path;

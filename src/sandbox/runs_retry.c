@@ -48,7 +48,7 @@ bool kh_run_retry_in_backoff(const struct kh_other_run *run, bool says)
 	if (!read_failure(run->path, &at_ms, &took_ms))
 		return false;
 	uint64_t backoff_ms = (took_ms < TOOK_MOST_MS ? took_ms : TOOK_MOST_MS) * BACKOFF_TIMES;
-	/* A failure that lies ahead: the clock was set back. */
+	/* A failure in the future: the clock was set back. */
 	if (at_ms > now_ms || now_ms - at_ms >= backoff_ms)
 		return false;
 	if (says)

@@ -240,7 +240,7 @@ static bool plan_way_out(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	return b->listener >= 0;
 }
 
-/* Later entries lie over earlier ones. */
+/* Later entries cover earlier ones. */
 static bool plan_all(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		     const struct kh_engine *engine, struct kh_err *err)
 {

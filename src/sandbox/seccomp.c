@@ -55,7 +55,7 @@ static const int refused[] = {
 	SCMP_SYS(setdomainname),
 };
 
-/* Where the mode stands in calls that make or change a file. */
+/* Where the mode is in calls that make or change a file. */
 static const struct {
 	int call;
 	unsigned mode_arg;
@@ -139,7 +139,7 @@ static const unsigned char terminal_requests[] = {
 	0x50, 0x51, 0x52, 0x60,	      /* FIONCLEX, FIOCLEX, FIOASYNC, FIOQSIZE */
 };
 
-/* Of a file: its flags, and where it lies (FS_IOC_GETFLAGS, GETVERSION, FIEMAP). It is given none:
+/* Of a file: its flags, and where it is (FS_IOC_GETFLAGS, GETVERSION, FIEMAP). It is given none:
  * in a folder with FS_CASEFOLD_FL a name stands for others, and which flags are asked for no filter
  * sees. Encrypted (fscrypt, by numbers of the same group), a folder would be closed to the survey
  * after the run, and open again as soon as another run adds the key. */

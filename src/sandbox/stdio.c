@@ -179,7 +179,7 @@ static void give_pipe(int fd, uid_t uid, gid_t gid)
 		(void)!fchown(fd, uid, gid);
 }
 
-/* What went before the command must be there behind it. */
+/* What went before the command must be there after it. */
 static bool note(struct kh_stdio_before *before, int fd, enum kind kind, struct kh_err *err)
 {
 	before->flags = kind == AS_IS ? fcntl(fd, F_GETFL) : -1;

@@ -59,7 +59,7 @@ static bool read_seen(int seen, struct kh_buf *out)
 	return fd >= 0 && kh_file_read_fd(fd, out, NULL);
 }
 
-/* What a file of git says behind `prefix`, joined to the folder. */
+/* What a file of git says after `prefix`, joined to the folder. */
 static char *follow(const char *folder, const char *name, const char *prefix)
 {
 	kh_auto_free char *path = kh_strf("%s/%s", folder, name);

@@ -56,7 +56,7 @@ static bool is_at_or_below(const char *path, const char *folder)
 	return strncmp(path, folder, len) == 0 && (path[len] == '/' || !path[len]);
 }
 
-/* Something else lies there inside, which is looked at by itself or has nothing of the host. */
+/* Something else is there inside, which is looked at by itself or has nothing of the host. */
 static bool is_covered(const struct walk *w, const char *target)
 {
 	for (size_t i = 0; i < w->n_before; i++) {
@@ -249,7 +249,7 @@ bool kh_trees_cover(struct kh_view *view, struct kh_err *err)
 	for (size_t i = 0; ok && !view->failed && i < w.n_before; i++) {
 		const struct kh_mount *m = &view->list[i];
 		struct stat st;
-		/* What lies in a layer is another file there, which nobody listens at. */
+		/* What is in a layer is another file there, which nobody listens at. */
 		if ((m->kind != KH_MOUNT_READ && m->kind != KH_MOUNT_WRITE) ||
 		    m->tree == KH_TREE_HOST || m->fd < 0 || fstat(m->fd, &st) != 0 ||
 		    !S_ISDIR(st.st_mode))

@@ -1,7 +1,7 @@
 /*
  * trees.h - covers sockets and set-ID files in the mounted trees of the host
  *
- * Two kinds, wherever they lie in a workspace, a home, what --ro names or a folder of --rootfs:
+ * Two kinds, wherever they are in a workspace, a home, what --ro names or a folder of --rootfs:
  *
  *   sockets        Who may write to one can dial the program behind it; a read-only mount does not
  *                  change that. An empty file is mounted over each.

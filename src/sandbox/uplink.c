@@ -18,7 +18,7 @@ bool kh_uplink_make(int pair[2], int control, const int stdio[3], struct kh_err 
 	const int fds[KH_INIT_GIVEN] = { control, stdio[0], stdio[1], stdio[2] };
 	struct kh_init_message message = { .type = KH_INIT_MET };
 	/* What has been sent and not received counts: in the smallest buffer there is room for one
-	 * answer behind another, and not for a third. */
+	 * answer after another, and not for a third. */
 	const int least = 1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "a socket pair");

@@ -27,7 +27,7 @@
 #include "runs.h"
 #include "workspace_internal.h"
 
-/* Beside those of protected.c, these, which lie in folders that hold more than that: a link in
+/* Beside those of protected.c, these, which are in folders that hold more than that: a link in
  * their place is refused. The survey finds those that are none (concern.c). */
 static const char *const inner_files[] = {
 	".cargo/config.toml", ".cargo/config",	   ".config/mise", "mise/config.toml",

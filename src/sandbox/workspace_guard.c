@@ -157,7 +157,7 @@ static bool has_ended(pid_t init)
 	if (n < 0)
 		return errno == ENOENT || errno == ESRCH;
 	text[n] = '\0';
-	const char *name_end = strrchr(text, ')'); /* " S …" stands behind it */
+	const char *name_end = strrchr(text, ')'); /* " S …" comes after it */
 	char state = 0;
 	unsigned flags = 0;
 	if (!name_end || sscanf(name_end, ") %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
@@ -283,7 +283,7 @@ static void note(struct kh_workspace_guard *guard, size_t i)
 	guard->names[i].touched_ms = kh_clock_mono_ms();
 }
 
-/* The folder that was mounted still lies under its name. */
+/* The folder that was mounted is still under its name. */
 static bool is_in_place(const struct kh_mount *entry)
 {
 	struct stat held, now;

@@ -60,7 +60,7 @@ static bool mount_over(const char *from, const char *path)
 	       syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) == 0;
 }
 
-/* Does its mount lie there? An empty one also where all around it is read-only. */
+/* Is its mount there? An empty one also where all around it is read-only. */
 static bool is_mounted(const struct kh_mount *entry)
 {
 	struct statvfs fs;
@@ -89,7 +89,7 @@ static bool is_at_or_below(const char *path, const char *target)
 	return strncmp(path, target, len) == 0 && (!path[len] || path[len] == '/');
 }
 
-/* Does this descriptor lead to the target by another mount than the one that lies there? */
+/* Does this descriptor lead to the target by another mount than the one that is there? */
 static bool is_way_around(int fds, const char *name, const char *target, uint64_t mounted)
 {
 	char path[PATH_MAX];

@@ -67,7 +67,7 @@ static bool set(struct lead *lead, char *at, char *rest)
 	return (at && rest) || kh_work_no_memory(lead->w);
 }
 
-/* The way goes on by the text of the link at `path`, which lies in the folder `lead->at`. */
+/* The way goes on by the text of the link at `path`, which is in the folder `lead->at`. */
 static bool enter_link(struct lead *lead, const char *path, const char *rest)
 {
 	char text[KH_LIMIT_SURVEY_PATH_BYTES + 1];

@@ -132,7 +132,7 @@ static void destroy(struct kh_stream *s)
 }
 
 /*
- * OpenSSL before these frees buffers that a half-read record still lies in (CVE-2024-4741). A
+ * OpenSSL before these frees buffers that a half-read record is still in (CVE-2024-4741). A
  * distribution may have mended an older one, which can't be seen from here: memory is what that
  * costs.
  */

@@ -260,7 +260,7 @@ static bool leave_allowed(struct kh_connector *c, const struct kh_addresses *all
 	return left->count > 0 || !err->code;
 }
 
-/* The connector may be freed behind it. */
+/* The connector may be freed after it. */
 static void dial(struct kh_connector *c, const struct kh_addresses *addresses)
 {
 	const struct kh_connector_way *way = &c->way;

@@ -108,7 +108,7 @@ static bool put_framing(const struct kh_up_user *user, const struct kh_up_reques
 
 	if (user->upgrades)
 		return put_upgrade(user, out);
-	/* RFC 9112 §9.6: whatever comes behind this request is none. */
+	/* RFC 9112 §9.6: whatever comes after this request is none. */
 	if (may_be_left_unread(user, request) &&
 	    !kh_h1_put_field(out, KH_SLICE("Connection"), KH_SLICE("close")))
 		return false;

@@ -237,7 +237,7 @@ static void release(struct kh_up_stream *up, bool clean)
 	kh_charge_release(&s->making);
 	kh_charge_release(&s->window);
 	if (s->h2 && up->user->switched)
-		(void)kh_h2_put_end(s->h2, NULL, 0); /* behind the last frame */
+		(void)kh_h2_put_end(s->h2, NULL, 0); /* after the last frame */
 	up->user = NULL;
 	if (s->h2) {
 		kh_h2_set_user(s->h2, NULL);

@@ -71,7 +71,7 @@ static void ask_for_life(struct kh_up_mux *mux)
 	}
 }
 
-/* On one that nothing runs on, a goodbye may lie unread. It is read in the connection's own turn.
+/* On one that nothing runs on, a goodbye may be unread. It is read in the connection's own turn.
  */
 static bool has_to_be_looked_at(struct kh_up_mux *mux)
 {

@@ -247,7 +247,7 @@ static void read_up(struct kh_up *up, bool last)
 		}
 		kh_buf_commit(&up->in, got);
 		mux->read_ms = up->loop->now_ms;
-		mux->ping_ms = 0; /* any byte shows life: PONG may be late behind a large answer */
+		mux->ping_ms = 0; /* any byte shows life: PONG may be late after a large answer */
 		if (!feed(up, most) ||
 		    (got < READ_BYTES / 2 && !kh_stream_has_more(up->leg.stream)))
 			return;
@@ -357,7 +357,7 @@ static void turn(struct kh_up *up)
 		kh_up_mux_go_on_later(up);
 	/* Where the write failed, what was read would be lost: it is taken first. */
 	if (!mux->ended && !is_behind(mux) && !is_held(mux) && !write_out(up)) {
-		/* What the upstream said last may still lie there. */
+		/* What the upstream said last may still be there. */
 		read_up(up, true);
 		kh_err_set(&err, KH_ERR_RESPONSE_INCOMPLETE, "the upstream closed the connection");
 		end(up, &err);

@@ -71,7 +71,7 @@ bool kh_file_others_may_rename(const char *folder, uid_t user);
  * Return: a descriptor, the caller's; -1 with errno.
  */
 int kh_file_resolve(int dir, const char *path, int flags, uint64_t resolve);
-/* Opens what lies below `dir`, through no symbolic link. Slashes at the beginning of `path` count
+/* Opens what is below `dir`, through no symbolic link. Slashes at the beginning of `path` count
  * for nothing. Return: as above. */
 int kh_file_open_below(int dir, const char *path, int flags);
 /* followed.c. Opens a file with these flags. A symbolic link in its path is followed only if it
