@@ -70,7 +70,7 @@ static bool is_tail(struct kh_journal *found, const struct kh_held *held, struct
 		return false;
 	return kh_held_is_tail(held, found) ||
 	       kh_err_set(err, KH_ERR_AUDIT_UNAVAILABLE,
-			  "journal: what stands at offset %llu does not continue the line before "
+			  "journal: what is at offset %llu does not continue the line before "
 			  "it, and no record explains it: whoever wrote it was not keyhole, or was "
 			  "taken over",
 			  (unsigned long long)held->suspect);

@@ -206,9 +206,8 @@ static void search(struct verifier *v, const char *fault, const struct kh_line *
 
 	if (fault || !v->sought || line->seq != v->sought)
 		return;
-	snprintf(report->problem, sizeof(report->problem),
-		 "%s: that line stands at line %llu (moved)", v->due,
-		 (unsigned long long)v->chain.line);
+	snprintf(report->problem, sizeof(report->problem), "%s: that line is at line %llu (moved)",
+		 v->due, (unsigned long long)v->chain.line);
 	v->sought = 0;
 }
 

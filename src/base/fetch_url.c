@@ -20,6 +20,6 @@ bool kh_fetch_url_parse(struct kh_fetch_url *out, struct kh_slice text, struct k
 	/* The parser's words would show what is there. */
 	return kh_host_port_parse(&out->host, &out->port, kh_slice_sub(rest, 0, len), 443) ||
 	       kh_err_set(err, KH_ERR_CONFIG,
-			  "its host, or the port behind it, is none (an IPv6 address stands in "
+			  "its host, or the port after it, is none (an IPv6 address stands in "
 			  "brackets)");
 }

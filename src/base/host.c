@@ -207,7 +207,7 @@ bool kh_cidr_parse(struct kh_cidr *out, struct kh_slice text, struct kh_err *err
 				  kh_esc(text), bits);
 	if (!zero_behind(range.addr, bits, (unsigned)prefix))
 		return kh_err_set(err, KH_ERR_CONFIG,
-				  "\"%s\": bits behind the prefix are set (write the range's first "
+				  "\"%s\": bits after the prefix are set (write the range's first "
 				  "address)",
 				  kh_esc(text));
 	range.prefix_bits = (uint8_t)prefix;

@@ -100,7 +100,7 @@ static bool find(struct ca_options *o, bool needs_key)
 		return false;
 	}
 	if (o->tenant && !o->config) {
-		kh_cli_complain("ca: --tenant goes with -c, which says where its CA lies");
+		kh_cli_complain("ca: --tenant goes with -c, which says where its CA is");
 		return false;
 	}
 	if (o->config)

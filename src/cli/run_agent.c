@@ -183,7 +183,7 @@ static void warn_of_options_behind(const struct kh_run_options *o)
 			size_t len = strlen(ours[i]);
 			if (strncmp(*word, ours[i], len) == 0 &&
 			    (!(*word)[len] || (*word)[len] == '='))
-				kh_cli_complain("run: warning: %s stands behind the command, so %s "
+				kh_cli_complain("run: warning: %s comes after the command, so %s "
 						"gets it (write keyhole run %s … %s)",
 						ours[i], o->profile->name, ours[i],
 						kh_esc_str(o->command[0]));

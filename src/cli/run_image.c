@@ -84,7 +84,7 @@ static bool compose(const struct kh_run_options *options, struct kh_run_image *o
 	size_t n = count(front), m = count(back);
 	if (n + m == 0)
 		return kh_err_set(err, KH_ERR_USAGE,
-				  "--image %s: says no command of its own (give one behind --)",
+				  "--image %s: says no command of its own (give one after --)",
 				  kh_esc_str(options->image));
 	out->argv = calloc(n + m + 1, sizeof(*out->argv));
 	if (!out->argv)

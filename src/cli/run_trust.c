@@ -61,7 +61,7 @@ static bool was_trusted(const char *top)
 static bool not_used(const struct kh_run_options *o, const char *path, bool named, const char *why)
 {
 	if (named)
-		kh_cli_complain("run: -c %s: lies in the workspace, where the agent may write, and "
+		kh_cli_complain("run: -c %s: is in the workspace, where the agent may write, and "
 				"%s (read it, then: keyhole trust %s%s%s)",
 				kh_esc_str(o->config_path), why, quote_for(path), kh_esc_str(path),
 				quote_for(path));

@@ -52,7 +52,7 @@ void kh_admin_grant_done(struct kh_reader *reader, void *parent, void *item,
 	const struct kh_admin_config *admin = &reader->config->admin;
 	for (size_t i = 0; i + 1 < admin->n_grants && grant->uid != NO_USER; i++)
 		if (admin->grants[i].uid == grant->uid)
-			kh_reader_error(reader, node, "admin.allow[]: user %u stands there already",
+			kh_reader_error(reader, node, "admin.allow[]: user %u is there already",
 					(unsigned)grant->uid);
 }
 

@@ -77,7 +77,7 @@ static bool check_url(struct kh_slice url, size_t base, size_t *path, size_t *at
 	size_t mark = find_mark(url);
 	struct kh_slice scheme = kh_slice_sub(url, 0, mark);
 	if (url.len > 0 && url.ptr[0] == ' ')
-		return wrong(at, base, err, "one blank stands behind the methods, and no other");
+		return wrong(at, base, err, "one blank comes after the methods, and no other");
 	if (mark == url.len)
 		return wrong(at, base, err,
 			     "a scheme is missing in front of \"%s\" (write https://%s)",
@@ -93,7 +93,7 @@ static bool check_url(struct kh_slice url, size_t base, size_t *path, size_t *at
 	host.len = host.len < end - begin ? host.len : end - begin;
 	*path = base + end;
 	if (host.len == 0)
-		return wrong(at, base + begin, err, "a host is missing behind \"%s://\"",
+		return wrong(at, base + begin, err, "a host is missing after \"%s://\"",
 			     kh_esc(scheme));
 	if (kh_slice_eq(host, KH_SLICE("*")) || kh_slice_eq(host, KH_SLICE("**")))
 		return wrong(at, base + begin, err,

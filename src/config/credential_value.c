@@ -26,10 +26,11 @@ void kh_config_read_literal(struct kh_reader *reader, const struct kh_option *op
 {
 	(void)base;
 	if (node->kind == KH_NODE_SCALAR && !kh_node_is_empty(node))
-		kh_reader_error(reader, node,
-				"%s: a secret never stands in this file; put it into a variable "
-				"or a file and write { env: NAME } or { file: PATH }",
-				option->path);
+		kh_reader_error(
+			reader, node,
+			"%s: a secret is never written in this file; put it into a variable "
+			"or a file and write { env: NAME } or { file: PATH }",
+			option->path);
 	else
 		kh_reader_error(reader, node, "%s: expected " EXPECTED ", got %s", option->path,
 				kh_node_what(node));

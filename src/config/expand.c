@@ -108,14 +108,14 @@ static const char *place_fault(const struct kh_parameter *one, struct kh_slice t
 	find_host(text, &host, &path);
 	bool in_host = begin >= host && begin < path;
 	if (one->type == KH_PARAMETER_BOOLEAN)
-		return "only a list stands in a text: a boolean goes with `when`";
+		return "only a list can be in a text: a boolean goes with `when`";
 	if (begin < host || (in_host && kh_slice_find(text, ':', host) < begin))
-		return "a value stands in a host or in a path";
+		return "a value can only be in a host or in a path";
 	if (in_host && one->type != KH_PARAMETER_LABEL && one->type != KH_PARAMETER_HOST)
-		return "in a host stands a label or a host";
+		return "in a host a value is a label or a host";
 	/* Two stars side by side would cross segments. */
 	if ((begin > 0 && is_star(text, begin - 1)) || is_star(text, end))
-		return "a value stands beside neither a star nor another value";
+		return "a value can't be beside a star or another value";
 	return NULL;
 }
 

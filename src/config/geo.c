@@ -212,7 +212,7 @@ const char *kh_geo_fault(const struct kh_config *config, const struct kh_geo_rul
 		return "names neither countries nor networks: allow_countries, deny_countries, "
 		       "allow_asns or deny_asns";
 	if (by_country && !config->country_db.named)
-		return "nothing says where an address lies (upstream.geo.country_db names the "
+		return "nothing says where an address is (upstream.geo.country_db names the "
 		       "database of countries)";
 	if (by_asn && !config->asn_db.named)
 		return "nothing says whose network an address is of (upstream.geo.asn_db names the "
@@ -259,7 +259,7 @@ void kh_geo_take(struct kh_reader *reader, struct kh_rule *rule, const struct kh
 {
 	if (!rule->allow) {
 		kh_reader_error(reader, node,
-				"rules[].geo: belongs to a rule that allows: where an address lies "
+				"rules[].geo: belongs to a rule that allows: where an address is "
 				"is not known before one does (deny_countries denies)");
 		return;
 	}
@@ -277,7 +277,7 @@ static void check_place(struct kh_reader *reader, const struct kh_geo_rules *geo
 	const struct kh_proxy_config *proxy = &reader->config->proxy;
 	if (geo && proxy->host.kind != KH_HOST_NONE && !proxy->resolve_locally)
 		kh_diagnostics_add(reader->diags, false, geo->where,
-				   "geo: behind upstream.proxy nobody here knows which address is "
+				   "geo: through upstream.proxy nobody here knows which address is "
 				   "dialled, so nothing could be allowed (upstream.proxy."
 				   "resolve_locally: true has names looked up here)");
 }

@@ -16,7 +16,7 @@ static void read_narrowing(struct kh_reader *reader, const struct kh_yaml_node *
 	for (const struct kh_yaml_node *child = root->first; child; child = child->next)
 		if (child != list)
 			kh_reader_error(reader, child->key,
-					"unknown key \"%s\": only \"narrow\" stands here",
+					"unknown key \"%s\": only \"narrow\" is allowed here",
 					kh_esc(child->key->text));
 	reader->narrowing = &into->narrow;
 	kh_walk_option(reader, "listen[].narrow", KH_IN_FILE, list, into);

@@ -189,8 +189,8 @@ bool kh_parameter_check(struct kh_reader *reader, const struct kh_parameter *par
 		for (const struct kh_yaml_node *other = node->first; other != one;
 		     other = other->next)
 			if (other->kind == KH_NODE_SCALAR && kh_slice_eq(other->text, one->text)) {
-				kh_reader_error(reader, one, "%s.%s: \"%s\" stands there twice",
-						what, parameter->name, kh_esc(one->text));
+				kh_reader_error(reader, one, "%s.%s: \"%s\" is there twice", what,
+						parameter->name, kh_esc(one->text));
 				good = false;
 				break;
 			}

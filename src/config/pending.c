@@ -63,8 +63,7 @@ static void resolve(struct kh_reader *reader, const struct kh_pending *one, stru
 	for (size_t i = 0; i < rule->n_credentials; i++)
 		if (rule->credentials[i] == index) {
 			kh_diagnostics_add(reader->diags, false, one->where,
-					   "credential \"%s\" stands there twice",
-					   kh_esc(one->name));
+					   "credential \"%s\" is there twice", kh_esc(one->name));
 			return;
 		}
 	if (rule->n_credentials < KH_RULE_CREDENTIALS)

@@ -249,7 +249,7 @@ static void add_rate(struct kh_reader *reader, const char *path, struct kh_limit
 	const char *fault = kh_rate_fault(&rate);
 	for (size_t i = 0; !fault && i < limits->n_rates; i++)
 		if (limits->rates[i].kind == kind && limits->rates[i].period_ms == rate.period_ms)
-			fault = "one of this period stands there already";
+			fault = "one of this period is there already";
 	if (fault) {
 		kh_reader_error(reader, node, "%s: %s", path, fault);
 		return;

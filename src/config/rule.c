@@ -47,7 +47,7 @@ static bool add_method(struct kh_rule *rule, struct kh_slice method, struct kh_e
 				  "something, and nothing else");
 	for (size_t i = 0; i < rule->n_methods; i++)
 		if (kh_slice_eq(kh_slice_str(rule->methods[i]), method))
-			return kh_err_set(err, KH_ERR_CONFIG, "method \"%s\" stands there twice",
+			return kh_err_set(err, KH_ERR_CONFIG, "method \"%s\" is there twice",
 					  kh_esc(method));
 	if (rule->n_methods == MOST_METHODS)
 		return kh_err_set(err, KH_ERR_CONFIG, "more than %d methods", MOST_METHODS);
@@ -219,7 +219,7 @@ static void parse_place(struct kh_rule *rule, struct kh_slice rest, bool whole,
 	struct kh_slice path = kh_slice_sub(rest, slash, rest.len);
 	if (path.len > 1 && looks_like_range(host, path)) {
 		kh_err_set(&err, KH_ERR_CONFIG,
-			   "a range stands in brackets: \"[%s%s]\" (and for the path write "
+			   "a range is written in brackets: \"[%s%s]\" (and for the path write "
 			   "\"[%s]%s\")",
 			   kh_esc(host), kh_esc(path), kh_esc(host), kh_esc(path));
 		(void)take(faults, false, &err);

@@ -195,7 +195,7 @@ static void use(struct kh_reader *reader, struct kh_rules *rules, const struct k
 	const struct kh_yaml_node *node = draft->use;
 	const struct kh_rule_draft alone = { .use = node };
 	if (memcmp(draft, &alone, sizeof(alone)) != 0) { /* pointers and nothing else */
-		kh_reader_error(reader, node, "rules[].use: stands alone in its rule");
+		kh_reader_error(reader, node, "rules[].use: must be alone in its rule");
 		return;
 	}
 	if (reader->preset) {

@@ -158,7 +158,7 @@ static void add_pin(struct kh_reader *reader, const struct kh_option *option,
 	for (size_t i = 0; i < config->n_pins; i++)
 		if (config->pins[i].tenant == tenant &&
 		    kh_host_eq(&config->pins[i].host, &pin.host)) {
-			kh_reader_error(reader, node->key, "%s: \"%s\" stands there already",
+			kh_reader_error(reader, node->key, "%s: \"%s\" is there already",
 					option->path, pin.host.text);
 			return;
 		}

@@ -233,8 +233,7 @@ static void check_duplicates(struct builder *b, const struct kh_yaml_node *map)
 			continue;
 		}
 		bool show = may_show_key(b, keys[i]);
-		kh_reader_error(b->reader, keys[i],
-				"duplicate key%s%s%s: it stands already in line %u",
+		kh_reader_error(b->reader, keys[i], "duplicate key%s%s%s: it is already in line %u",
 				show ? " \"" : "", show ? kh_esc(keys[i]->text) : "",
 				show ? "\"" : "", first->line);
 	}
@@ -258,7 +257,7 @@ static void open_container(struct builder *b, enum kh_node_kind kind, const yaml
 		return;
 	if (b->depth == KH_LIMIT_CONFIG_DEPTH) {
 		complain(b->reader, node->line, node->column,
-			 "nested too deep: no option lies so far down");
+			 "nested too deep: no option is so deep");
 		b->stop = true;
 		return;
 	}

@@ -50,7 +50,7 @@ void kh_config_read_proxy_url(struct kh_reader *reader, const struct kh_option *
 	struct kh_host host;
 	uint16_t port;
 	if (!why && !kh_host_port_parse(&host, &port, rest, 0))
-		why = " (the port has to be there, and nothing behind it)";
+		why = " (the port has to be there, and nothing after it)";
 	if (why) {
 		kh_reader_error(reader, node, "%s: expected %s%s", option->path, option->expects,
 				why);

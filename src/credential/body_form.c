@@ -47,7 +47,7 @@ static enum kh_body_step end_name(struct kh_body_form *form, unsigned char c, co
 	if (!is_wanted(form, &exactly))
 		return KH_BODY_KEEP;
 	if (form->filled || !exactly || form->after_semicolon)
-		return fault(why, "the member stands in it twice, or in a spelling that not all "
+		return fault(why, "the member is in it twice, or in a spelling that not all "
 				  "servers read alike");
 	if (c != '=')
 		return fault(why, "the member has no value there");

@@ -84,9 +84,8 @@ static bool end_name(struct kh_body_json *json, const char **why)
 	if (!json->scan.wanted || !is_step(json, &exactly))
 		return true;
 	if (json->seen[json->scan.depth - 1] || !exactly)
-		return fault(why,
-			     "a member on the way to the credential's place stands in it twice, "
-			     "with an escape, or in another case or spelling");
+		return fault(why, "a member on the way to the credential's place is in it twice, "
+				  "with an escape, or in another case or spelling");
 	json->seen[json->scan.depth - 1] = json->chosen = true;
 	return true;
 }
@@ -133,7 +132,7 @@ static bool value_begins(struct kh_json_scan *scan, void *arg, enum kh_json_kind
 		return true;
 	}
 	if (chosen && (kind == KH_JSON_OTHER || scan->depth == json->n_steps))
-		return fault(why, "what stands at the credential's place is no text");
+		return fault(why, "what is at the credential's place is no text");
 	if ((kind == KH_JSON_OBJECT || kind == KH_JSON_ARRAY) && (chosen || scan->depth == 0)) {
 		json->seen[scan->depth] = false;
 		json->index[scan->depth] = 0;

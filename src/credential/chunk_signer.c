@@ -257,7 +257,7 @@ static bool take_trailer(struct kh_chunk_signer *s, struct kh_slice line, struct
 	if (kh_slice_has_suffix(line, KH_SLICE("\n")))
 		signed_part.len--;
 	if (!s->with_trailer)
-		return malformed("there are fields behind the last chunk, and it does not say so",
+		return malformed("there are fields after the last chunk, and it does not say so",
 				 err);
 	if (kh_slice_has_prefix(line, trailer_signature)) {
 		if (!is_signature(kh_slice_sub(line, trailer_signature.len, line.len)))
@@ -272,10 +272,10 @@ static bool take_trailer(struct kh_chunk_signer *s, struct kh_slice line, struct
 	}
 	if (kh_slice_find(signed_part, '\n', 0) < signed_part.len ||
 	    kh_slice_find(signed_part, ':', 0) == signed_part.len)
-		return malformed("a field behind the last chunk is none", err);
+		return malformed("a field after the last chunk is none", err);
 	if (!kh_buf_append_slice(&s->trailer, signed_part) ||
 	    !kh_buf_append_char(&s->trailer, '\n'))
-		return malformed("there is too much behind the last chunk", err);
+		return malformed("there is too much after the last chunk", err);
 	return (kh_buf_append_slice(out, line) && kh_buf_append_str(out, "\r\n")) || no_room(err);
 }
 
@@ -296,7 +296,7 @@ static enum found step_trailer(struct kh_chunk_signer *s, struct kh_buf *out, st
 		return PART;
 	}
 	if (s->with_trailer) {
-		(void)malformed("no x-amz-trailer-signature behind the last chunk", err);
+		(void)malformed("no x-amz-trailer-signature after the last chunk", err);
 		return BAD;
 	}
 	if (!kh_buf_append_str(out, "\r\n")) {
@@ -322,7 +322,7 @@ static enum found step(struct kh_chunk_signer *s, struct kh_buf *out, struct kh_
 	}
 	if (kh_buf_len(&s->in) == 0)
 		return MORE;
-	(void)malformed("something stands behind its end", err);
+	(void)malformed("something comes after its end", err);
 	return BAD;
 }
 

@@ -130,7 +130,7 @@ struct target {
 	const struct kh_injection *injection;
 	struct kh_buf *out;
 	bool put[KH_RULE_CREDENTIALS];
-	bool any; /* a parameter stands there already */
+	bool any; /* a parameter is there already */
 	const char *fault;
 };
 

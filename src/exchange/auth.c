@@ -70,7 +70,7 @@ bool kh_auth_check(struct kh_down_side *side, const struct kh_message *message, 
 		if (!kh_slice_eq_nocase(message->fields[i].name, KH_SLICE("proxy-authorization")))
 			continue;
 		if (shown)
-			return refuse(err, "Proxy-Authorization stands there twice");
+			return refuse(err, "Proxy-Authorization is there twice");
 		shown = &message->fields[i];
 	}
 	if (!shown)

@@ -189,7 +189,7 @@ bool kh_body_buffer_read(struct kh_exchange *x, size_t n_trailers, struct kh_err
 		return false;
 	/* They would have to be held as well, and no API has any. */
 	if (n_trailers > 0)
-		return kh_body_buffer_refuse("there are fields behind it", err);
+		return kh_body_buffer_refuse("there are fields after it", err);
 	if (!x->model_reader || kh_model_reader_bytes(x->model_reader) != x->content_bytes)
 		return kh_body_buffer_refuse("it was not read", err);
 	enum kh_model_state state = kh_model_reader_end(x->model_reader, &model, &why);

@@ -46,7 +46,7 @@ static bool find(struct kh_slice query, struct kh_slice wanted, struct kh_buf *o
 			continue;
 		if (n++ > 0 || !put_decoded(out, value))
 			return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
-					  "the parameter %.*s stands here twice, or is not well "
+					  "the parameter %.*s is here twice, or is not well "
 					  "escaped",
 					  KH_FMT(wanted));
 	}
@@ -118,7 +118,7 @@ static void put_words(struct kh_buf *out, const struct kh_exchange *x, const str
 			      "binding leaves out %s",
 			      decision->rule->text, v->outcome.credential->name, v->outcome.fault);
 	} else if (!v->allow) {
-		kh_buf_printf(out, "the rule '%s' allows it, but not as it stands (%s)",
+		kh_buf_printf(out, "the rule '%s' allows it, but not as it is (%s)",
 			      decision->rule->text, kh_err_reason(v->outcome.reason));
 	} else if (decision->would != KH_ERR_NONE) {
 		kh_buf_append_str(out, "it goes through, since the rules only observe");

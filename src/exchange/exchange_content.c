@@ -147,10 +147,10 @@ static bool refuse_trailer(struct kh_slice name, uint64_t steps, struct kh_err *
 {
 	if (steps > KH_LIMIT_DECISION_STEPS)
 		return kh_err_set(err, KH_ERR_REQUEST_TOO_COMPLEX,
-				  "there are too many fields behind the content for the rules of "
+				  "there are too many fields after the content for the rules of "
 				  "this host");
 	return kh_err_set(err, KH_ERR_REQUEST_MALFORMED,
-			  "the field %s is behind the content, and a rule looks at it: send it in "
+			  "the field %s is after the content, and a rule looks at it: send it in "
 			  "the head",
 			  kh_esc(name));
 }

@@ -275,7 +275,7 @@ static void put_home_text(struct kh_buf *out, const struct kh_exchange *x)
 	kh_buf_append_str(out,
 			  "\nWhy something is refused: "
 			  "http://keyhole.internal/why?method=POST&url=https://HOST/PATH\n"
-			  "What stands in for credentials here: http://keyhole.internal/env\n"
+			  "Placeholders for the credentials here: http://keyhole.internal/env\n"
 			  "For programs: the same with Accept: application/json.\n"
 			  "In a workspace, what the host would run later (.envrc, .vscode, git's "
 			  "configuration and hooks …)\ncan't be written or made; the errors are "

@@ -99,7 +99,7 @@ enum kh_h1_event kh_h1_chunk_line(struct kh_h1 *h1, struct kh_slice *in)
 			return kh_h1_malformed(h1, "a chunk-size line is too long");
 		if (h1->chunk == KH_H1_C_LF) {
 			if (c != '\n')
-				return kh_h1_malformed(h1, "a CR without LF behind a chunk size");
+				return kh_h1_malformed(h1, "a CR without LF after a chunk size");
 			*in = kh_slice_sub(*in, i + 1, in->len);
 			h1->chunk = KH_H1_C_SIZE;
 			h1->chunk_line_bytes = 0;
@@ -126,7 +126,7 @@ static enum kh_h1_event trailer_field(struct kh_h1 *h1, struct kh_slice line)
 	if (wrong)
 		return kh_h1_malformed(h1, wrong);
 	if (kh_message_is_no_trailer(field.name))
-		return kh_h1_malformed(h1, "a field stands in the trailers that must not");
+		return kh_h1_malformed(h1, "the trailers have a field that must not be there");
 	if (!work->trailers) {
 		/* All at once: a message with trailers is rare, and may have the memory. */
 		work->trailers = calloc(KH_LIMIT_FIELDS, sizeof(*work->trailers));

@@ -77,7 +77,7 @@ const char *kh_h1_head_field(struct kh_slice line, struct kh_field *out)
 		return "a field line has no colon";
 	if (line.ptr[colon] != ':')
 		return line.ptr[colon] == ' ' || line.ptr[colon] == '\t'
-			       ? "a blank stands in a field name or before its colon"
+			       ? "a blank in a field name or before its colon"
 			       : "a field name holds a byte that no token has";
 	if (colon == 0)
 		return "a field name is empty";

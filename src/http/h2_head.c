@@ -420,7 +420,8 @@ static bool read_trailers(const struct reading *r, struct kh_h2_head *head)
 		if (r->section->is_request ? kh_message_is_no_trailer(field.name)
 					   : kh_message_is_listed_no_trailer(field.name)) {
 			if (r->section->is_request)
-				return refuse(r, "a field stands in the trailers that must not");
+				return refuse(r,
+					      "the trailers have a field that must not be there");
 			continue;
 		}
 		head->trailers[head->n_trailers++] = field;

@@ -216,7 +216,7 @@ static bool take_trailers(struct kh_h2_stream *stream)
 
 	if (is_connected(stream)) {
 		kh_err_set(&err, kh_h2_malformed_code(stream->h2),
-			   "HTTP/2: fields behind what CONNECT has opened");
+			   "HTTP/2: fields after what CONNECT has opened");
 		malformed(stream, &err);
 		return false;
 	}

@@ -74,9 +74,9 @@ static const char *pseudo_wrong(const struct kh_h2_section *section, const struc
 	if (!part)
 		return "a pseudo-field that does not belong there";
 	if (part->name_len > 0)
-		return "a pseudo-field stands there twice";
+		return "a pseudo-field is there twice";
 	if (section->n_fields > 0 || kh_buf_len(&section->cookie) > 0)
-		return "a pseudo-field behind other fields";
+		return "a pseudo-field after other fields";
 	return NULL;
 }
 

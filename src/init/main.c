@@ -268,7 +268,7 @@ static void parse(int argc, char **argv, struct arguments *out)
 			init_die("%s: no such option", argv[i]);
 	}
 	if (i + 1 >= argc)
-		init_die("no command (put it behind --)");
+		init_die("no command (put it after --)");
 	if (out->uplink && !out->apart)
 		init_die("--uplink wants --apart");
 	out->command.apart = out->apart != 0;

@@ -408,7 +408,7 @@ static bool on_remove(struct kh_registry *reg, struct kh_worker_process *worker_
 	} else if (index >= 0 &&
 		   kh_dynamic_sandbox_is_configured(worker_process->config, (size_t)index, id)) {
 		kh_err_set(&err, KH_ERR_CONFIG,
-			   "the sandbox \"%s\" stands in the configuration (take it out there, and "
+			   "the sandbox \"%s\" is in the configuration (take it out there, and "
 			   "reload)",
 			   id);
 		result = KH_DYNAMIC_SANDBOX_EXISTS;

@@ -220,7 +220,7 @@ enum kh_mint_result kh_mint_took(const struct kh_config *config, struct kh_job *
 	else
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			   "credential %s: the fetcher, which asks the token endpoint %s, ended by "
-			   "itself (its reason stands above)",
+			   "itself (its reason is above)",
 			   name, endpoint);
 	return KH_MINT_FAILED;
 }

@@ -105,7 +105,7 @@ static bool look_at_key(struct find *find, const char **why)
 	if (!kh_spelling_is_member(name, model))
 		return true;
 	if (find->found || key->escaped || key->odd || !kh_slice_eq(name, model))
-		return fail(why, "\"model\" stands in it twice, with an escape, or in another "
+		return fail(why, "\"model\" is in it twice, with an escape, or in another "
 				 "spelling");
 	find->found = find->due = true;
 	return true;

@@ -145,7 +145,7 @@ static bool open_database(struct database *db, unsigned kind, int fd, struct kh_
 		return true;
 	case NOT_THERE:
 		return kh_err_set(err, KH_ERR_CONFIG,
-				  "%s stands in none of its first records: it is a database of "
+				  "%s is in none of its first records: it is a database of "
 				  "another kind, or an empty one",
 				  holds[kind]);
 	case DAMAGED:
@@ -319,9 +319,9 @@ static bool prohibit(const struct kh_sockaddr *addr, const struct kh_place *plac
 				  text, level);
 	if (place->asn)
 		(void)snprintf(network, sizeof(network), " (AS%u)", place->asn);
-	return kh_err_set(err, KH_ERR_GEO_PROHIBITED,
-			  "%s lies in %s%s, where %s lets nobody connect", text,
-			  place->country[0] ? place->country : "no known country", network, level);
+	return kh_err_set(err, KH_ERR_GEO_PROHIBITED, "%s is in %s%s, where %s lets nobody connect",
+			  text, place->country[0] ? place->country : "no known country", network,
+			  level);
 }
 
 bool kh_geo_allows(const struct kh_geo *geo, const struct kh_geo_levels *levels,

@@ -310,7 +310,7 @@ int kh_listener_open(const struct kh_listener_config *config, struct stat *made,
 	    strlen(name) > NAME_MAX_BYTES) {
 		kh_err_set(
 			err, KH_ERR_CONFIG,
-			"listen on %s: not the name of a socket (1 to %d bytes behind the last /)",
+			"listen on %s: not the name of a socket (1 to %d bytes after the last /)",
 			kh_esc_str(path), NAME_MAX_BYTES);
 		return -1;
 	}

@@ -354,7 +354,7 @@ bool kh_forbidden_overlap(const char *one, const char *other, bool *overlap, str
 	second.path = kh_file_held_path(second.fd);
 	if (!first.path || !second.path || !locate_held(&table, first.fd, first.path, &of_first) ||
 	    !locate_held(&table, second.fd, second.path, &of_second))
-		return kh_err_set(err, KH_ERR_USAGE, "%s: can't tell where it lies",
+		return kh_err_set(err, KH_ERR_USAGE, "%s: can't tell where it is",
 				  kh_esc_str(first.path ? other : one));
 	*overlap = shows(&table, &first, &of_second) || shows(&table, &second, &of_first);
 	return true;
@@ -380,7 +380,7 @@ bool kh_forbidden_places(const char *path, int fd, bool (*each)(void *arg, const
 	if (!source)
 		return kh_err_sys(err, KH_ERR_USAGE, errno, "%s", kh_esc_str(path));
 	if (!locate_held(&table, fd, source, &place))
-		return kh_err_set(err, KH_ERR_USAGE, "%s: can't tell where it lies",
+		return kh_err_set(err, KH_ERR_USAGE, "%s: can't tell where it is",
 				  kh_esc_str(path));
 	bool ok = say_place(&place, each, arg);
 	for (size_t i = 0; ok && i < table.n; i++)

@@ -37,7 +37,7 @@ bool kh_given_plan_read_only(struct kh_view *view, const struct kh_sandbox_spec 
 		/* It would be under the workspace, and count as what is protected there. */
 		if (spec->workspace && kh_git_holds(spec->workspace, path))
 			return kh_err_set(err, KH_ERR_USAGE,
-					  "--ro %s: lies in the workspace, where the agent writes "
+					  "--ro %s: is in the workspace, where the agent writes "
 					  "(leave the option out)",
 					  kh_esc_str(path));
 		if (!kh_view_bind_held(view, KH_MOUNT_READ, path, path, KH_TREE_AS_IS, err))

@@ -133,8 +133,8 @@ static const struct {
 } meanings[] = {
 	{ "no descriptor found for reference", "has no image of that tag: " },
 	{ "Tag \"", "has no image of that name: " },
-	{ "more than one image in oci", "has several images (say which: a tag behind a colon): " },
-	{ "more than one image", "has several images (say which, behind a colon): " },
+	{ "more than one image in oci", "has several images (say which: a tag after a colon): " },
+	{ "more than one image", "has several images (say which, after a colon): " },
 	{ "file too large", "has a file that is larger than an image may be: " },
 	{ "unexpected EOF", "is damaged (it ends too early): " },
 	{ "igest did not match", "is damaged: " },

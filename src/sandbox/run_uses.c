@@ -220,7 +220,7 @@ static bool check_entry(const struct reading *r, enum entry entry, const char *t
 				  "run first)",
 				  r->process, kh_esc_str(text), kh_esc_str(r->option));
 	return kh_err_set(err, KH_ERR_CONFIG,
-			  "%s: a live run (process %s) uses %s (%s), which lies in there or is "
+			  "%s: a live run (process %s) uses %s (%s), which is in there or is "
 			  "reached through it, so this run's agent could exchange it (end that run "
 			  "first%s)",
 			  folder, r->process, kh_esc_str(text), kh_esc_str(r->option),

@@ -87,7 +87,7 @@ char **kh_store_argv(const struct kh_store_image *image, const struct kh_sandbox
 	if (!argv || n + m == 0) {
 		free(argv);
 		kh_err_set(err, KH_ERR_USAGE,
-			   "--image %s: says no command of its own (give one behind --)",
+			   "--image %s: says no command of its own (give one after --)",
 			   kh_esc_str(spec->image));
 		return NULL;
 	}

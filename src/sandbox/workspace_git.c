@@ -170,7 +170,7 @@ static void warn(const struct kh_work *w, struct kh_git_reads *reads)
 	const char *unknown = kh_buf_cstr(&reads->unknown);
 	if (unknown && *unknown)
 		kh_log_warn("git runs %s with words that only a shell can expand; what they name "
-			    "is not known, and is not protected where it lies in %s",
+			    "is not known, and is not protected where it is in %s",
 			    kh_esc_str(unknown), kh_esc_str(w->root));
 	if (reads->unknown_owner)
 		kh_log_warn("%s belongs to user %u, who is not known here: what git runs by that "

@@ -108,7 +108,7 @@ static enum kh_hello_status join(struct joined *out, struct kh_slice in, struct 
 			if (whole > sizeof(out->bytes))
 				return bad(err, "too long"), KH_HELLO_BAD;
 			if (out->len - here + len > whole)
-				return bad(err, "something behind it in its record"), KH_HELLO_BAD;
+				return bad(err, "something after it in its record"), KH_HELLO_BAD;
 			if (out->len == whole)
 				return KH_HELLO_GOT;
 		}
@@ -148,7 +148,7 @@ static bool read_extensions(struct kh_hello *out, struct reader list, struct kh_
 		if (extension.bad)
 			return bad(err, "an extension that does not fit");
 		if (seen[type / 8] & 1u << type % 8)
-			return bad(err, "an extension that stands there twice");
+			return bad(err, "an extension that is there twice");
 		seen[type / 8] |= (unsigned char)(1u << type % 8);
 		if (type == EXTENSION_SERVER_NAME && !read_server_name(out, extension, err))
 			return false;

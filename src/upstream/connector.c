@@ -121,7 +121,7 @@ static void tunnel_stands(struct kh_connector *c)
 	 * believed that was said before or after. */
 	if (!way->may_speak_first && (kh_buf_len(way->in) || !kh_stream_is_alive(leg->stream))) {
 		fail_with(c, KH_ERR_UP_PROXY,
-			  "sent bytes behind its answer to CONNECT, or ended the connection");
+			  "sent bytes after its answer to CONNECT, or ended the connection");
 		return;
 	}
 	event_del(&c->timer);
@@ -417,7 +417,7 @@ static bool knows_place(const struct kh_connector *c, struct kh_err *err)
 	c->way.ops->geo(c->way.arg, &geo);
 	return !kh_geo_asks(&geo.levels) ||
 	       kh_err_set(err, KH_ERR_GEO_PROHIBITED,
-			  "behind the upstream proxy nobody here knows where an address lies, and "
+			  "through the upstream proxy nobody here knows where an address is, and "
 			  "geo asks for it");
 }
 

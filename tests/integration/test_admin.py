@@ -106,7 +106,7 @@ def test_the_admin_socket_is_refused_where_a_sandbox_would_see_it(daemon):
         ({"unix": "a/s", "allow": [{"user": 1, "tenants": ["acmee"]}]}, 'did you mean "acme"'),
         ({"unix": "a/s", "allow": [{"user": 1, "tenants": []}]}, "expected a list of tenants"),
         ({"unix": "a/s", "allow": [{"user": 1}]}, "admin.allow[].tenants"),
-        ({"unix": "a/s", "allow": [{"user": 1, "tenants": "acme"}] * 2}, "stands there already"),
+        ({"unix": "a/s", "allow": [{"user": 1, "tenants": "acme"}] * 2}, "is there already"),
         ({"unix": "a/" + "s" * 120}, "too long"),
         ({"unix": "a/s", "sandboxes": "d"}, "admin.sandboxes: "),
         ({"unix": "a/s", "sandboxes": "d/below"}, "lies where the sandbox"),

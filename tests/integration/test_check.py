@@ -134,7 +134,7 @@ BAD = [
     (
         "too deep",
         "version: 1\na: " + "[" * 40 + "]" * 40 + "\n",
-        ["2:35: error: nested too deep: no option lies so far down"],
+        ["2:35: error: nested too deep: no option is so deep"],
     ),
     (
         "not closed",
@@ -188,15 +188,15 @@ BAD = [
         "duplicates",
         "version: 1\nlog: { level: info, level: warn }\nlog: {}\n" + TENANT,
         [
-            "2:21: error: duplicate key \"level\": it stands already in line 2",
-            "3:1: error: duplicate key \"log\": it stands already in line 2",
+            "2:21: error: duplicate key \"level\": it is already in line 2",
+            "3:1: error: duplicate key \"log\": it is already in line 2",
         ],
     ),
     (
         "a tenant twice",
         "version: 1\nlisten: [ { unix: /run/a, tenant: acme }, { unix: /run/b, tenant: acme } ]\n"
         "tenants:\n  acme: { rules: [] }\n  acme: { rules: [] }\n",
-        ["5:3: error: duplicate key \"acme\": it stands already in line 4"],
+        ["5:3: error: duplicate key \"acme\": it is already in line 4"],
     ),
     ("no version", TENANT, ["1:1: error: version is missing: it is 1"]),
     (
@@ -295,7 +295,7 @@ BAD = [
         "a literal secret",
         with_credential(f"{{ value: {KEY}, header: {{ x: \"{{}}\" }}, hosts: [ a.example ] }}"),
         [
-            "2:28: error: credentials.c.value: a secret never stands in this file; put it into a "
+            "2:28: error: credentials.c.value: a secret is never written in this file; put it into a "
             "variable or a file and write { env: NAME } or { file: PATH }"
         ],
     ),
@@ -414,7 +414,7 @@ BAD = [
         [
             "3:26: error: rules[]: expected one of allow, deny, use",
             "3:30: error: rules[]: exactly one of allow, deny, use; this rule has allow and deny",
-            "3:96: error: rules[].use: stands alone in its rule",
+            "3:96: error: rules[].use: must be alone in its rule",
             "4:12: error: rules[].allow: expected the text of a rule, got a list",
             "4:62: error: rules[]: a rule that denies carries nothing",
             "4:67: error: rules[]: expected a map, got text",

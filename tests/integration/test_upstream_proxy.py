@@ -444,7 +444,7 @@ def test_the_password_is_in_no_readable_page_of_the_worker(start, proxy):
     ({"url": "p.test:3128"}, "http://HOST:PORT"),
     ({"username": USER}, "password is missing"),
     ({"password": {"env": "X"}}, "username is missing"),
-    ({"username": USER, "password": PASSWORD}, "a secret never stands in this file"),
+    ({"username": USER, "password": PASSWORD}, "a secret is never written in this file"),
     ({"username": f"a:{PASSWORD}", "password": {"env": "X"}}, "colon"),
     ({"no_proxy": ["*"]}, "star"),
 ])  # fmt: skip

@@ -132,9 +132,9 @@ def test_an_option_behind_the_agents_name_is_warned_about(run, sandbox, project)
     give_all(sandbox)
     done = run("claude", "--workspace", ".:review", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0)
     assert done.stdout == "--workspace .:review\n"
-    assert "--workspace stands behind the command, so claude gets it (write keyhole run --workspace … claude)" in done.stderr
+    assert "--workspace comes after the command, so claude gets it (write keyhole run --workspace … claude)" in done.stderr
     done = run("claude", "--", "--workspace", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0)
-    assert "stands behind" not in done.stderr
+    assert "comes after the command" not in done.stderr
     assert done.stdout == "--workspace\n", "the agent would take what is behind -- for a prompt"
     done = run("claude", "--", "-p", "--", "x", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=0)
     assert done.stdout == "-p -- x\n", "one that stands further behind is the agent's"
@@ -346,7 +346,7 @@ def test_what_lies_in_the_workspace_is_not_shown_read_only_too(run, sandbox, pro
     """It would count as protected, and be under what can be written to."""
     sandbox.folder("project/vendor")
     done = run("--workspace", project, "--ro", os.path.join(project, "vendor"), "--", "true", check=125)
-    assert "lies in the workspace" in done.stderr
+    assert "is in the workspace" in done.stderr
     python = shutil.which("python3", path="/usr/bin")
     venv = os.path.join(project, ".venv")
     subprocess.run([python, "-m", "venv", "--without-pip", venv], check=True, timeout=PATIENCE)

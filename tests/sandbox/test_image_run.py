@@ -74,7 +74,7 @@ def test_no_image_comes_from_a_cache_where_an_agent_wrote(run, sandbox):
     run("--home", home, "--", "true", check=0, env=elsewhere)
     default = {name: value for name, value in elsewhere.items() if name != "XDG_CACHE_HOME"}
     done = run("--image", reference, check=125, env=default)
-    assert f"--image: the cache: {home} lies in the --home of another run" in done.stderr and os.listdir(home) == [], done.stderr
+    assert f"--image: the cache: {home} is in the --home of another run" in done.stderr and os.listdir(home) == [], done.stderr
     run("--", "true", check=0, env=default)
     run("--image", reference, check=0, env=elsewhere)
 

@@ -468,7 +468,7 @@ def test_nor_does_a_run_begin_that_names_something_in_the_folder_of_a_live_one(r
     tools = Tools(run)
     with Other(run, option, tools.top):
         done = run("-c", tools.config, "--", "true", use=None, check=125)
-        assert f"lies in the {option.replace('--workspace', 'workspace')} of another run" in done.stderr, done.stderr
+        assert f"is in the {option.replace('--workspace', 'workspace')} of another run" in done.stderr, done.stderr
         assert not os.path.exists(tools.marker)
 
 

@@ -94,7 +94,7 @@ def test_after_a_change_nothing_runs_until_it_is_trusted_again(run, project):
     assert f"{project}: has changed since you trusted it, or another file is in its place" in done.stderr and done.stdout == ""
     assert f"keyhole trust {project}; to run without it: keyhole trust --remove {project})\n" in done.stderr
     done = ask(run, project, "-c", project, check=125)
-    assert "lies in the workspace, where the agent may write, and it has changed since you trusted it" in done.stderr
+    assert "is in the workspace, where the agent may write, and it has changed since you trusted it" in done.stderr
     assert done.stdout == ""
     keyhole(run, "trust", project)
     assert "which you trust" in ask(run, project).stderr
@@ -159,7 +159,7 @@ def refused_for(run, project, credential, option, more=None):
     run.sandbox.file(project, json.dumps(config).replace("{top}", top(project)))
     keyhole(run, "trust", project)
     done = ask(run, project, check=125)
-    assert f"{project}: {option}: " in done.stderr and "lies in the workspace, where the agent may write" in done.stderr, done.stderr
+    assert f"{project}: {option}: " in done.stderr and "is in the workspace, where the agent may write" in done.stderr, done.stderr
     assert not os.path.exists(os.path.join(run.sandbox.place, "ran"))
 
 

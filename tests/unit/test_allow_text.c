@@ -45,7 +45,7 @@ static const struct {
 	{ "GET tcp://a.test:22", "neither methods nor a path", 10 },
 	{ "tcp://a.test", "names its port", 6 },
 	{ "CONNECT https://a.test", "CONNECT is no method of a rule", 16 },
-	{ "GET,GET https://a.test", "stands there twice", 16 },
+	{ "GET,GET https://a.test", "is there twice", 16 },
 };
 
 static void test_what_is_no_rule_is_said_with_its_place(void **state)

@@ -120,7 +120,7 @@ static void a_literal_secret_is_told_where_to_go(void **state)
 		"credentials:\n"
 		"  c: { value: hunter2, header: { x: \"{}\" }, hosts: [ a.example ] }\n"
 		"tenants: { t: { rules: [ { allow: \"https://a.example\", credential: c } ] } }\n",
-		"t.yaml:3:15: error: credentials.c.value: a secret never stands in this file; "
+		"t.yaml:3:15: error: credentials.c.value: a secret is never written in this file; "
 		"put it into a variable or a file and write { env: NAME } or { file: PATH }\n");
 }
 

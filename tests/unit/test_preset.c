@@ -187,7 +187,7 @@ static void what_is_wrong_is_said_where_it_stands(void **state)
 	assert_says("{ p: { repos: { a: b } } }", "p.repos: expected text, got a map");
 	assert_says("{ p: { repos: [ o/x, [] ] } }", "p.repos: expected text, got a list");
 	assert_says("{ p: { repos: } }", "p.repos: expected text, got nothing");
-	assert_says("{ p: { repos: [ o/x, o/x ] } }", "\"o/x\" stands there twice");
+	assert_says("{ p: { repos: [ o/x, o/x ] } }", "\"o/x\" is there twice");
 	assert_says("{ p: { kinds: larg } }",
 		    "expected one of its words, got \"larg\" (did you mean \"large\"?)");
 	assert_says("{ p: [ repos ] }", "expected a map of parameters, got a list");
@@ -348,18 +348,18 @@ static void a_presets_own_mistakes_are_said(void **state)
 	assert_preset_says(WITH(LABEL, "{ allow: \"GET https://a.r}.example\" }"),
 			   "a brace without its other half");
 	assert_preset_says(WITH(LABEL, "{ allow: \"GET {r}://a.example\" }"),
-			   "a value stands in a host or in a path");
+			   "a value can only be in a host or in a path");
 	assert_preset_says(WITH(LABEL, "{ allow: \"{r} https://a.example\" }"),
-			   "a value stands in a host or in a path");
+			   "a value can only be in a host or in a path");
 	assert_preset_says(WITH(LABEL, "{ allow: \"GET https://a.example:{r}/\" }"),
-			   "a value stands in a host or in a path");
+			   "a value can only be in a host or in a path");
 	assert_preset_says(WITH("{ r: { type: segment, default: x, doc: d } }",
 				"{ allow: \"GET https://{r}.example.com/\" }"),
-			   "in a host stands a label or a host");
+			   "in a host a value is a label or a host");
 	assert_preset_says(WITH(LABEL, "{ allow: \"GET https://a.example/*{r}\" }"),
-			   "beside neither a star nor another value");
+			   "beside a star or another value");
 	assert_preset_says(WITH(LABEL, "{ allow: \"GET https://a.example/{r}{r}\" }"),
-			   "beside neither a star nor another value");
+			   "beside a star or another value");
 	assert_preset_says(WITH(LABEL, "{ allow: \"GET https://a.example\", when: r }"),
 			   "expected the name of a boolean parameter");
 	assert_preset_says(WITH(LABEL, "{ allow: \"GET https://a.example\", when: s }"),

@@ -130,7 +130,7 @@ static void test_chunks_that_are_none_are_refused(void **state)
 		{ HEAD("5") "hello, world", "longer than it says" },
 		{ HEAD("5") "hello\r\n" HEAD("0"), "before its last chunk" },
 		{ HEAD("5") "hel", "before its last chunk" },
-		{ HEAD("0") "\r\nGET / HTTP/1.1", "behind its end" },
+		{ HEAD("0") "\r\nGET / HTTP/1.1", "after its end" },
 		{ HEAD("0") "a:b\r\n\r\n", "does not say so" },
 		{ "5;chunk-signature=\rx", "without its LF" },
 		{ "", "before its last chunk" },

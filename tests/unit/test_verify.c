@@ -321,7 +321,7 @@ static void a_moved_line_is_named(void **state)
 	some_lines(&lines);
 	swap(&lines, 4, 5);
 	report = verdict_on(&lines);
-	assert_verdict(&report, 4, "stands at line 5 (moved)");
+	assert_verdict(&report, 4, "is at line 5 (moved)");
 	/* One that goes to the end. */
 	some_lines(&lines);
 	line = strdup(lines.line[3]);
@@ -329,7 +329,7 @@ static void a_moved_line_is_named(void **state)
 	insert(&lines, 12, line);
 	free(line);
 	report = verdict_on(&lines);
-	assert_verdict(&report, 4, "stands at line 12 (moved)");
+	assert_verdict(&report, 4, "is at line 12 (moved)");
 	/* One that goes to the front. */
 	some_lines(&lines);
 	line = strdup(lines.line[8]);
