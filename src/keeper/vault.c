@@ -59,7 +59,7 @@ static bool mark_named(uint16_t tenant, const struct kh_rule *rule, void *arg)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-bool kh_vault_rests(const struct kh_holding *holding, const struct kh_source *source)
+bool kh_vault_in_backoff(const struct kh_holding *holding, const struct kh_source *source)
 {
 	return source->kind == KH_SOURCE_FILE &&
 	       kh_vault_pipes_rest(source->name, holding->rests_ms);

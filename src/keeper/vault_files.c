@@ -12,7 +12,7 @@
 static bool rests(struct kh_vault *vault, const struct kh_holding *holding,
 		  const struct kh_source *source)
 {
-	if (!kh_vault_rests(holding, source))
+	if (!kh_vault_in_backoff(holding, source))
 		return false;
 	kh_vault_pipes_look_again(vault, holding->rests_ms);
 	return true;

@@ -350,7 +350,7 @@ enum kh_source_result kh_vault_read_source(struct kh_vault *vault, uint16_t inde
 					   const struct kh_source *source, struct kh_secret **out,
 					   struct kh_err *err);
 /* Is it a pipe that was waited for a moment ago, and should not be read again yet? */
-bool kh_vault_rests(const struct kh_holding *holding, const struct kh_source *source);
+bool kh_vault_in_backoff(const struct kh_holding *holding, const struct kh_source *source);
 /* Reads the client secret. GOT: it is in holding->client_secret, or none is needed. */
 enum kh_source_result kh_vault_read_client(struct kh_vault *vault, uint16_t index,
 					   struct kh_holding *holding, struct kh_err *err);

@@ -18,7 +18,7 @@ bool kh_worker_process_ask_head(struct kh_worker_process *worker_process)
 		return false;
 	worker_process->head_known = false;
 	worker_process->head_asked = kh_channel_send(
-		&worker_process->channel, KH_WORKER_MSG_HEAD_WANT, 0, nothing, NULL, 0, NULL);
+		&worker_process->channel, KH_WORKER_MSG_HEAD_REQUEST, 0, nothing, NULL, 0, NULL);
 	return worker_process->head_asked;
 }
 

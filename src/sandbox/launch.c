@@ -309,7 +309,7 @@ static bool guards(const struct kh_running *r)
 static bool stop(struct kh_running *r)
 {
 	if (guards(r))
-		return kh_guard_stop(r->launch->guard, r->init, &r->err);
+		return kh_workspace_guard_stop(r->launch->guard, r->init, &r->err);
 	return raise(SIGSTOP) == 0;
 }
 
@@ -332,7 +332,7 @@ static void signalled(struct kh_running *r)
 			send_message(r, KH_INIT_SIGNAL, SIGCONT);
 		} else {
 			if (signo == SIGCONT && guards(r))
-				kh_guard_doubt(r->launch->guard);
+				kh_workspace_guard_doubt(r->launch->guard);
 			send_signal(r, signo);
 		}
 	}
@@ -373,7 +373,7 @@ static bool awaits_init(const struct kh_running *r)
 static int wait_ms(const struct kh_running *r)
 {
 	int left = kh_launch_clock_left(r);
-	int guard = guards(r) ? kh_guard_wait_ms(r->launch->guard) : -1;
+	int guard = guards(r) ? kh_workspace_guard_wait_ms(r->launch->guard) : -1;
 	return guard < 0 || (left >= 0 && left < guard) ? left : guard;
 }
 
@@ -431,8 +431,10 @@ static void loop(struct kh_running *r)
 			(void)listen_to_complaints(r);
 		if (p[SIGNALS].revents)
 			signalled(r);
-		if (guards(r) && (p[GUARD].revents || kh_guard_wait_ms(r->launch->guard) == 0) &&
-		    !p[ENDED].revents && !kh_guard_look(r->launch->guard, r->init, &r->err))
+		if (guards(r) &&
+		    (p[GUARD].revents || kh_workspace_guard_wait_ms(r->launch->guard) == 0) &&
+		    !p[ENDED].revents &&
+		    !kh_workspace_guard_look(r->launch->guard, r->init, &r->err))
 			end_now(r);
 		/* After the inner side has ended there is nothing to move; its end follows. */
 		if (!kh_terminal_move(&r->terminal, p[IN].revents, p[OUT].revents,

@@ -333,7 +333,7 @@ struct kh_workspace_guard {
 	size_t n_watches;
 	bool *touched; /* by the view's index: has to be checked */
 	size_t n_touched, next;
-	struct kh_guard_name {
+	struct kh_workspace_guard_name {
 		struct kh_doubted_id id; /* what was protected last under this name */
 		uint64_t touched_ms;	 /* since when it waits */
 		char *content;		 /* of a small file at the beginning; NULL: unknown */
@@ -350,18 +350,18 @@ bool kh_workspace_guard_begin(struct kh_workspace_guard *guard, const struct kh_
 			      const char *workspace, struct kh_err *err);
 /* Reads some of the events and handles at most one entry. `init`: the pid of keyhole-init on the
  * host. Return: false with `err`: the sandbox must end. */
-bool kh_guard_look(struct kh_guard *guard, pid_t init, struct kh_err *err);
+bool kh_workspace_guard_look(struct kh_workspace_guard *guard, pid_t init, struct kh_err *err);
 /* The launcher goes on after somebody stopped it (SIGSTOP): what was replaced meanwhile may be the
  * agent's by now. */
-void kh_guard_doubt(struct kh_guard *guard);
+void kh_workspace_guard_doubt(struct kh_workspace_guard *guard);
 /* Looks at all again. */
-void kh_guard_touch_all(struct kh_guard *guard);
+void kh_workspace_guard_touch_all(struct kh_workspace_guard *guard);
 /* workspace_guard_stop.c: stops this process, and returns when it goes on. Return: as
- * kh_guard_look. */
-bool kh_guard_stop(struct kh_guard *guard, pid_t init, struct kh_err *err);
+ * kh_workspace_guard_look. */
+bool kh_workspace_guard_stop(struct kh_workspace_guard *guard, pid_t init, struct kh_err *err);
 /* When another call is due, even if `fd` is not readable; -1: not at all. */
-int kh_guard_wait_ms(const struct kh_guard *guard);
-void kh_guard_end(struct kh_guard *guard);
+int kh_workspace_guard_wait_ms(const struct kh_workspace_guard *guard);
+void kh_workspace_guard_end(struct kh_workspace_guard *guard);
 /* workspace_guard_mount.c: mounts one entry again if it is missing in the namespace of `init`.
  * Return: it is protected. */
 bool kh_workspace_guard_mount(const struct kh_workspace_guard *guard, const struct kh_mount *entry,

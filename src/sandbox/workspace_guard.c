@@ -106,11 +106,11 @@ static char *read_small(const char *path, size_t *len)
 
 static size_t names_bytes(const struct kh_view *view)
 {
-	return (view->n + 1) * sizeof(struct kh_guard_name);
+	return (view->n + 1) * sizeof(struct kh_workspace_guard_name);
 }
 
-bool kh_guard_begin(struct kh_guard *guard, const struct kh_view *view, const char *workspace,
-		    struct kh_err *err)
+bool kh_workspace_guard_begin(struct kh_workspace_guard *guard, const struct kh_view *view,
+			      const char *workspace, struct kh_err *err)
 {
 	struct kh_buf note kh_cleanup(kh_buf_fini);
 	kh_buf_init(&note, KH_LIMIT_SURVEY_MEMORY_BYTES);
@@ -190,7 +190,7 @@ static bool make_anew(struct kh_workspace_guard *guard, const struct kh_mount *e
 }
 
 /* At once: the sandbox may be over before anybody looks again. */
-static void doubt_one(struct kh_guard *guard, size_t i)
+static void doubt_one(struct kh_workspace_guard *guard, size_t i)
 {
 	const char *path = guard->view->list[i].target;
 	if (guard->names[i].is_doubted)
@@ -204,7 +204,7 @@ static void doubt_one(struct kh_guard *guard, size_t i)
 }
 
 /* With a folder all that is protected in it. */
-static void doubt(struct kh_guard *guard, size_t i)
+static void doubt(struct kh_workspace_guard *guard, size_t i)
 {
 	const struct kh_mount *entry = &guard->view->list[i];
 	doubt_one(guard, i);
@@ -215,19 +215,19 @@ static void doubt(struct kh_guard *guard, size_t i)
 }
 
 /* The agent has had longer than it takes to mount. */
-static bool is_late(const struct kh_guard *guard, size_t i)
+static bool is_late(const struct kh_workspace_guard *guard, size_t i)
 {
 	return holds_its_name(&guard->view->list[i]) &&
 	       kh_clock_mono_ms() - guard->names[i].touched_ms > LATE_MS;
 }
 
-static bool is_the_same(const struct kh_guard *guard, size_t i)
+static bool is_the_same(const struct kh_workspace_guard *guard, size_t i)
 {
 	return kh_doubted_is(guard->view->list[i].target, &guard->names[i].id);
 }
 
 /* It is protected, and was this file before it was. */
-static bool take_over(struct kh_guard *guard, size_t i, const struct kh_doubted_id *found,
+static bool take_over(struct kh_workspace_guard *guard, size_t i, const struct kh_doubted_id *found,
 		      struct kh_err *err)
 {
 	struct kh_buf note kh_cleanup(kh_buf_fini);
@@ -244,7 +244,7 @@ static bool take_over(struct kh_guard *guard, size_t i, const struct kh_doubted_
 	       kh_doubted_guard(guard->record->path, kh_buf_view(&note), true, err);
 }
 
-static bool restore(struct kh_guard *guard, size_t index, pid_t init, struct kh_err *err)
+static bool restore(struct kh_workspace_guard *guard, size_t index, pid_t init, struct kh_err *err)
 {
 	const struct kh_mount *entry = &guard->view->list[index];
 	/* A folder above protected files: all that lay in it is open now. */
@@ -263,7 +263,7 @@ static bool restore(struct kh_guard *guard, size_t index, pid_t init, struct kh_
 			return false;
 		struct kh_doubted_id found = guard->names[index].id;
 		(void)kh_doubted_identify(entry->target, &found);
-		if (kh_guard_lay(guard, entry, init))
+		if (kh_workspace_guard_mount(guard, entry, init))
 			return take_over(guard, index, &found, err);
 		if (init > 0 && has_ended(init))
 			return true;
@@ -299,7 +299,7 @@ static bool may_be_lost(const struct kh_mount *entry)
 	       entry->kind == KH_MOUNT_EMPTY;
 }
 
-void kh_guard_touch_all(struct kh_guard *guard)
+void kh_workspace_guard_touch_all(struct kh_workspace_guard *guard)
 {
 	for (size_t i = 0; i < guard->view->n; i++) {
 		const struct kh_mount *entry = &guard->view->list[i];
@@ -308,16 +308,16 @@ void kh_guard_touch_all(struct kh_guard *guard)
 	}
 }
 
-static bool is_lost(const struct kh_guard *guard, size_t i)
+static bool is_lost(const struct kh_workspace_guard *guard, size_t i)
 {
 	const struct kh_mount *entry = &guard->view->list[i];
 	return entry->kind == KH_MOUNT_WRITE ? !is_in_place(entry)
 					     : holds_its_name(entry) && !is_the_same(guard, i);
 }
 
-void kh_guard_doubt(struct kh_guard *guard)
+void kh_workspace_guard_doubt(struct kh_workspace_guard *guard)
 {
-	kh_guard_touch_all(guard);
+	kh_workspace_guard_touch_all(guard);
 	for (size_t i = 0; i < guard->view->n; i++)
 		if (guard->touched[i] && is_lost(guard, i))
 			doubt(guard, i);
@@ -331,8 +331,9 @@ void kh_guard_doubt(struct kh_guard *guard)
 static void note_event(struct kh_workspace_guard *guard, const struct inotify_event *event)
 {
 	if (event->mask & IN_Q_OVERFLOW)
-		kh_guard_doubt(guard); /* whether a name was gone in between, nobody has heard */
-	const struct kh_guard_watch *watch = watch_of(guard, event->wd);
+		kh_workspace_guard_doubt(
+			guard); /* whether a name was gone in between, nobody has heard */
+	const struct kh_workspace_guard_watch *watch = watch_of(guard, event->wd);
 	for (size_t i = 0; watch && event->len && i < guard->view->n; i++) {
 		if (!is_named(guard->view->list[i].target, watch->folder, event->name))
 			continue;
@@ -348,7 +349,7 @@ static void note_event(struct kh_workspace_guard *guard, const struct inotify_ev
 }
 
 /* Return: there may be more. */
-static bool take_events(struct kh_guard *guard)
+static bool take_events(struct kh_workspace_guard *guard)
 {
 	static union {
 		struct inotify_event event;
@@ -366,7 +367,7 @@ static bool take_events(struct kh_guard *guard)
 
 /* Until it has to be seen to. A name that nothing has is left to the host for a moment: an editor
  * is about to make the new file. */
-static int left_ms(const struct kh_guard *guard, size_t i)
+static int left_ms(const struct kh_workspace_guard *guard, size_t i)
 {
 	const struct kh_mount *entry = &guard->view->list[i];
 	struct stat st;
@@ -377,7 +378,7 @@ static int left_ms(const struct kh_guard *guard, size_t i)
 }
 
 /* Return: view->n: none. */
-static size_t next_ready(const struct kh_guard *guard)
+static size_t next_ready(const struct kh_workspace_guard *guard)
 {
 	for (size_t k = 0; guard->n_touched > 0 && k < guard->view->n; k++) {
 		size_t i = (guard->next + k) % guard->view->n;
@@ -408,7 +409,7 @@ bool kh_workspace_guard_look(struct kh_workspace_guard *guard, pid_t init, struc
 	return false;
 }
 
-int kh_guard_wait_ms(const struct kh_guard *guard)
+int kh_workspace_guard_wait_ms(const struct kh_workspace_guard *guard)
 {
 	int least = -1;
 	for (size_t i = 0; guard->n_touched > 0 && i < guard->view->n; i++) {
@@ -419,7 +420,7 @@ int kh_guard_wait_ms(const struct kh_guard *guard)
 	return least;
 }
 
-static bool has_its_content(const struct kh_guard *guard, size_t i)
+static bool has_its_content(const struct kh_workspace_guard *guard, size_t i)
 {
 	size_t len = 0;
 	kh_auto_free char *now =
@@ -428,7 +429,7 @@ static bool has_its_content(const struct kh_guard *guard, size_t i)
 }
 
 /* Whoever put it there, it says what the user's said before the run: `git checkout` and back. */
-static void settle(struct kh_guard *guard)
+static void settle(struct kh_workspace_guard *guard)
 {
 	bool any = false;
 	for (size_t i = 0; guard->names && i < guard->view->n; i++)
@@ -445,7 +446,7 @@ static void settle(struct kh_guard *guard)
 }
 
 /* A mask is gone with the file under it, and who waits for the new one reads it first. */
-static void say_shown(const struct kh_guard *guard)
+static void say_shown(const struct kh_workspace_guard *guard)
 {
 	enum { NAMED = 3 };
 	struct kh_buf names kh_cleanup(kh_buf_fini);
@@ -464,7 +465,7 @@ static void say_shown(const struct kh_guard *guard)
 			text ? text : "files", n > NAMED ? " and more" : "");
 }
 
-void kh_guard_end(struct kh_guard *guard)
+void kh_workspace_guard_end(struct kh_workspace_guard *guard)
 {
 	/* What happened since the last look. */
 	for (int i = 0; guard->names && guard->fd >= 0 && i < LAST_LOOKS && take_events(guard); i++)
@@ -487,5 +488,5 @@ void kh_guard_end(struct kh_guard *guard)
 		(void)munmap(guard->names, names_bytes(guard->view));
 	if (guard->fd >= 0)
 		close(guard->fd);
-	*guard = (struct kh_guard){ .fd = -1 };
+	*guard = (struct kh_workspace_guard){ .fd = -1 };
 }

@@ -19,7 +19,7 @@
 enum { WAKE_MS = 50, END_MS = 2000 };
 
 struct stopped {
-	struct kh_guard *guard;
+	struct kh_workspace_guard *guard;
 	pid_t init, launcher;
 };
 
@@ -32,19 +32,19 @@ static int guard_meanwhile(void *arg, int alive)
 	for (;;) {
 		struct pollfd p[] = { { alive, POLLIN, 0 },
 				      { holds ? stopped->guard->fd : -1, POLLIN, 0 } };
-		int wait_ms = holds ? kh_guard_wait_ms(stopped->guard) : WAKE_MS;
+		int wait_ms = holds ? kh_workspace_guard_wait_ms(stopped->guard) : WAKE_MS;
 		if (poll(p, 2, wait_ms) < 0 && errno != EINTR)
 			holds = false;
 		if (p[0].revents)
 			return holds ? 0 : 1;
-		holds = holds && kh_guard_look(stopped->guard, stopped->init, &err);
+		holds = holds && kh_workspace_guard_look(stopped->guard, stopped->init, &err);
 		/* It may not have stopped yet. */
 		if (!holds && getppid() == stopped->launcher)
 			(void)kill(stopped->launcher, SIGCONT);
 	}
 }
 
-bool kh_guard_stop(struct kh_guard *guard, pid_t init, struct kh_err *err)
+bool kh_workspace_guard_stop(struct kh_workspace_guard *guard, pid_t init, struct kh_err *err)
 {
 	struct stopped stopped = { guard, init, getpid() };
 	kh_auto_close int alive = -1;
@@ -56,11 +56,11 @@ bool kh_guard_stop(struct kh_guard *guard, pid_t init, struct kh_err *err)
 	int status = kh_child_status(pid, END_MS);
 	/* What the child has heard, we have not; and if it has not lived, nobody has. */
 	if (status != 0)
-		kh_guard_doubt(guard);
-	kh_guard_touch_all(guard);
-	for (int wait_ms; (wait_ms = kh_guard_wait_ms(guard)) >= 0;) {
+		kh_workspace_guard_doubt(guard);
+	kh_workspace_guard_touch_all(guard);
+	for (int wait_ms; (wait_ms = kh_workspace_guard_wait_ms(guard)) >= 0;) {
 		(void)poll(NULL, 0, wait_ms);
-		if (!kh_guard_look(guard, init, err))
+		if (!kh_workspace_guard_look(guard, init, err))
 			return false;
 	}
 	return status == 0 ||
