@@ -8,6 +8,7 @@ import termios
 import threading
 
 import pytest
+from connect_proxy import ConnectProxy
 from fakedns import SILENCE
 from harness import FINGERPRINT, SECRET, Tunnel, Wire, until
 from tcp_origins import TcpOrigin, echo
@@ -354,3 +355,18 @@ def test_a_connection_stays_only_where_one_would_be_made(daemon, fake_dns, chang
             else:
                 assert wire.is_closed()
                 until("its record", lambda: one.journal(event="close", reason="no_rule"))
+
+
+def test_what_is_connected_stays_on_its_way_when_a_reload_names_a_proxy(daemon, fake_dns):
+    with contextlib.ExitStack() as stack:
+        far = stack.enter_context(origin(echo))
+        proxy = stack.enter_context(contextlib.closing(ConnectProxy({"*": far.address})))
+        one = daemon(config=slowly_named(fake_dns, "tcp", far.port))
+        fake_dns.names["slow.evil.test"] = ["127.0.0.1"]
+        with waiting(one, fake_dns, "tcp", far.port) as wire:
+            assert wire.read_head().status == 200
+            reload(one, lambda config: config["upstream"].update(proxy={"url": proxy.url}))
+            wire.send(b"still")
+            assert wire.take(5) == b"still"
+        with waiting(one, fake_dns, "tcp", far.port):
+            until("the next one goes through it", lambda: proxy.heads)
