@@ -31,9 +31,6 @@
 /* More than a socket holds at a time: whoever still writes to it is no keyhole-init of ours. */
 enum { LAST_MESSAGES = 1024 };
 
-static const int forwarded[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
-				 SIGUSR1, SIGUSR2, SIGALRM, SIGCONT };
-
 /* ---- to keyhole-init ---- */
 
 static void send_message(struct kh_running *r, uint32_t type, int value)
@@ -83,9 +80,9 @@ static void send_signal(struct kh_running *r, int signo)
 /* What came before keyhole-init listened. */
 static void send_late(struct kh_running *r)
 {
-	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
-		if (sigismember(&r->late, forwarded[i]) == 1)
-			send_signal(r, forwarded[i]);
+	for (size_t i = 0; i < KH_LAUNCH_FORWARDED; i++)
+		if (sigismember(&r->late, kh_launch_forwarded[i]) == 1)
+			send_signal(r, kh_launch_forwarded[i]);
 }
 
 /* Return: the engine's program runs (its image has been replaced), or why not. */
@@ -448,29 +445,6 @@ static void loop(struct kh_running *r)
 
 /* ---- the whole ---- */
 
-static bool watch_signals(struct kh_running *r, sigset_t *before, struct kh_err *err)
-{
-	sigset_t set;
-	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++) {
-		struct sigaction action;
-		/* nohup and a shell's `&` mean what they say; a signalfd would see it all the same.
-		 */
-		if (sigaction(forwarded[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-			sigaddset(&set, forwarded[i]);
-	}
-	sigaddset(&set, SIGWINCH);
-	sigaddset(&set, SIGTSTP);
-	sigaddset(&set, SIGCONT); /* also ignored it tells that this was stopped */
-	sigset_t blocked = set;
-	/* Else restoring the terminal from the background would stop us. */
-	sigaddset(&blocked, SIGTTOU);
-	if (sigprocmask(SIG_BLOCK, &blocked, before) != 0 ||
-	    (r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "signals");
-	return true;
-}
-
 bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 {
 	struct kh_running r = { .launch = launch,
@@ -490,7 +464,7 @@ bool kh_launch(struct kh_launch *launch, int *status, struct kh_err *err)
 		kh_launch_clock_start(&r, KH_CLOCK_TIMEOUT, launch->timeout_ms);
 	kh_terminal_init(&r.terminal);
 	sigset_t before;
-	bool ok = watch_signals(&r, &before, err);
+	bool ok = kh_launch_watch_signals(&r, &before, err);
 	if (ok)
 		ok = start(&r, err);
 	if (ok)

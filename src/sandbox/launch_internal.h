@@ -41,6 +41,12 @@ struct kh_running {
 	struct kh_err err;  /* of ours, in the middle of it */
 };
 
+/* launch_signals.c: what is passed on to the command. */
+enum { KH_LAUNCH_FORWARDED = 8 };
+extern const int kh_launch_forwarded[KH_LAUNCH_FORWARDED];
+/* Blocks what the launcher hears, and sets r->signals. *before: what was blocked. Return: false
+ * with `err`. */
+bool kh_launch_watch_signals(struct kh_running *r, sigset_t *before, struct kh_err *err);
 /* launch_clock.c: how far off the next one is, for poll; -1: there is none. */
 int kh_launch_clock_left(const struct kh_running *r);
 void kh_launch_clock_start(struct kh_running *r, enum kh_clock which, uint64_t ms);

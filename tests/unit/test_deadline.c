@@ -24,6 +24,8 @@
 enum { LONG_MS = 60 * 1000 };
 
 static const struct kh_outlets no_outlets;
+static const struct kh_survey_notes no_notes = { KH_SLICE_INIT(""), KH_SLICE_INIT(""),
+						 KH_SLICE_INIT("") };
 
 /* What waits for this process. */
 static void hold(int signal)
@@ -158,8 +160,7 @@ static void a_survey_that_is_out_of_time_sets_nothing_aside_and_is_not_done(void
 	put("work/sub/.git/hooks/pre-commit", "#!/bin/sh\n");
 	kh_deadline_start(&deadline, 0, false);
 	kh_auto_close int folder = open(work, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	assert_false(kh_survey_after(".", "x", work, folder, KH_SLICE(""), KH_SLICE(""),
-				     &no_outlets, &deadline));
+	assert_false(kh_survey_after(".", "x", work, folder, &no_notes, &no_outlets, &deadline));
 	assert_true(is_there("work/sub/.git/hooks/pre-commit"));
 	assert_int_equal(unlink("work/sub/.git/hooks/pre-commit"), 0);
 }
@@ -194,8 +195,7 @@ static void no_link_above_a_folder_is_followed(void **state)
 	kh_deadline_start(&deadline, LONG_MS, false);
 	kh_auto_free char *here = realpath(".", NULL);
 	kh_auto_free char *work = kh_strf("%s/above/work", here);
-	assert_true(kh_survey_after(".", "x", work, held, KH_SLICE(""), KH_SLICE(""), &no_outlets,
-				    &deadline));
+	assert_true(kh_survey_after(".", "x", work, held, &no_notes, &no_outlets, &deadline));
 	assert_true(is_there("elsewhere/work/.git/hooks/pre-commit"));
 }
 
