@@ -82,7 +82,8 @@ static void what_there_is_no_room_for_is_counted(void **state)
 	line[sizeof(line) - 2] = '\n';
 	line[sizeof(line) - 1] = '\0';
 	kh_log_hold();
-	for (int i = 0; i < KH_LIMIT_LOG_HELD_BYTES / 1000 + 5; i++)
+	/* Each line is kept with a byte that says whether it may be broken. */
+	for (size_t i = 0; i < KH_LIMIT_LOG_HELD_BYTES / sizeof(line) + 5; i++)
 		kh_log_line(line, sizeof(line) - 1);
 	kh_log_release();
 	assert_non_null(strstr(read_said(), "5 more lines were not kept\n"));

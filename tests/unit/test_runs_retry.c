@@ -27,8 +27,8 @@ static uint64_t wall_ms = 1000 * 1000 * 1000, passed_ms;
 uint64_t __wrap_kh_clock_mono_ms(void);
 uint64_t __wrap_kh_clock_wall_ms(void);
 bool __wrap_kh_survey_after(const char *state, const char *id, const char *workspace, int folder,
-			    struct kh_slice before, struct kh_slice reads,
-			    const struct kh_outlets *outlets, struct kh_deadline *deadline);
+			    const struct kh_survey_notes *notes, const struct kh_outlets *outlets,
+			    struct kh_deadline *deadline);
 
 uint64_t __wrap_kh_clock_mono_ms(void)
 {
@@ -41,15 +41,14 @@ uint64_t __wrap_kh_clock_wall_ms(void)
 }
 
 bool __wrap_kh_survey_after(const char *state, const char *id, const char *workspace, int folder,
-			    struct kh_slice before, struct kh_slice reads,
-			    const struct kh_outlets *outlets, struct kh_deadline *deadline)
+			    const struct kh_survey_notes *notes, const struct kh_outlets *outlets,
+			    struct kh_deadline *deadline)
 {
 	(void)state;
 	(void)id;
 	(void)workspace;
 	(void)folder;
-	(void)before;
-	(void)reads;
+	(void)notes;
 	(void)outlets;
 	surveys++;
 	assert_true(!signals || raise(SIGTERM) == 0);
