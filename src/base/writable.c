@@ -214,7 +214,7 @@ bool kh_writable_check(const char *name, struct kh_err *err)
 	return answer == NO ||
 	       kh_err_set(err, KH_ERR_CONFIG,
 			  "%s %s %s, where the agent may write (move it out of there%s%s)",
-			  kh_esc_str(name), below ? "lies in" : "is reached through", m.met->what,
+			  kh_esc_str(name), below ? "is in" : "is reached through", m.met->what,
 			  below ? ", for example to ~/"
 				: ", and name it by a path without a link in there",
 			  below ? kh_esc_str(base ? base + 1 : name) : "");

@@ -56,7 +56,10 @@ def rows_of(shown, first):
 
 
 def folded(row):
-    return [row[:80].rstrip()] if len(row) <= 80 else [row[:80].rstrip(), *folded(" > " + row[80:])]
+    """Between words, if there is a word before."""
+    blank = row.rfind(" ", 0, 80) + 1
+    end = len(row) if len(row) <= 80 else blank if row[3:blank].strip() else 80
+    return [row[:end].rstrip(), *(folded(" > " + row[end:]) if end < len(row) else [])]
 
 
 EXPECTED = ["M  x", "   @@ -1 +1 @@", "   -hi", *folded("   +" + ("    " + CODE.rstrip("\n")).expandtabs(8)[4:])]
