@@ -28,7 +28,7 @@ bool kh_doubted_identify(const char *path, struct kh_doubted_id *id)
 	return true;
 }
 
-static bool is_same(const struct kh_doubted_id *a, const struct kh_doubted_id *b)
+bool kh_doubted_is_same(const struct kh_doubted_id *a, const struct kh_doubted_id *b)
 {
 	return a->dev == b->dev && a->ino == b->ino && a->made_s == b->made_s &&
 	       a->made_ns == b->made_ns;
@@ -37,7 +37,7 @@ static bool is_same(const struct kh_doubted_id *a, const struct kh_doubted_id *b
 bool kh_doubted_is(const char *path, const struct kh_doubted_id *id)
 {
 	struct kh_doubted_id now;
-	return kh_doubted_identify(path, &now) && is_same(id, &now);
+	return kh_doubted_identify(path, &now) && kh_doubted_is_same(id, &now);
 }
 
 /* ---- what is guarded ---- */

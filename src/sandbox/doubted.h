@@ -28,6 +28,7 @@ struct kh_doubted_id {
 };
 /* Of what has the path, also a link. Return: false: nothing. */
 bool kh_doubted_identify(const char *path, struct kh_doubted_id *id);
+bool kh_doubted_is_same(const struct kh_doubted_id *a, const struct kh_doubted_id *b);
 bool kh_doubted_is(const char *path, const struct kh_doubted_id *id);
 /* An entry of the note "guarded": what is protected under the name. It is there as long as the
  * launcher guards, and kh_doubted_unguarded adds to the list what has been replaced since, if the

@@ -35,10 +35,8 @@ static int open_parent(int root, const char *target, const char **name)
 	const char *slash = strrchr(target, '/');
 	kh_auto_free char *parent = strndup(target, (size_t)(slash - target));
 	*name = slash + 1;
-	if (parent)
-		return kh_file_open_below(root, parent, O_PATH | O_DIRECTORY);
-	errno = ENOMEM;
-	return -1;
+	int fd = parent ? kh_file_open_below(root, parent, O_PATH | O_DIRECTORY) : -1;
+	return fd;
 }
 
 static bool make_dir(int root, const char *target, mode_t mode)

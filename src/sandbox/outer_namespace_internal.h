@@ -67,12 +67,12 @@ struct kh_mount_plan {
 	const char *own_file; /* a file that the program puts there itself; NULL */
 };
 /* Opens the trees of the host as detached mounts. */
-bool kh_mount_plan_take(struct kh_mount_plan *lay, const struct kh_view *view, struct kh_err *err);
+bool kh_mount_plan_take(struct kh_mount_plan *plan, const struct kh_view *view, struct kh_err *err);
 /* Mounts everything except /proc and /dev, which the engine's program makes. */
-bool kh_mount_plan_put(const struct kh_mount_plan *lay, struct kh_err *err);
+bool kh_mount_plan_put(const struct kh_mount_plan *plan, struct kh_err *err);
 /* Takes the tree of the KH_MOUNT_LAYER entry, which then belongs to the caller; -1: none. *size: of
  * the layer. */
-int kh_mount_plan_layer(struct kh_mount_plan *lay, uint64_t *size);
+int kh_mount_plan_layer(struct kh_mount_plan *plan, uint64_t *size);
 /* Makes a detached file system in memory. Return: -1 with errno. */
 int kh_mount_plan_tmpfs(mode_t mode, uint64_t bytes);
 

@@ -233,7 +233,7 @@ static bool take_over(struct kh_workspace_guard *guard, size_t i, const struct k
 	struct kh_buf note kh_cleanup(kh_buf_fini);
 	const char *path = guard->view->list[i].target;
 	kh_buf_init(&note, KH_LIMIT_SURVEY_PATH_BYTES + 128);
-	bool is_another = memcmp(found, &guard->names[i].id, sizeof(*found)) != 0;
+	bool is_another = !kh_doubted_is_same(found, &guard->names[i].id);
 	if (is_another && is_late(guard, i))
 		doubt(guard, i);
 	guard->names[i].id = *found;
