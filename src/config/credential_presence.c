@@ -50,6 +50,11 @@ bool kh_credential_is_present(const struct kh_credential_config *credential, uin
 	return own && own->present;
 }
 
+bool kh_credential_is_for(const struct kh_credential_config *credential, uint16_t tenant)
+{
+	return !credential->by_tenant || find(credential, tenant);
+}
+
 bool kh_credential_is_present_for_any(const struct kh_credential_config *credential)
 {
 	for (size_t i = 0; credential->by_tenant && i < credential->n_tenants; i++)

@@ -76,7 +76,7 @@ bool kh_injection_is_kept(const struct kh_injection *injection, const struct kh_
 	for (size_t i = 0; i < injection->count; i++) {
 		const struct kh_credential_config *had = injection->list[i].credential;
 		const struct kh_credential_config *has = find_named(chosen, had->name);
-		if (!has || !kh_credential_is_present(has, tenant) ||
+		if (!has || !kh_credential_is_for(has, tenant) ||
 		    kh_credential_binding_fault(has, request) ||
 		    (has->placeholder.required && !had->placeholder.required))
 			return false;

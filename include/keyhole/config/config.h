@@ -306,6 +306,8 @@ struct kh_credential_config {
 /* Is there a value for this tenant? False for a tenant without a source of its own, and for one
  * that does not exist. Where all have the same value, the tenant does not matter. */
 bool kh_credential_is_present(const struct kh_credential_config *credential, uint16_t tenant);
+/* Does it name a source of a value for this tenant, whether there is a value or not? */
+bool kh_credential_is_for(const struct kh_credential_config *credential, uint16_t tenant);
 /* For the operator: is there one for any tenant? */
 bool kh_credential_is_present_for_any(const struct kh_credential_config *credential);
 /* The keeper's. A tenant without a source of its own has none. Return: true: this has changed. */

@@ -95,9 +95,9 @@ const char *kh_injection_binding_fault(const struct kh_injection *injection,
 				       const struct kh_request_view *request,
 				       const struct kh_credential_config **which);
 /* A request has gone up with `injection`, and `chosen` is what other rules have chosen for it
- * (kh_injection_choose). Do they still put in each of these credentials: by its name, with a value
- * for this tenant of theirs, within its binding, and without requiring a placeholder that was not
- * required before? */
+ * (kh_injection_choose). Do they still put in each of these credentials: by its name, with a source
+ * for this tenant of theirs (the value may be on its way), within its binding, and without
+ * requiring a placeholder that was not required before? */
 bool kh_injection_is_kept(const struct kh_injection *injection, const struct kh_injection *chosen,
 			  uint16_t tenant, const struct kh_request_view *request);
 bool kh_injection_sets_field(const struct kh_injection *injection, struct kh_slice name);
