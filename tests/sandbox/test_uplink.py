@@ -1,5 +1,6 @@
 """The engine gvisor, whose kernel opens no socket of the host's: keyhole's connections are handed in."""
 
+import contextlib
 import errno
 import json
 import os
@@ -11,6 +12,7 @@ import struct
 import subprocess
 import termios
 import threading
+import time
 
 import pytest
 from conftest import PATIENCE, PYTHON, SANDBOX_HOST_UID, USER, below, echo_at_end
@@ -173,7 +175,11 @@ def test_who_dials_for_gvisor_is_the_sandboxs_uid_and_ends_with_it(sandbox, insi
     assert uids == {os.geteuid() if os.geteuid() else SANDBOX_HOST_UID if sandbox.identity == "root" else USER}
     (pid,) = pids
     everything = [os.pidfd_open(other) for other in below(one.process.pid)]
-    kinds = sorted(os.readlink(f"/proc/{pid}/fd/{fd}").partition(":")[0] for fd in os.listdir(f"/proc/{pid}/fd"))
+    kinds = []
+    end = time.monotonic() + PATIENCE
+    while kinds != ["anon_inode", "socket"] and time.monotonic() < end:  # the last connection may not be closed yet
+        with contextlib.suppress(FileNotFoundError):
+            kinds = sorted(os.readlink(f"/proc/{pid}/fd/{fd}").partition(":")[0] for fd in os.listdir(f"/proc/{pid}/fd"))
     assert kinds == ["anon_inode", "socket"]
     os.kill(pid, signal.SIGKILL)
     for fd in everything:
