@@ -174,6 +174,7 @@ def test_what_the_host_removes_can_not_be_made_by_the_agent(sandbox, workspace):
     assert left == ["go"], "what was put there in the meantime is gone again"
 
 
+@pytest.mark.identity("user")
 def test_what_the_host_removed_keeps_its_git_from_nothing(sandbox, workspace):
     """What has the names meanwhile is nothing to git."""
     sandbox.file(os.path.join(workspace, ".envrc"), "good")
@@ -196,6 +197,8 @@ def test_what_the_host_removed_keeps_its_git_from_nothing(sandbox, workspace):
     assert git(workspace, "status", "--porcelain", "--untracked-files=no") == ""
 
 
+@pytest.mark.before_the_engine
+@pytest.mark.identity("user")
 def test_what_a_hook_leads_to_and_the_host_removed_is_set_aside(sandbox, workspace):
     sandbox.file(os.path.join(workspace, "scripts/pre-commit"), "good")
     repository(sandbox, workspace)
@@ -249,6 +252,8 @@ say("done")
 """
 
 
+@pytest.mark.before_the_engine
+@pytest.mark.identity("user")
 @pytest.mark.parametrize("how", ["link", "folder"])
 def test_neither_a_link_nor_a_harmless_file_shields_what_a_hook_leads_to(sandbox, workspace, how):
     sandbox.file(os.path.join(workspace, "shared/hooks/pre-commit"), "good")
@@ -268,6 +273,8 @@ def test_neither_a_link_nor_a_harmless_file_shields_what_a_hook_leads_to(sandbox
     assert not os.path.exists(os.path.join(workspace, "shared/hooks/pre-commit"))
 
 
+@pytest.mark.before_the_engine
+@pytest.mark.identity("user")
 def test_what_was_replaced_before_the_launcher_was_killed_is_judged_by_the_next_survey(sandbox, workspace):
     repository(sandbox, workspace)
     process = sandbox.start(PYTHON, "-I", "-c", HEAD + DETACHED, workspace=workspace)
