@@ -51,6 +51,8 @@ bool kh_doubted_guarded(struct kh_buf *note, const char *path, const struct kh_d
 
 bool kh_doubted_guard(const char *record, struct kh_slice entries, bool adds, struct kh_err *err)
 {
+	if (!record)
+		return true;
 	kh_auto_free char *path = kh_strf("%s/guarded", record);
 	if (path && entries.len == 0)
 		return unlink(path) == 0 || errno == ENOENT;
@@ -69,6 +71,8 @@ bool kh_doubted_guard(const char *record, struct kh_slice entries, bool adds, st
 /* A path that ends in a slash is of a folder around what is doubted. */
 bool kh_doubted_note(const char *record, const char *path, bool is_around, struct kh_err *err)
 {
+	if (!record)
+		return true;
 	kh_auto_free char *list = kh_strf("%s/doubted", record);
 	kh_auto_free char *entry = kh_strf("%s%s", path, is_around ? "/" : "");
 	kh_auto_close int fd =
@@ -131,7 +135,7 @@ bool kh_doubted_unguarded(struct kh_slice note, struct kh_buf *list)
 
 bool kh_doubted_forget(const char *record)
 {
-	kh_auto_free char *list = kh_strf("%s/doubted", record);
+	kh_auto_free char *list = record ? kh_strf("%s/doubted", record) : NULL;
 	return list && unlink(list) == 0;
 }
 

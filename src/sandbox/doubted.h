@@ -30,6 +30,9 @@ struct kh_doubted_id {
 bool kh_doubted_identify(const char *path, struct kh_doubted_id *id);
 bool kh_doubted_is_same(const struct kh_doubted_id *a, const struct kh_doubted_id *b);
 bool kh_doubted_is(const char *path, const struct kh_doubted_id *id);
+/* `record` below is the folder of a run's record. NULL: there is none, since the run may not write
+ * to the workspace, and there is nothing to note. */
+
 /* An entry of the note "guarded": what is protected under the name. It is there as long as the
  * launcher guards, and kh_doubted_unguarded adds to the list what has been replaced since, if the
  * launcher came to a sudden end. */
