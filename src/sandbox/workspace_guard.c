@@ -330,9 +330,9 @@ void kh_workspace_guard_doubt(struct kh_workspace_guard *guard)
 /* A name that is free to the agent is no entry's. */
 static void note_event(struct kh_workspace_guard *guard, const struct inotify_event *event)
 {
+	/* Whether a name was gone in between, nobody has heard. */
 	if (event->mask & IN_Q_OVERFLOW)
-		kh_workspace_guard_doubt(
-			guard); /* whether a name was gone in between, nobody has heard */
+		kh_workspace_guard_doubt(guard);
 	const struct kh_workspace_guard_watch *watch = watch_of(guard, event->wd);
 	for (size_t i = 0; watch && event->len && i < guard->view->n; i++) {
 		if (!is_named(guard->view->list[i].target, watch->folder, event->name))

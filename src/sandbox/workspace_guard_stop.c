@@ -58,7 +58,11 @@ bool kh_workspace_guard_stop(struct kh_workspace_guard *guard, pid_t init, struc
 	if (status != 0)
 		kh_workspace_guard_doubt(guard);
 	kh_workspace_guard_touch_all(guard);
-	for (int wait_ms; (wait_ms = kh_workspace_guard_wait_ms(guard)) >= 0;) {
+	/* Each of them twice at most: who goes on replacing files doesn't keep us from signals. */
+	for (size_t i = 0; i < 2 * guard->view->n; i++) {
+		int wait_ms = kh_workspace_guard_wait_ms(guard);
+		if (wait_ms < 0)
+			break;
 		(void)poll(NULL, 0, wait_ms);
 		if (!kh_workspace_guard_look(guard, init, err))
 			return false;
