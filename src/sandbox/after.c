@@ -385,9 +385,8 @@ static bool judge(void *arg, const struct kh_concern *c, struct kh_err *err)
 		return judge_config(after, c, same);
 	const char *why = verdict(after, c);
 	if (is_doubted && c->kind == KH_CONCERN_NAME) {
-		if (kh_doubted_is_empty(
-			    c->folder->fd,
-			    c->entry->name)) /* it says nothing, and may be the launcher's */
+		/* It says nothing, and may be the launcher's. */
+		if (kh_doubted_is_empty(c->folder->fd, c->entry->name))
 			return true;
 		why = kh_doubted_why;
 	}
