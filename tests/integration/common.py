@@ -39,6 +39,15 @@ def until(what, condition, seconds=PATIENCE, pause=0.005):
     return value
 
 
+def has_ended(pid):
+    """It may wait to be reaped."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def may_have(descriptors):
     """Skips where a daemon can't be given so many."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

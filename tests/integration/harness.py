@@ -20,7 +20,8 @@ from collections import Counter
 
 from clients import Closed, Refused, Relay, Response, Tunnel, Wire, client_context
 from common import (
-    FINGERPRINT, HERE, KEYHOLE, PATIENCE, PLACEHOLDER, ROOT, SECRET, finish, mock_module, until,
+    FINGERPRINT, HERE, KEYHOLE, PATIENCE, PLACEHOLDER, ROOT, SECRET, finish, has_ended, mock_module,
+    until,
 )  # fmt: skip
 
 # What tests take from here.
@@ -298,6 +299,13 @@ class Daemon:
         with contextlib.suppress(OSError), open(self.stderr_path, errors="replace") as file:
             return file.read()
         return ""
+
+    def kill(self):
+        """SIGKILL. The worker takes a moment to follow: nobody listens any more when this returns."""
+        worker = self.worker_pid()
+        self.process.kill()
+        self.process.wait()
+        until("its worker has ended", lambda: has_ended(worker))
 
     # looking into it
 

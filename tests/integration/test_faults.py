@@ -512,8 +512,7 @@ def test_a_daemon_killed_outright_is_continued(daemon, mock):
     mark = mock.mark()
     with Load(one, 3) as load:
         until("load", lambda: load.served > 50)
-        one.process.kill()
-        one.process.wait()
+        one.kill()
     one.start()
     assert serves(one)
     one.stop()

@@ -5,6 +5,7 @@ import fcntl
 import os
 import signal
 
+from common import has_ended
 from handover import ask
 from harness import PATIENCE, Tunnel, until
 from test_handover_faults import verify
@@ -12,12 +13,13 @@ from test_journal_kept import records, sealed
 
 
 def kill(process, worker):
-    """Keeper and worker at once: neither writes another record."""
+    """Keeper and worker at once: neither writes another record, nor listens when this returns."""
     os.kill(process.pid, signal.SIGSTOP)
     for pid in (worker, process.pid):
         os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         process.wait(PATIENCE)
+    until("its worker has ended", lambda: has_ended(worker))
 
 
 def last(one):

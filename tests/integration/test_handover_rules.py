@@ -7,7 +7,7 @@ import signal
 
 import pytest
 from clients import Closed, Tunnel
-from common import until
+from common import has_ended, until
 from h2client import Goaway, Reset, StreamWire, h2_plain, h2_tunnel
 from handover import stream
 from wspeer import TEXT, Origin, WsClient
@@ -125,15 +125,6 @@ def kept(one, origin=None):
         yield what
     finally:
         what.close()
-
-
-def has_ended(pid):
-    """It may wait to be reaped."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
 
 
 def test_a_reload_is_in_force_when_the_process_before_has_ended_what_it_had(upgradable, mock, sockets, tmp_path):

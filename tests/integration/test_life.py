@@ -22,6 +22,7 @@ import threading
 import time
 
 import pytest
+from common import has_ended
 from daemons import base_config
 from harness import KEYHOLE, PATIENCE, SECRET, Daemon, Tunnel, Wire, finish, read_journal, until
 
@@ -577,15 +578,7 @@ def test_the_worker_does_not_outlive_the_keeper(each):
     worker = each.worker_pid()
     each.process.kill()
     each.process.wait()
-
-
-    def is_gone():  # or waits for whoever inherits orphans to take note
-        try:
-            return status_of(worker)["State"].startswith("Z")
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-
-    until("the worker is gone", is_gone, 1)
+    until("the worker is gone", lambda: has_ended(worker), 1)
     each.process = None  # nothing left to hold to anything
     each.checked = False
 

@@ -66,8 +66,7 @@ def test_kill_9_loses_a_second_at_most(daemon):
     before = until("it is written", lambda: os.path.exists(state_of(one)) and os.stat(state_of(one)))
     assert statuses(one, 1) == [204]
     until("it is written again", lambda: os.stat(state_of(one)).st_ino != before.st_ino)
-    os.kill(one.process.pid, signal.SIGKILL)
-    one.process.wait()
+    one.kill()
     one.start()
     assert statuses(one, 1) == [403]
 

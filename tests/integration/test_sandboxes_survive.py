@@ -130,8 +130,7 @@ def test_what_a_killed_daemon_leaves_is_cleared_away_and_nothing_else(daemon):
     one = daemon(admin())
     add(one, "sb-1")
     add(one, "sb-2")
-    os.kill(one.process.pid, signal.SIGKILL)
-    one.process.wait()
+    one.kill()
     theirs = os.path.join(base(one), "acme", "sb-2", "a file")
     with open(theirs, "w", encoding="ascii") as file:
         file.write("not ours")
