@@ -74,6 +74,22 @@ bool kh_h2_guard_idle(struct kh_h2 *h2)
 	return take(&h2->idle_frames);
 }
 
+/* Where no stream is open, nobody is harmed when the connection ends. A server may have had a
+ * window's worth of content on its way when the last stream was given up. */
+bool kh_h2_guard_untold(struct kh_h2 *h2, size_t bytes)
+{
+	enum { BYTES_WORTH_A_FRAME = 256 };
+	size_t frames = bytes / BYTES_WORTH_A_FRAME + 1;
+
+	if (h2->settings.role != KH_H2_CLIENT || h2->n_streams > 0)
+		return true;
+	refill(&h2->idle_frames, h2->now_ms, KH_LIMIT_H2_IDLE_FRAMES_PER_SECOND,
+	       KH_LIMIT_H2_IDLE_FRAMES);
+	bool ok = frames <= h2->idle_frames.tokens;
+	h2->idle_frames.tokens -= ok ? (uint32_t)frames : h2->idle_frames.tokens;
+	return ok;
+}
+
 bool kh_h2_guard_frame(struct kh_h2 *h2, const nghttp2_frame_hd *hd)
 {
 	switch (hd->type) {

@@ -84,7 +84,7 @@ struct kh_h2_section {
 
 /* Where in a frame the peer is, and what of a client's newest streams is known from its frames
  * (h2_order.c). */
-enum { KH_H2_ORDER_STREAMS = 256 };
+enum { KH_H2_ORDER_STREAMS = 256, KH_H2_FRAME_HEAD_BYTES = 9 };
 struct kh_h2_order {
 	uint32_t highest; /* identifier so far; 0: none */
 	uint64_t opened[KH_H2_ORDER_STREAMS / 64];
@@ -123,7 +123,10 @@ struct kh_h2 {
 	size_t walked_bytes;  /* by it, and not taken yet */
 	size_t turn_bytes;    /* of heads, or worth so many, since kh_h2_feed_turn began */
 	size_t turn_most;     /* … and how many may be, without what the caller has spent */
-	bool behind;	      /* nghttp2 was stopped, and may have a frame in hand */
+	/* Bytes that nghttp2 was given, without those of the frames whose beginning it told. It
+	 * tells nothing of DATA on a stream that is over. */
+	int64_t untold_bytes;
+	bool behind; /* nghttp2 was stopped, and may have a frame in hand */
 	unsigned continuations;
 	size_t sent_bytes; /* of content, that brought no idle frame yet */
 	uint64_t now_ms;
@@ -213,7 +216,10 @@ enum kh_h2_asked kh_h2_asked_of(struct kh_slice method);
 /* h2.c: GOAWAY, RESETs and KH_H2_ERROR; the first cause counts. */
 void kh_h2_fail(struct kh_h2 *h2, uint32_t code, enum kh_err_code reason, const char *what);
 
-/* h2_recv.c: a frame of a type that nghttp2 ignores, with so many bytes */
+/* h2_recv.c */
+/* nghttp2 has taken so many bytes: charges those that it told nothing of. */
+void kh_h2_recv_given(struct kh_h2 *h2, size_t bytes);
+/* A frame of a type that nghttp2 ignores, with so many bytes. */
 void kh_h2_recv_extension(struct kh_h2 *h2, size_t bytes);
 /* h2_recv.c, h2_send.c: into `callbacks` */
 void kh_h2_set_recv_callbacks(nghttp2_session_callbacks *callbacks);
@@ -271,6 +277,7 @@ size_t kh_h2_order_walk(struct kh_h2_order *order, struct kh_slice in, uint32_t 
 void kh_h2_guard_init(struct kh_h2 *h2);
 /* Return: false: that was one too many. */
 bool kh_h2_guard_frame(struct kh_h2 *h2, const nghttp2_frame_hd *hd);
+bool kh_h2_guard_untold(struct kh_h2 *h2, size_t bytes); /* content of streams that are over */
 bool kh_h2_guard_idle(struct kh_h2 *h2);
 bool kh_h2_guard_reset(struct kh_h2 *h2);
 bool kh_h2_guard_queue(const struct kh_h2 *h2);

@@ -34,6 +34,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
 	struct kh_h2 *h2 = arg;
 
 	(void)session;
+	h2->untold_bytes -= KH_H2_FRAME_HEAD_BYTES + (int64_t)hd->length;
 	h2->turn_bytes += KH_LIMIT_WORK_PER_PIECE;
 	/* A new window is given to each stream that is open. */
 	if (hd->type == NGHTTP2_SETTINGS && !(hd->flags & NGHTTP2_FLAG_ACK))
@@ -43,6 +44,17 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
 				      ? "a field section in too many frames"
 				      : "too many frames that carry nothing");
 	return 0;
+}
+
+void kh_h2_recv_given(struct kh_h2 *h2, size_t bytes)
+{
+	h2->untold_bytes += (int64_t)bytes;
+	if (h2->untold_bytes <= 0)
+		return;
+	h2->turn_bytes += (size_t)h2->untold_bytes / KH_LIMIT_WORK_CONTENT;
+	if (!kh_h2_is_failed(h2) && !kh_h2_guard_untold(h2, (size_t)h2->untold_bytes))
+		calm_down(h2, "too much content of streams that are over");
+	h2->untold_bytes = 0;
 }
 
 void kh_h2_recv_extension(struct kh_h2 *h2, size_t bytes)

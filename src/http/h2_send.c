@@ -14,8 +14,6 @@
 #include "chars.h"
 #include "message_internal.h"
 
-enum { FRAME_HEAD_BYTES = 9 };
-
 static bool drain_is_full(const struct kh_h2 *h2)
 {
 	return kh_buf_len(h2->drain) >= KH_LIMIT_RELAY_BYTES;
@@ -51,7 +49,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 	if (drain_is_full(h2))
 		return NGHTTP2_ERR_WOULDBLOCK;
 	if ((stream->out.hide && !kh_buf_hide(h2->drain)) ||
-	    !kh_buf_append(h2->drain, framehd, FRAME_HEAD_BYTES) ||
+	    !kh_buf_append(h2->drain, framehd, KH_H2_FRAME_HEAD_BYTES) ||
 	    !kh_buf_append(h2->drain, kh_buf_view(&stream->out).ptr, len))
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	kh_buf_consume(&stream->out, len);

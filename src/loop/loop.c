@@ -403,7 +403,7 @@ struct kh_loop *kh_loop_new(struct kh_worker *worker, unsigned index, const stru
 	kh_list_init(&loop->dynamic_sandboxes);
 	kh_batch_init(&loop->batch);
 	loop->sessions = kh_sessions_new(SESSIONS);
-	loop->ups = ops->ups_new();
+	loop->ups = ops->ups_new(loop);
 	if (!loop->sessions || !loop->ups)
 		kh_err_set(err, KH_ERR_NO_MEMORY, "event loop: no memory");
 	else if (make_events(loop, err) &&

@@ -269,7 +269,10 @@ struct kh_up_h2 *kh_up_h2_new(struct kh_up_user *user, struct kh_up *up, struct 
 		return NULL;
 	s->stream = (struct kh_up_stream){ .ops = &up_h2_ops, .conn = up, .user = user };
 	user->stream = &s->stream;
+	bool is_first = up->mux && list == &up->mux->streams && kh_list_is_empty(list);
 	kh_list_append(list, &s->link);
+	if (is_first)
+		kh_up_leave_line(up);
 	kh_up_pool_leave(up);
 	return s;
 }

@@ -14,7 +14,7 @@
 
 #include "upstream_internal.h"
 
-struct kh_ups *kh_ups_new(void)
+struct kh_ups *kh_ups_new(struct kh_loop *loop)
 {
 	struct kh_ups *ups = calloc(1, sizeof(*ups));
 
@@ -26,6 +26,7 @@ struct kh_ups *kh_ups_new(void)
 	kh_list_init(&ups->resting.list);
 	kh_list_init(&ups->made);
 	kh_list_init(&ups->shared);
+	kh_work_share_init(&ups->of_nobody, loop);
 	for (size_t i = 0; i < KH_UP_BUCKETS; i++)
 		kh_list_init(&ups->slots[i]);
 	return ups;
@@ -33,6 +34,8 @@ struct kh_ups *kh_ups_new(void)
 
 void kh_ups_free(struct kh_ups *ups)
 {
+	if (ups)
+		kh_work_share_fini(&ups->of_nobody);
 	free(ups);
 }
 

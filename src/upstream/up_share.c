@@ -8,6 +8,9 @@
  * So is the CPU time of a handshake with the server, which chooses what it costs. Each step waits
  * until the sandbox has some of its share left.
  *
+ * A server may also send on a connection that is kept and that nobody uses. What comes on all of
+ * these together is one share of the turn. Who begins to use one of them leaves their line.
+ *
  * Nothing that was read over HTTP/1 is left over: only the next read waits. The codec of HTTP/2
  * stops in the middle.
  */
@@ -24,6 +27,8 @@ struct kh_work_share *kh_up_share(const struct kh_up *up)
 			       ? NULL
 			       : kh_container_of(up->mux->streams.next, struct kh_up_h2, link)
 					 ->stream.user;
+	if (!user && up->mux)
+		return &up->loop->ups->of_nobody;
 	return user ? user->work : NULL;
 }
 
@@ -89,6 +94,14 @@ void kh_up_charge_handshake(struct kh_up *up)
 						    .did_compute = did_compute };
 
 	kh_stream_set_gate(up->leg.stream, &gate);
+}
+
+void kh_up_leave_line(struct kh_up *up)
+{
+	if (!kh_up_is_in_line(up))
+		return;
+	kh_work_place_leave(&up->line);
+	kh_up_mux_go_on_later(up);
 }
 
 void kh_up_wait_anew(struct kh_up *up)

@@ -35,6 +35,8 @@ struct kh_ups {
 	 * sandbox chooses the names, so the hash has a secret seed. */
 	uint64_t protocols[KH_UP_PROTOCOLS];
 	uint64_t seed;
+	/* What comes on HTTP/2 connections that nobody uses: one share for all of them. */
+	struct kh_work_share of_nobody;
 };
 
 enum kh_up_state {
@@ -174,7 +176,8 @@ void kh_up_on_stream(struct kh_stream *stream, unsigned events, void *arg);
 void kh_up_connected(struct kh_up *up);
 
 /* up_share.c: what comes is work of the sandbox that it is for */
-/* Its share. NULL: nobody uses the connection, or without a bound. */
+/* Its share; of an HTTP/2 connection that nobody uses, the one of all such connections. NULL:
+ * without a bound. */
 struct kh_work_share *kh_up_share(const struct kh_up *up);
 /* How much of what comes may be processed in this turn. Return: 0: nothing, and it is in line. */
 size_t kh_up_may_do(struct kh_up *up);
@@ -184,6 +187,8 @@ void kh_up_mux_go_on_later(struct kh_up *up);
 void kh_up_on_line(struct kh_work_place *line);
 /* Before the handshake: its steps wait for a share, and are charged. */
 void kh_up_charge_handshake(struct kh_up *up);
+/* An HTTP/2 connection got its first user: it may wait where those that nobody uses do. */
+void kh_up_leave_line(struct kh_up *up);
 /* It was in line for the user that left, and is now for another one. */
 void kh_up_wait_anew(struct kh_up *up);
 static inline bool kh_up_is_in_line(const struct kh_up *up)

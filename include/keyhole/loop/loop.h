@@ -73,7 +73,7 @@ struct kh_loop_ops {
 	/* The acceptor ends: end the connections that it accepted (`sessions`). */
 	void (*acceptor_ended)(struct kh_acceptor *acceptor, const char *why);
 	/* Make and free the connections to upstreams (loop->ups). NULL: no memory. */
-	struct kh_ups *(*ups_new)(void);
+	struct kh_ups *(*ups_new)(struct kh_loop *loop);
 	void (*ups_free)(struct kh_ups *ups);
 	/* Called every second; close all idle ones; close those that are kept only for connections
 	 * of that acceptor. */

@@ -207,7 +207,7 @@ void kh_up_value_came(struct kh_up_user *user, uint32_t generation, uint16_t ind
 size_t kh_up_kept_bytes(const struct kh_up_user *user);
 
 /* up_pool.c: kept connections; for kh_loop_ops */
-struct kh_ups *kh_ups_new(void);
+struct kh_ups *kh_ups_new(struct kh_loop *loop);
 void kh_ups_free(struct kh_ups *ups);
 void kh_up_tick(struct kh_loop *loop);
 void kh_up_close_idle(struct kh_loop *loop);
