@@ -6,11 +6,11 @@
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
-#include <openssl/pem.h>
 
 #include <keyhole/base/encode.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/secret.h>
+#include <keyhole/tls/private_key.h>
 
 enum { LEAST_BITS = 2048, SIGNATURE_BYTES = 1024 };
 
@@ -19,27 +19,16 @@ static bool put_text(struct kh_buf *out, struct kh_slice text)
 	return kh_base64_put(out, &text, 1, KH_BASE64URL);
 }
 
-/* A key with a passphrase is none that can be used here; nobody is asked for it. */
-static int no_passphrase(char *into, int size, int writing, void *arg)
-{
-	(void)into;
-	(void)size;
-	(void)writing;
-	(void)arg;
-	return -1;
-}
-
 static EVP_PKEY *read_key(struct kh_slice pem, struct kh_err *err)
 {
-	BIO *bio = BIO_new_mem_buf(pem.ptr, (int)pem.len);
-	EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL) : NULL;
-	BIO_free(bio);
+	const char *why;
+	EVP_PKEY *key = kh_private_key_read(pem, &why);
+
 	if (key && EVP_PKEY_is_a(key, "RSA") && EVP_PKEY_get_bits(key) >= LEAST_BITS)
 		return key;
 	EVP_PKEY_free(key);
-	ERR_clear_error();
 	kh_err_set(err, KH_ERR_CONFIG,
-		   "its value holds no RSA key in PEM, of 2048 bits at least and without a "
+		   "its value holds no RSA key in PEM, of 2048 to 8192 bits and without a "
 		   "passphrase");
 	return NULL;
 }

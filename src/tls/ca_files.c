@@ -23,6 +23,7 @@
 #include <keyhole/base/file.h>
 #include <keyhole/base/hidden.h>
 #include <keyhole/base/lock_file.h>
+#include <keyhole/tls/private_key.h>
 
 enum { FILE_BYTES = 256 * 1024, LOCK_TRIES = 500, LOCK_PAUSE_US = 20 * 1000 };
 
@@ -167,24 +168,14 @@ static int no_passphrase(char *buf, int size, int writing, void *arg)
 static EVP_PKEY *parse_key(const struct kh_buf *text, const char *path, struct kh_err *err)
 {
 	struct kh_slice view = kh_buf_view(text);
-	bool encrypted = false;
-	kh_cleanup(BIO_free_all_slot) BIO *bio = BIO_new_mem_buf(view.ptr, (int)view.len);
+	const char *why;
 	kh_hidden_prepare();
 	kh_hidden_begin();
-	EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, &encrypted) : NULL;
+	EVP_PKEY *key = kh_private_key_read(view, &why);
 	kh_hidden_end();
-	if (key)
-		return key;
-	if (encrypted) {
-		ERR_clear_error();
-		kh_err_set(err, KH_ERR_CONFIG,
-			   "CA: the key %s is encrypted (write it without a passphrase, mode 0600)",
-			   kh_esc_str(path));
-	} else {
-		kh_err_openssl(err, KH_ERR_CONFIG, "CA: %s holds no private key in PEM",
-			       kh_esc_str(path));
-	}
-	return NULL;
+	if (!key)
+		kh_err_set(err, KH_ERR_CONFIG, "CA: %s: %s", kh_esc_str(path), why);
+	return key;
 }
 
 static X509 *parse_certificate(const struct kh_buf *text, const char *path, struct kh_err *err)

@@ -15,6 +15,7 @@
 
 #include <keyhole/base/hidden.h>
 #include <keyhole/base/wire.h>
+#include <keyhole/tls/private_key.h>
 
 #include "stream_internal.h"
 
@@ -38,16 +39,6 @@ static void fini(struct identity *identity)
 	*identity = (struct identity){ .n = 0 };
 }
 
-/* Nobody is asked for a passphrase. */
-static int no_passphrase(char *buf, int size, int rwflag, void *arg)
-{
-	(void)buf;
-	(void)size;
-	(void)rwflag;
-	*(bool *)arg = true;
-	return -1;
-}
-
 static bool read_chain(struct identity *identity, struct kh_slice pem)
 {
 	BIO *bio = BIO_new_mem_buf(pem.ptr, (int)pem.len);
@@ -60,28 +51,16 @@ static bool read_chain(struct identity *identity, struct kh_slice pem)
 	return identity->n > 0;
 }
 
-static bool read_key(struct identity *identity, struct kh_slice pem, bool *wants_passphrase)
-{
-	BIO *bio = BIO_new_mem_buf(pem.ptr, (int)pem.len);
-
-	*wants_passphrase = false;
-	if (bio)
-		identity->key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, wants_passphrase);
-	BIO_free(bio);
-	ERR_clear_error();
-	return identity->key != NULL;
-}
-
 static const char *fault(struct identity *identity, struct kh_slice certificate,
 			 struct kh_slice key)
 {
-	bool wants_passphrase;
+	const char *why;
 
 	if (certificate.len > INT32_MAX || key.len > INT32_MAX)
 		return "it is too long";
-	if (!read_key(identity, key, &wants_passphrase))
-		return wants_passphrase ? "its key has a passphrase (take it away: openssl pkey)"
-					: "its key is none (PEM is expected)";
+	identity->key = kh_private_key_read(key, &why);
+	if (!identity->key)
+		return why;
 	if (!read_chain(identity, certificate.len > 0 ? certificate : key))
 		return certificate.len > 0 ? "its certificate is none (PEM is expected)"
 					   : "there is no certificate with its key: name its file";

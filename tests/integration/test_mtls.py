@@ -110,7 +110,7 @@ def test_connections_of_a_certificate_are_kept_and_sessions_not_resumed(start, o
 @pytest.mark.parametrize("change, says", [
     (lambda one, other: (read(one[1]), other[0]), "do not belong together"),
     (lambda one, other: (read(one[1]), one[1]), "its certificate is none"),
-    (lambda one, other: (read(one[0]), one[0]), "its key is none"),
+    (lambda one, other: (read(one[0]), one[0]), "its key is not a private key in PEM"),
     (lambda one, other: (read(one[1]), None), "name its file"),
     (lambda one, other: (read(one[1]), "/nowhere/at-all.pem"), "/nowhere/at-all.pem"),
     (lambda one, other: (openssl("pkey", "-in", one[1], "-aes128", "-passout", "pass:x").decode(), one[0]), "passphrase"),

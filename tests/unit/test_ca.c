@@ -315,9 +315,9 @@ static void test_garbage_in_the_files_is_refused(void **state)
 	must_fail("holds no certificate in PEM");
 	write_file(key_path, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
 		   0600);
-	must_fail("holds no private key in PEM");
+	must_fail("is not a private key in PEM");
 	write_file(key_path, "", 0600);
-	must_fail("holds no private key in PEM");
+	must_fail("is not a private key in PEM");
 }
 
 static void test_an_encrypted_key_is_refused_without_asking_a_terminal(void **state)
@@ -331,7 +331,7 @@ static void test_an_encrypted_key_is_refused_without_asking_a_terminal(void **st
 		1);
 	BIO_free_all(bio);
 	EVP_PKEY_free(key);
-	must_fail("is encrypted");
+	must_fail("has a passphrase");
 }
 
 static void test_a_key_that_does_not_fit_is_refused(void **state)

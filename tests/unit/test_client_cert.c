@@ -343,7 +343,7 @@ static void each_fault_is_named(void **state)
 	make_key(weak, NULL, weak_key);
 	make_certificate(weak, -DAY_S, DAY_S, text);
 	refuses(text, weak_key, "too weak");
-	refuses(text, "nothing", "its key is none");
+	refuses(text, "nothing", "its key is not a private key in PEM");
 	refuses("nothing", plain, "its certificate is none");
 	refuses("", plain, "there is no certificate with its key");
 	EVP_PKEY_free(key);
