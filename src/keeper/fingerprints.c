@@ -1,4 +1,11 @@
-/* fingerprints.c - sends the worker the fingerprints of all real values */
+/*
+ * fingerprints.c - sends the worker the fingerprints of all real values
+ *
+ * There is room for so many fingerprints, and tenants may write the files of their own values. A
+ * private key has fingerprints for each of its lines, so a file can ask for thousands. Therefore
+ * all values come before any line, and then LINES_AT_ONCE lines of each value in turn, up to
+ * LINES_MOST. A real key has at most about 100 (private_key.h).
+ */
 
 #include "keeper_internal.h"
 
@@ -19,8 +26,13 @@ struct lists {
 	struct kh_secret *list[KH_LIMIT_CHANNEL_FDS];
 	size_t count;
 	size_t left_out;
-	bool say; /* which values are easy to guess */
+	bool say;	   /* which values are easy to guess */
+	size_t lines_from; /* which lines of each value are added now */
+	bool adds_lines;   /* and no values */
+	size_t most_lines; /* of one value */
 };
+
+enum { LINES_AT_ONCE = 32, LINES_MOST = 4 * LINES_AT_ONCE };
 
 static bool take_list(struct lists *lists, struct kh_err *err)
 {
@@ -36,12 +48,28 @@ struct one {
 	const struct kh_credential_config *credential;
 	uint16_t index;
 	bool guessable;
+	size_t lines; /* that it has had */
 };
+
+/* Is it to be added now? Counts the lines. */
+static bool is_due(struct one *one, bool line)
+{
+	const struct lists *lists = one->lists;
+
+	if (!line)
+		return !lists->adds_lines;
+	size_t at = one->lines++;
+	return lists->adds_lines && at >= lists->lines_from &&
+	       at < lists->lines_from + LINES_AT_ONCE;
+}
 
 static bool add_part(struct kh_slice part, bool line, void *arg)
 {
 	struct one *one = arg;
 	struct lists *lists = one->lists;
+
+	if (!is_due(one, line))
+		return true;
 	enum kh_fingerprint_result result =
 		kh_fingerprint_maker_add(&lists->maker, part, line, one->index);
 
@@ -70,12 +98,26 @@ static void add(const struct kh_known_secret *known, void *arg)
 						 : &lists->config->credentials[known->index];
 	struct one one = { .lists = lists, .credential = credential, .index = known->index };
 
-	lists->left_out += !kh_secret_expose(known->secret, add_parts, &one);
+	bool exposed = kh_secret_expose(known->secret, add_parts, &one);
+
+	lists->most_lines = one.lines > lists->most_lines ? one.lines : lists->most_lines;
+	if (lists->adds_lines)
+		return;
+	lists->left_out += !exposed;
 	/* What a command gets besides may be no secret. */
 	if (one.guessable && lists->say && !known->former && !known->variable)
 		kh_log_warn("credential %s: its value is easy to guess, so it is not looked for in "
 			    "what sandboxes send (take a random one of 16 characters or more)",
 			    credential->name);
+}
+
+static bool has_more_lines(void *arg)
+{
+	struct lists *lists = arg;
+
+	lists->lines_from += lists->adds_lines ? LINES_AT_ONCE : 0;
+	lists->adds_lines = true;
+	return lists->lines_from < lists->most_lines && lists->lines_from < LINES_MOST;
 }
 
 static bool send_lists(struct kh_worker_process *worker_process, const struct lists *lists,
@@ -111,7 +153,7 @@ static bool feed(struct kh_worker_process *worker_process, struct kh_err *err)
 
 	if (!kh_fingerprint_maker_init(&lists.maker, err))
 		return false;
-	bool ok = kh_known_secrets_each(worker_process->vault, add, &lists) ||
+	bool ok = kh_known_secrets_each(worker_process->vault, add, has_more_lines, &lists) ||
 		  kh_err_set(err, KH_ERR_NO_MEMORY, "fingerprints of credentials: no memory");
 	ok = ok && take_list(&lists, err) && send_lists(worker_process, &lists, err);
 	if (lists.left_out > 0)
@@ -130,14 +172,17 @@ bool kh_worker_process_feed_fingerprints(struct kh_worker_process *worker_proces
 {
 	struct kh_err first = KH_ERR_INIT;
 
+	uint64_t began_ms = kh_clock_mono_ms();
+
 	worker_process->fingerprints_due_ms = 0;
+	bool ok = feed(worker_process, &first);
+	if (!ok)
+		*err = first;
+	if (!ok && kh_scopes_relieve(worker_process->vault))
+		ok = feed(worker_process, err);
 	worker_process->fingerprints_ms = kh_clock_mono_ms();
-	if (feed(worker_process, &first))
-		return true;
-	if (kh_scopes_relieve(worker_process->vault))
-		return feed(worker_process, err);
-	*err = first;
-	return false;
+	worker_process->fingerprints_took_ms = worker_process->fingerprints_ms - began_ms;
+	return ok;
 }
 
 void kh_worker_process_tell_fingerprints(struct kh_worker_process *worker_process)
@@ -154,8 +199,11 @@ void kh_worker_process_tell_fingerprints(struct kh_worker_process *worker_proces
 
 void kh_worker_process_note_secret(struct kh_worker_process *worker_process)
 {
-	enum { EVERY_MS = 250 };
-	uint64_t now = kh_clock_mono_ms(), next = worker_process->fingerprints_ms + EVERY_MS;
+	/* The keeper serves all tenants: it spends a twentieth of its time on this at the most. */
+	enum { EVERY_MS = 250, PAUSE_TIMES = 20 };
+	uint64_t now = kh_clock_mono_ms();
+	uint64_t pause = worker_process->fingerprints_took_ms * PAUSE_TIMES;
+	uint64_t next = worker_process->fingerprints_ms + (pause > EVERY_MS ? pause : EVERY_MS);
 
 	if (!worker_process->fingerprints_due_ms)
 		worker_process->fingerprints_due_ms =

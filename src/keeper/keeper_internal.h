@@ -238,7 +238,7 @@ struct kh_worker_process {
 	} join;
 	/* Its fingerprints: when they are sent next (0: up to date), and when they were last
 	 * sent. */
-	uint64_t fingerprints_due_ms, fingerprints_ms;
+	uint64_t fingerprints_due_ms, fingerprints_ms, fingerprints_took_ms;
 	/* The last checkpoint. Its end is 0 if the line is in an earlier segment. */
 	struct kh_checkpoint checkpoint;
 	/* What this worker said of the file before it was ready: the last line whose chain holds.

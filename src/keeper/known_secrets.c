@@ -314,7 +314,8 @@ static void put_in_order(struct kh_vault *vault, struct turn *turns, size_t *cou
 }
 
 bool kh_known_secrets_each(struct kh_vault *vault,
-			   void (*use)(const struct kh_known_secret *known, void *arg), void *arg)
+			   void (*use)(const struct kh_known_secret *known, void *arg),
+			   bool (*again)(void *arg), void *arg)
 {
 	if (!gather(vault))
 		return false;
@@ -323,8 +324,10 @@ bool kh_known_secrets_each(struct kh_vault *vault,
 	if (!turns || !counts)
 		return false;
 	put_in_order(vault, turns, counts);
-	for (size_t i = 0; i < vault->n_known; i++)
-		use(turns[i].known, arg);
+	do {
+		for (size_t i = 0; i < vault->n_known; i++)
+			use(turns[i].known, arg);
+	} while (again && again(arg));
 	return true;
 }
 

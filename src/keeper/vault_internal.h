@@ -264,10 +264,12 @@ char *kh_credential_status_of(const struct kh_vault *vault, size_t most_bytes, u
 
 /* known_secrets.c */
 /* Calls `use` for every secret that is held (values, tokens, clients' secrets, refresh tokens,
- * variables of commands), and then for former ones, up to the bound in limits.h. Return: false
- * without memory; `use` was not called. */
+ * variables of commands), and then for former ones, up to the bound in limits.h. Then the same from
+ * the start for as long as `again` (NULL: never) returns true. Return: false without memory; `use`
+ * was not called. */
 bool kh_known_secrets_each(struct kh_vault *vault,
-			   void (*use)(const struct kh_known_secret *known, void *arg), void *arg);
+			   void (*use)(const struct kh_known_secret *known, void *arg),
+			   bool (*again)(void *arg), void *arg);
 /* Moves the list from `now` to `next`. */
 void kh_known_secrets_hand_on(struct kh_vault *next, struct kh_vault *now);
 void kh_known_secrets_fini(struct kh_vault *vault);

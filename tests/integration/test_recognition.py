@@ -454,3 +454,24 @@ def test_a_former_value_is_known_also_after_a_reload_without_its_credential(keep
     for name in ("first", "second", "today", "vault", "client"):
         assert not leaves(keeping, KEPT[name]), name
     assert leaves(keeping, KEPT["third"])
+
+
+def test_lines_of_one_tenants_keys_push_out_no_value_of_another(mock, tmp_path):
+    """Its four files stand before the other's value, and hold as many lines as a value may have bytes for."""
+    config = base_config(mock)
+    files = {f"key{n}": tmp_path / f"key{n}" for n in range(4)}
+    for path in files.values():
+        lines = "".join("\\n" + base64.b64encode(os.urandom(24)).decode() for _ in range(1900))
+        path.write_text("-----BEGIN PRIVATE KEY-----" + lines)
+        path.chmod(0o600)
+    keys = {name: {"value": {"file": str(path)}, "bearer": True, "hosts": ["other.test"]} for name, path in files.items()}
+    config["credentials"] = {**keys, **config["credentials"]}
+    pem = tmp_path / "pem"
+    pem.write_text(PEM.replace("\n", "\\n"))
+    pem.chmod(0o600)
+    config["credentials"]["pem"] = {"value": {"file": str(pem)}, "bearer": True, "hosts": ["other.test"]}
+    with Daemons([mock]) as daemons:
+        daemon = daemons(config=config)
+        assert not leaves(daemon, SECRET)
+        assert not leaves(daemon, LINES[1]), "a line of a key that comes after them"
+        assert leaves(daemon, WRONG)

@@ -51,7 +51,7 @@ static size_t gather(void)
 	size_t n = 0;
 
 	known_text[0] = '\0';
-	assert_true(kh_known_secrets_each(vault, append_known, &n));
+	assert_true(kh_known_secrets_each(vault, append_known, NULL, &n));
 	return n;
 }
 
