@@ -3,7 +3,9 @@
  *
  * Who may write to the folder of one tenant's file can put a symbolic link in its place. We can
  * read files that he can't, such as another tenant's, so he would have them read for him. A link is
- * followed only if it belongs to root, to this user, or to the owner of the file that it leads to.
+ * followed only if it belongs to root or to this user, or if it leads to a file of its own owner
+ * that is in the same folder or below. The owner alone says too little: two tenants' containers may
+ * have one user, and see different folders.
  */
 #include <keyhole/base/file.h>
 
@@ -27,8 +29,6 @@ struct walk {
 	char *rest; /* heap */
 	int flags;  /* for the file itself */
 	int links;
-	bool foreign; /* there was a link of another user: */
-	uid_t owner;
 };
 
 static void walk_fini(struct walk *w)
@@ -64,28 +64,53 @@ static bool is_of_proc(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-static bool note_link(struct walk *w, const struct stat *st)
+static bool read_link(int link, char target[PATH_MAX])
 {
-	bool ours = st->st_uid == 0 || st->st_uid == geteuid();
-	if (++w->links > LINKS_MOST || (!ours && w->foreign && w->owner != st->st_uid)) {
-		errno = ELOOP;
+	ssize_t n = readlinkat(link, "", target, PATH_MAX);
+	if (n <= 0 || n == PATH_MAX) {
+		errno = n < 0 ? errno : n == 0 ? ENOENT : ENAMETOOLONG;
 		return false;
 	}
-	w->foreign = w->foreign || !ours;
-	w->owner = ours ? w->owner : st->st_uid;
+	target[n] = '\0';
 	return true;
+}
+
+static bool is_ours(const struct stat *st)
+{
+	return st->st_uid == 0 || st->st_uid == geteuid();
+}
+
+/* What another user's link and `rest` lead to, if that is his, and within the link's folder: where
+ * he may put a link he may put a file. Return: -1 with errno. */
+static int open_theirs(const struct walk *w, int link, const struct stat *its, const char *rest)
+{
+	char target[PATH_MAX];
+	struct stat st;
+	if (!read_link(link, target))
+		return -1;
+	kh_auto_free char *path = kh_strf("%s/%s", target, rest);
+	kh_auto_close int fd = path ? kh_file_resolve(w->dir, *rest ? path : target, w->flags,
+						      RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+				    : -1;
+	if (fd < 0) {
+		errno = errno == EXDEV ? ELOOP : errno;
+		return -1;
+	}
+	if (fstat(fd, &st) == 0 && st.st_uid == its->st_uid)
+		return kh_steal_fd(&fd);
+	errno = ELOOP;
+	return -1;
 }
 
 /* Continues with what the link says, and after it with `rest`. */
 static bool follow(struct walk *w, int link, const char *rest)
 {
 	char target[PATH_MAX];
-	ssize_t n = readlinkat(link, "", target, sizeof(target));
-	if (n <= 0 || n == (ssize_t)sizeof(target)) {
-		errno = n == 0 ? ENOENT : ENAMETOOLONG;
+	if (++w->links > LINKS_MOST) {
+		errno = ELOOP;
 		return false;
 	}
-	return begin_path(w, kh_strf("%.*s/%s", (int)n, target, rest));
+	return read_link(link, target) && begin_path(w, kh_strf("%s/%s", target, rest));
 }
 
 /* Opens the next name. Return: -1 with errno; errno 0: the walk goes on. */
@@ -101,10 +126,8 @@ static int step(struct walk *w)
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return -1;
 	bool link = S_ISLNK(st.st_mode), magic = link && is_of_proc(fd);
-	if (link && (!note_link(w, &st) || (magic && w->foreign))) {
-		errno = ELOOP;
-		return -1;
-	}
+	if (link && !is_ours(&st))
+		return open_theirs(w, fd, &st, rest);
 	if (link && !magic) {
 		errno = follow(w, fd, rest) ? 0 : errno;
 		return -1;
@@ -124,15 +147,9 @@ static int walk_path(const char *path, int flags)
 	    !begin_path(&w, strdup(path)))
 		return -1;
 	for (unsigned names = 0; names < PATH_MAX; names++) {
-		kh_auto_close int fd = step(&w);
-		struct stat st;
-		if (fd < 0 && errno == 0)
-			continue;
-		if (fd >= 0 && w.foreign && (fstat(fd, &st) != 0 || st.st_uid != w.owner)) {
-			errno = ELOOP;
-			return -1;
-		}
-		return kh_steal_fd(&fd);
+		int fd = step(&w);
+		if (fd >= 0 || errno != 0)
+			return fd;
 	}
 	errno = ENAMETOOLONG;
 	return -1;

@@ -87,6 +87,44 @@ static void another_users_link_gets_none_of_our_files(void **state)
 	assert_int_equal(try_open("theirs/key"), ELOOP);
 }
 
+/* Another tenant's container may have the same user. */
+static void a_link_of_the_files_owner_leads_to_no_other_folder(void **state)
+{
+	kh_auto_free char *absolute = kh_strf("%s/key", folder);
+	(void)state;
+	need_root();
+	put("key", THEIRS);
+	assert_int_equal(mkdir("theirs", 0700), 0);
+	assert_int_equal(chown("theirs", THEIRS, THEIRS), 0);
+	make_link("../key", "theirs/key", THEIRS);
+	assert_int_equal(try_open("theirs/key"), ELOOP);
+	assert_int_equal(unlink("theirs/key"), 0);
+	make_link(absolute, "theirs/key", THEIRS);
+	assert_int_equal(try_open("theirs/key"), ELOOP);
+	/* By another link, or a folder, of the same user. */
+	make_link("..", "theirs/way", THEIRS);
+	assert_int_equal(try_open("theirs/way/key"), ELOOP);
+	assert_int_equal(unlink("theirs/key"), 0);
+	make_link("way/key", "theirs/key", THEIRS);
+	assert_int_equal(try_open("theirs/key"), ELOOP);
+}
+
+static void a_link_into_a_folder_beside_it_is_followed(void **state)
+{
+	(void)state;
+	need_root();
+	assert_int_equal(mkdir("theirs", 0700), 0);
+	assert_int_equal(chown("theirs", THEIRS, THEIRS), 0);
+	put("theirs/key", THEIRS);
+	make_link("theirs", "link", THEIRS);
+	make_link("link/key", "again", THEIRS);
+	assert_int_equal(try_open("link/key"), 0);
+	assert_int_equal(try_open("again"), 0);
+	/* Root's file there is not for him. */
+	assert_int_equal(chown("theirs/key", 0, 0), 0);
+	assert_int_equal(try_open("again"), ELOOP);
+}
+
 static void another_users_link_leads_to_no_descriptor_of_ours(void **state)
 {
 	(void)state;
@@ -138,6 +176,8 @@ int main(void)
 #define OF(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		OF(another_users_link_gets_none_of_our_files),
+		OF(a_link_of_the_files_owner_leads_to_no_other_folder),
+		OF(a_link_into_a_folder_beside_it_is_followed),
 		OF(another_users_link_leads_to_no_descriptor_of_ours),
 		OF(a_link_of_roots_or_of_the_files_owner_is_followed),
 		OF(what_is_not_there_or_leads_in_a_circle_is_said_so),

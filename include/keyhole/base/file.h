@@ -75,8 +75,8 @@ int kh_file_resolve(int dir, const char *path, int flags, uint64_t resolve);
  * for nothing. Return: as above. */
 int kh_file_open_below(int dir, const char *path, int flags);
 /* followed.c. Opens a file with these flags. A symbolic link in its path is followed only if it
- * belongs to root, to this user, or to the owner of the file. Return: as above (ELOOP: there is
- * another user's link). */
+ * belongs to root or to this user, or leads to a file of its owner that is in the link's folder or
+ * below. Return: as above (ELOOP: there is another user's link). */
 int kh_file_open_followed(const char *path, int flags);
 /*
  * A path that was resolved once is never resolved again: whoever may write to a folder above can
