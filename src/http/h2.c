@@ -200,10 +200,10 @@ static ssize_t receive(struct kh_h2 *h2, struct kh_slice in, size_t *taken)
 		rv = nghttp2_session_mem_recv(h2->session, (const uint8_t *)rest.ptr, len);
 		if (rv < 0)
 			break;
-		kh_h2_recv_given(h2, (size_t)rv);
 		h2->walked_bytes = h2->behind ? len - (size_t)rv : 0;
 		*taken += len - h2->walked_bytes;
 		count_extension(h2);
+		kh_h2_recv_given(h2, (size_t)rv);
 		if (!h2->behind && *taken < in.len && h2->order_error == NGHTTP2_NO_ERROR)
 			h2->behind = kh_h2_turn_is_over(h2);
 	} while (!h2->behind && *taken < in.len && h2->order_error == NGHTTP2_NO_ERROR &&

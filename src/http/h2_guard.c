@@ -79,10 +79,12 @@ bool kh_h2_guard_idle(struct kh_h2 *h2)
 bool kh_h2_guard_untold(struct kh_h2 *h2, size_t bytes)
 {
 	enum { BYTES_WORTH_A_FRAME = 256 };
-	size_t frames = bytes / BYTES_WORTH_A_FRAME + 1;
 
 	if (h2->settings.role != KH_H2_CLIENT || h2->n_streams > 0)
 		return true;
+	h2->uncounted_bytes += bytes;
+	size_t frames = h2->uncounted_bytes / BYTES_WORTH_A_FRAME;
+	h2->uncounted_bytes %= BYTES_WORTH_A_FRAME;
 	refill(&h2->idle_frames, h2->now_ms, KH_LIMIT_H2_IDLE_FRAMES_PER_SECOND,
 	       KH_LIMIT_H2_IDLE_FRAMES);
 	bool ok = frames <= h2->idle_frames.tokens;

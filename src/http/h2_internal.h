@@ -126,7 +126,8 @@ struct kh_h2 {
 	/* Bytes that nghttp2 was given, without those of the frames whose beginning it told. It
 	 * tells nothing of DATA on a stream that is over. */
 	int64_t untold_bytes;
-	bool behind; /* nghttp2 was stopped, and may have a frame in hand */
+	size_t uncounted_bytes; /* … by kh_h2_guard_untold, since they are less than a frame's */
+	bool behind;		/* nghttp2 was stopped, and may have a frame in hand */
 	unsigned continuations;
 	size_t sent_bytes; /* of content, that brought no idle frame yet */
 	uint64_t now_ms;

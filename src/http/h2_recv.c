@@ -48,17 +48,22 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
 
 void kh_h2_recv_given(struct kh_h2 *h2, size_t bytes)
 {
+	/* So many may be the beginning of a frame's head. */
+	enum { OF_A_HEAD = KH_H2_FRAME_HEAD_BYTES - 1 };
+
 	h2->untold_bytes += (int64_t)bytes;
-	if (h2->untold_bytes <= 0)
+	if (h2->untold_bytes <= OF_A_HEAD)
 		return;
-	h2->turn_bytes += (size_t)h2->untold_bytes / KH_LIMIT_WORK_CONTENT;
-	if (!kh_h2_is_failed(h2) && !kh_h2_guard_untold(h2, (size_t)h2->untold_bytes))
+	size_t untold = (size_t)h2->untold_bytes - OF_A_HEAD;
+	h2->untold_bytes = OF_A_HEAD;
+	h2->turn_bytes += untold / KH_LIMIT_WORK_CONTENT;
+	if (!kh_h2_is_failed(h2) && !kh_h2_guard_untold(h2, untold))
 		calm_down(h2, "too much content of streams that are over");
-	h2->untold_bytes = 0;
 }
 
 void kh_h2_recv_extension(struct kh_h2 *h2, size_t bytes)
 {
+	h2->untold_bytes -= KH_H2_FRAME_HEAD_BYTES + (int64_t)bytes;
 	h2->turn_bytes += KH_LIMIT_WORK_PER_PIECE + bytes / KH_LIMIT_WORK_CONTENT;
 	idle(h2);
 }

@@ -15,8 +15,9 @@ static struct kh_worker worker;
 static struct kh_loop *loops[THREADS];
 
 /* Nothing is accepted here, and nothing goes upstream. */
-static struct kh_ups *make_none(void)
+static struct kh_ups *make_none(struct kh_loop *of)
 {
+	(void)of;
 	return calloc(1, 1);
 }
 

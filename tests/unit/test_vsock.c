@@ -81,8 +81,9 @@ static void ignore(struct kh_loop *of)
 }
 
 /* Nothing goes upstream here. */
-static struct kh_ups *make_none(void)
+static struct kh_ups *make_none(struct kh_loop *of)
 {
+	(void)of;
 	return calloc(1, 1);
 }
 
