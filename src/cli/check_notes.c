@@ -57,9 +57,23 @@ static const char whole_host[] =
 	"and paths that are needed, as in \"GET,POST https://HOST/v1/**\" (/** alone as the path "
 	"says that all are meant, and ends this note)";
 
-static bool opens_whole_host(const struct kh_rule *rule)
+/* People take a trusted host for a trusted action. Of any host there is a warning. */
+static const char whole_host_without_key[] =
+	"it allows every method and path of the host, where something may also be published or "
+	"deleted: name those that are needed, as in \"GET https://HOST/v1/**\" (/** alone as the "
+	"path says that all are meant, and ends this note)";
+
+/* NULL: it does not open all of a host, or says that it does. */
+static const char *opens_whole_host(const struct kh_rule *rule)
 {
-	return rule->n_credentials > 0 && !rule->path && kh_rule_covers_all(rule);
+	bool is_http = rule->scheme == KH_SCHEME_HTTP || rule->scheme == KH_SCHEME_HTTPS;
+	if (rule->path || !kh_rule_covers_all(rule))
+		return NULL;
+	if (rule->n_credentials > 0)
+		return whole_host;
+	return rule->allow && is_http && !rule->passthrough && rule->host.match != KH_MATCH_ANY
+		       ? whole_host_without_key
+		       : NULL;
 }
 
 /* The daemon may be given another limit than whoever checks: a note, for that reason. */
@@ -126,8 +140,9 @@ bool kh_check_notes_put(struct kh_buf *out, const struct kh_config *config,
 				continue;
 			if (rule->websocket_unsaid && takes_get(rule))
 				ok = put(&notes, rule, refused);
-			if (ok && opens_whole_host(rule))
-				ok = put(&notes, rule, whole_host);
+			const char *opens = opens_whole_host(rule);
+			if (ok && opens)
+				ok = put(&notes, rule, opens);
 		}
 	}
 	return ok && put_unseen(&notes, config) && put_missing(&notes, config) &&

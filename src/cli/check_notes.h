@@ -10,10 +10,10 @@ struct kh_diagnostics;
 
 /*
  * Appends one note for each rule that matches a WebSocket handshake, sets a credential, and has no
- * `websocket`, so that it refuses the WebSocket, and one for each rule that gives a credential to a
- * whole host, with neither methods nor a path; rules of presets are skipped. Appends one note,
- * without a rule, if the hard limit of descriptors is too low for `limits.connections`. The notes
- * are lines of text, or JSON objects of a list. Return: false: no memory.
+ * `websocket`, so that it refuses the WebSocket, and one for each rule that opens a whole host, or
+ * gives a credential to one, with neither methods nor a path; rules of presets are skipped. Appends
+ * one note, without a rule, if the hard limit of descriptors is too low for `limits.connections`.
+ * The notes are lines of text, or JSON objects of a list. Return: false: no memory.
  */
 bool kh_check_notes_put(struct kh_buf *out, const struct kh_config *config,
 			const struct kh_diagnostics *diags, bool json);

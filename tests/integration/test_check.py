@@ -930,10 +930,24 @@ def test_a_rule_that_gives_a_credential_to_a_whole_host_is_noted(tmp_path):
     status, said, errors = check(tmp_path, text)
     assert status == 0 and not without_values(errors)
     notes = [line for line in said.splitlines() if "its credential goes to every path of the host" in line]
-    assert len(notes) == 2 and said.count(": note: rule ") == 2
+    assert len(notes) == 2
     assert notes[0].startswith("k.yaml:3:") and 'rule "https://a.example":' in notes[0] and "a.example:8443" in notes[1]
+    others = [line for line in said.splitlines() if ": note: rule " in line and line not in notes]
+    assert len(others) == 1 and 'rule "https://b.example": it allows every method and path of the host' in others[0]
     _, said, _ = check(tmp_path, text, "--json")
-    assert len([note for note in json.loads(said)["notes"] if "rule" in note]) == 2
+    assert len([note for note in json.loads(said)["notes"] if "rule" in note]) == 3
+
+
+@pytest.mark.parametrize("rule, noted", [
+    ('allow: "https://b.example"', True), ('allow: "* http://*.b.example:8080"', True), ('allow: "https://[192.0.2.0/24]"', True),
+    ('allow: "https://b.example/**"', False), ('allow: "GET https://b.example"', False), ('allow: "https://b.example/v1/**"', False),
+    ('allow: "https://b.example", max_body: 1KiB', False), ('allow: "tcp://b.example:22"', False), ('deny: "https://b.example"', False),
+    ('allow: "https://b.example", tls: passthrough', False), ('allow: "https://**"', False), ("use: npm", False),
+])  # fmt: skip
+def test_a_rule_that_opens_a_whole_host_is_noted(tmp_path, rule, noted):
+    status, said, errors = check(tmp_path, with_rule("{ " + rule + " }"))
+    assert status == 0, errors
+    assert said.count("it allows every method and path of the host") == noted, said
 
 
 @pytest.mark.parametrize("path, warned", [
