@@ -104,6 +104,16 @@ static void put_sandbox(struct show *s, const json_t *record)
 	put_escaped(s, " of ", kh_record_text(record, "tenant"));
 }
 
+/* Somebody else may have written it, or changed it. */
+static void put_astray(struct show *s, bool astray)
+{
+	if (!astray)
+		return;
+	paint(s, RED);
+	put(s, "  NOT IN THE CHAIN");
+	paint(s, PLAIN);
+}
+
 static void print_row(struct show *s)
 {
 	put(s, "\n");
@@ -164,6 +174,7 @@ static void show_row(struct show *s, const struct kh_journal_exchange *exchange)
 	put_bytes(s, kh_record_number(close, "http.request.body.size"));
 	put_bytes(s, kh_record_number(close, "http.response.body.size"));
 	(void)kh_buf_printf(&s->row, " %7" PRIu64 "ms", kh_record_number(close, "duration_ms"));
+	put_astray(s, exchange->astray);
 	put(s, "  ");
 	kh_record_put_url(&s->row, open);
 	put_sandbox(s, open);
@@ -192,8 +203,9 @@ static void show_row(struct show *s, const struct kh_journal_exchange *exchange)
 	print_row(s);
 }
 
-/* One object: what `open` and `close` say together, without their places in the chain. */
-static void show_json(const json_t *open, const json_t *close)
+/* One object: what `open` and `close` say together, without their places in the chain. `astray`:
+ * they have none; what the record itself says of that does not count. */
+static void show_json(const json_t *open, const json_t *close, bool astray)
 {
 	static const char *const own[] = { "seq", "prev", "hash" };
 	json_t *both = json_copy((json_t *)(uintptr_t)open);
@@ -206,6 +218,9 @@ static void show_json(const json_t *open, const json_t *close)
 		(void)json_object_set_new(both, "event", json_string("exchange"));
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 		(void)json_object_del(both, own[i]);
+	(void)json_object_del(both, "not_in_chain");
+	if (astray)
+		(void)json_object_set_new(both, "not_in_chain", json_true());
 	(void)json_dumpf(both, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
 	(void)putchar('\n');
 	json_decref(both);
@@ -224,23 +239,24 @@ static void show_exchange(void *context, const struct kh_journal_exchange *excha
 	}
 	kh_buf_clear(&s->row);
 	if (s->options->json)
-		show_json(exchange->open, exchange->close);
+		show_json(exchange->open, exchange->close, exchange->astray);
 	else
 		show_row(s, exchange);
 }
 
 /* What the writer says of itself. */
-static void show_writer(struct show *s, const json_t *record)
+static void show_writer(struct show *s, const json_t *record, bool astray)
 {
 	if (!kh_audit_select_takes(s->options->select, record) || s->options->select->denied ||
 	    s->options->summary)
 		return;
 	if (s->options->json) {
-		show_json(record, NULL);
+		show_json(record, NULL, astray);
 		return;
 	}
 	kh_buf_clear(&s->row);
 	put_time(s, record);
+	put_astray(s, astray);
 	paint(s, DIM);
 	put_escaped(s, "    -  ", kh_record_text(record, "event"));
 	put_escaped(s, "  keyhole ", kh_record_text(record, "version"));
@@ -260,20 +276,21 @@ static void show_writer(struct show *s, const json_t *record)
 }
 
 /* Refusals that were only counted. */
-static void show_counted(struct show *s, const json_t *record)
+static void show_counted(struct show *s, const json_t *record, bool astray)
 {
 	if (!kh_audit_select_takes(s->options->select, record))
 		return;
 	if (s->options->summary) {
-		kh_audit_summary_add_counted(s->options->summary, record);
+		kh_audit_summary_add_counted(s->options->summary, record, astray);
 		return;
 	}
 	if (s->options->json) {
-		show_json(record, NULL);
+		show_json(record, NULL, astray);
 		return;
 	}
 	kh_buf_clear(&s->row);
 	put_time(s, record);
+	put_astray(s, astray);
 	paint(s, YELLOW);
 	(void)kh_buf_printf(&s->row, "    -  DENIED %" PRIu64 " more, only counted",
 			    kh_record_number(record, "count"));
@@ -289,11 +306,10 @@ static void show_record(void *context, const json_t *record, bool astray)
 {
 	struct show *s = context;
 
-	(void)astray;
 	if (is_event(record, "denials"))
-		show_counted(s, record);
+		show_counted(s, record, astray);
 	else
-		show_writer(s, record);
+		show_writer(s, record, astray);
 }
 
 static int show_stream(int fd, const char *name, const struct kh_audit_show_options *options)

@@ -25,11 +25,12 @@ struct row {
 	uint64_t port;			 /* 0: none */
 	const char *decision;
 	char reason[64]; /* "": none */
+	bool astray;	 /* their records do not continue the chain */
 	uint64_t count;
 };
 
 struct kh_audit_summary {
-	json_t *index; /* "DECISION REASON HOST PORT" → the row's number */
+	json_t *index; /* "ASTRAY DECISION REASON HOST PORT" → the row's number */
 	struct row *rows;
 	size_t n_rows, room;
 };
@@ -75,11 +76,13 @@ static void add(struct kh_audit_summary *s, const struct row *what)
 	static const char others[] = "(others)";
 	char key[KEY_BYTES];
 
-	(void)snprintf(key, sizeof(key), "%s %s %s %" PRIu64, what->decision, what->reason,
-		       what->host, what->port);
+	(void)snprintf(key, sizeof(key), "%d %s %s %s %" PRIu64, what->astray, what->decision,
+		       what->reason, what->host, what->port);
 	json_t *known = json_object_get(s->index, key);
 	if (!known && s->n_rows >= ROWS_MOST && strcmp(what->host, others) != 0) {
-		struct row rest = { .decision = what->decision, .count = what->count };
+		struct row rest = { .decision = what->decision,
+				    .astray = what->astray,
+				    .count = what->count };
 		memcpy(rest.host, others, sizeof(others));
 		add(s, &rest);
 		return;
@@ -103,6 +106,7 @@ void kh_audit_summary_add(struct kh_audit_summary *s, const struct kh_journal_ex
 	bool denied = kh_journal_exchange_is_refused(exchange);
 	struct row row = { .decision = denied ? "deny" : "allow",
 			   .port = kh_record_number(exchange->open, "server.port"),
+			   .astray = exchange->astray,
 			   .count = 1 };
 
 	if (!kh_record_is_request(exchange))
@@ -121,7 +125,7 @@ void kh_audit_summary_add(struct kh_audit_summary *s, const struct kh_journal_ex
 }
 
 /* "no_rule 990, limit 3" */
-void kh_audit_summary_add_counted(struct kh_audit_summary *s, const json_t *record)
+void kh_audit_summary_add_counted(struct kh_audit_summary *s, const json_t *record, bool astray)
 {
 	struct kh_slice reasons = kh_record_text(record, "reasons");
 	uint64_t rest = kh_record_number(record, "count"), n;
@@ -130,7 +134,7 @@ void kh_audit_summary_add_counted(struct kh_audit_summary *s, const json_t *reco
 		size_t end = kh_slice_find(reasons, ',', at);
 		struct kh_slice part = kh_slice_trim(kh_slice_sub(reasons, at, end));
 		size_t blank = kh_slice_find(part, ' ', 0);
-		struct row row = { .decision = "deny" };
+		struct row row = { .decision = "deny", .astray = astray };
 		at = end + 1;
 		if (!kh_slice_to_u64(kh_slice_sub(part, blank + 1, part.len), &n) || n > rest)
 			continue;
@@ -140,7 +144,7 @@ void kh_audit_summary_add_counted(struct kh_audit_summary *s, const json_t *reco
 		add(s, &row);
 	}
 	if (rest > 0)
-		add(s, &(struct row){ .decision = "deny", .count = rest });
+		add(s, &(struct row){ .decision = "deny", .astray = astray, .count = rest });
 }
 
 static int by_count(const void *left, const void *right)
@@ -154,6 +158,8 @@ static int by_count(const void *left, const void *right)
 		order = a->port < b->port ? -1 : a->port > b->port;
 	if (order == 0)
 		order = strcmp(a->decision, b->decision);
+	if (order == 0)
+		order = a->astray - b->astray;
 	return order ? order : strcmp(a->reason, b->reason);
 }
 
@@ -169,6 +175,8 @@ static void print_json(const struct row *row)
 		(void)json_object_set_new(o, "server.address", json_string(row->host));
 	if (row->port > 0)
 		(void)json_object_set_new(o, "server.port", json_integer((json_int_t)row->port));
+	if (row->astray)
+		(void)json_object_set_new(o, "not_in_chain", json_true());
 	(void)json_dumpf(o, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
 	(void)putchar('\n');
 	json_decref(o);
@@ -183,7 +191,7 @@ static void print_row(const struct row *row, int reason_width)
 	       row->host[0] ? row->host : "(not recorded)", six ? "]" : "");
 	if (row->port > 0)
 		printf(":%" PRIu64, row->port);
-	(void)putchar('\n');
+	puts(row->astray ? "  NOT IN THE CHAIN" : "");
 }
 
 void kh_audit_summary_print(struct kh_audit_summary *s, bool json)

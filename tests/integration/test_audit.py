@@ -435,7 +435,7 @@ def test_summary_counts_by_host_decision_and_reason(several, tmp_path):
     path = tmp_path / "many.jsonl"
     path.write_text("".join(f'{{"event":"deny","server.address":"{i}.test","reason":"no_rule"}}\n' for i in range(10_050)))
     shown = keyhole("show", "--summary", path).stdout.splitlines()
-    assert len(shown) == 10_002 and shown[1].split() == ["50", "deny", "-", "(others)"]
+    assert len(shown) == 10_002 and shown[1].split() == ["50", "deny", "-", "(others)", "NOT", "IN", "THE", "CHAIN"]
 
 
 def test_summary_says_what_is_torn_or_no_record_as_show_does(tmp_path, journal):
@@ -666,6 +666,31 @@ def test_show_says_where_a_journal_is_broken(journal):
     done = keyhole("show", journal)
     assert "from line 9 on are shown though they do not continue the chain" in done.stderr
     assert len(done.stdout.splitlines()) > 90
+
+
+def test_show_marks_each_record_that_is_not_in_the_chain(tmp_path):
+    chain, path, counts = Chain(), tmp_path / "audit.jsonl", ["--summary", "--json"]
+    chain.add("start", format=1)
+    for number in range(1, 4):
+        chain.add("deny", id=f"x{number:016x}", reason="no_rule", not_in_chain=True,
+                  **{"url.scheme": "https", "server.address": "h.test", "http.response.status_code": 403})  # fmt: skip
+    chain.add("denials", count=2, reasons="no_rule 2")
+    chain.add("stop")
+    lines = chain.bytes.splitlines(keepends=True)
+    path.write_bytes(chain.bytes)
+    assert "CHAIN" not in keyhole("show", path).stdout + keyhole("show", "--summary", path).stdout
+    assert "not_in_chain" not in keyhole("show", "--json", path).stdout + keyhole("show", *counts, path).stdout
+    # One line's content is changed: whatever comes after it hangs on nothing.
+    path.write_bytes(b"".join([*lines[:2], lines[2].replace(b"h.test", b"g.test"), *lines[3:]]))
+    assert verdict(path)[0] == 1
+    shown = [line.endswith("\n") and "  NOT IN THE CHAIN" in line for line in keyhole("show", path).stdout.splitlines(keepends=True)]
+    assert shown == [False, False, True, True, True, True]
+    objects = [json.loads(line) for line in keyhole("show", "--json", path).stdout.splitlines()]
+    assert [one.get("not_in_chain", False) for one in objects] == shown
+    rows = [json.loads(line) for line in keyhole("show", *counts, path).stdout.splitlines()]
+    assert sorted((row["count"], row.get("server.address"), row.get("not_in_chain", False)) for row in rows) == [
+        (1, "g.test", True), (1, "h.test", False), (1, "h.test", True), (2, None, True)]  # fmt: skip
+    assert keyhole("show", "--summary", path).stdout.count("h.test  NOT IN THE CHAIN\n") == 1
 
 
 @pytest.mark.parametrize("kind", ["unknown", "twice", "count"])
