@@ -85,6 +85,11 @@ static bool covers_but_for_case(const struct kh_rule *outer, const struct kh_rul
 	       covers_but_path(outer, inner) && covers_path(outer, inner, true);
 }
 
+bool kh_policy_hides(const struct kh_rule *denial, const struct kh_rule *rule)
+{
+	return !denial->allow && (covers(denial, rule) || covers_but_for_case(denial, rule));
+}
+
 /* A host that the pattern matches, and no pattern that does not cover it, but for exact ones. */
 static void host_below(const struct kh_rule_host *pattern, struct kh_host *out)
 {
@@ -105,9 +110,8 @@ static void host_below(const struct kh_rule_host *pattern, struct kh_host *out)
 	}
 }
 
-/* The first rule in front of this one that leaves nothing for it. */
-static const struct kh_rule *shadow_of(const struct kh_index *index, size_t list,
-				       const struct kh_rule *rule)
+const struct kh_rule *kh_policy_shadow_of(const struct kh_index *index, size_t list,
+					  const struct kh_rule *rule, unsigned *left)
 {
 	struct kh_host host;
 	struct kh_host_keys keys;
@@ -115,11 +119,13 @@ static const struct kh_rule *shadow_of(const struct kh_index *index, size_t list
 	host_below(&rule->host, &host);
 	kh_index_find(index, &host, &keys);
 	kh_index_walk_begin(&walk, index, list, &keys);
-	unsigned compared = 0;
-	for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk)) && m->rule < rule;)
-		if (++compared > MOST_COMPARED || covers(m->rule, rule) ||
-		    covers_but_for_case(m->rule, rule))
-			return compared > MOST_COMPARED ? NULL : m->rule;
+	for (const struct kh_matcher *m; (m = kh_index_walk_next(&walk)) && m->rule < rule;) {
+		if (*left == 0)
+			return NULL;
+		(*left)--;
+		if (covers(m->rule, rule) || covers_but_for_case(m->rule, rule))
+			return m->rule;
+	}
 	return NULL;
 }
 
@@ -153,7 +159,8 @@ static void inspect_list(const struct kh_index *index, size_t list, const struct
 {
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct kh_rule *rule = &rules->list[i];
-		const struct kh_rule *above = shadow_of(index, list, rule);
+		unsigned left = MOST_COMPARED;
+		const struct kh_rule *above = kh_policy_shadow_of(index, list, rule, &left);
 		/* Presets overlap, and nobody can change them where they are used. */
 		if (above && !rule->preset)
 			warn_of_shadow(above, rule, diags);

@@ -183,6 +183,14 @@ static inline size_t kh_tenant_list(size_t tenant)
 	return tenant + 1;
 }
 
+/* lint.c: the first rule of the list, in front of this one of it, that leaves nothing for it.
+ * `left`: rules that may be compared with it, of which those are taken off that were; NULL also
+ * when none is left. */
+const struct kh_rule *kh_policy_shadow_of(const struct kh_index *index, size_t list,
+					  const struct kh_rule *rule, unsigned *left);
+/* Does the first one deny all that the other one allows? */
+bool kh_policy_hides(const struct kh_rule *denial, const struct kh_rule *rule);
+
 /* The work of one decision, in steps of about a nanosecond, mostly compared bytes. */
 struct kh_steps {
 	uint64_t done, most;

@@ -83,6 +83,60 @@ static void what_is_allowed_nearby_is_that_of_the_same_host_first(void **state)
 	fini(&f);
 }
 
+static void what_a_denial_hides_is_not_allowed_nearby(void **state)
+{
+	(void)state;
+	struct fixture f = policy_of("version: 1\n"
+				     "site:\n"
+				     "  rules:\n"
+				     "  - deny: \"https://site.example/no/**\"\n"
+				     "  - deny: \"https://shut.example\"\n"
+				     "  - allow: \"https://**\"\n"
+				     "tenants:\n"
+				     "  a:\n"
+				     "    rules:\n"
+				     "      - allow: \"GET https://b.example/no/but\"\n"
+				     "      - deny: \"https://b.example/no/**\"\n"
+				     "      - allow: \"GET https://b.example/no/1\"\n"
+				     "      - allow: \"GET https://b.example/NO/2\"\n"
+				     "      - allow: \"GET https://b.example/**\"\n"
+				     "      - allow: \"GET https://site.example/no/1\"\n"
+				     "      - allow: \"GET https://site.example/yes\"\n"
+				     "      - deny: \"https://*.gone.example\"\n"
+				     "      - allow: \"https://a.gone.example\"\n"
+				     "      - allow: \"POST https://shut.example/x\"\n");
+	static const struct {
+		const char *host, *texts[3];
+		bool more;
+	} cases[] = {
+		{ "b.example",
+		  { "GET https://b.example/no/but", "GET https://b.example/**" },
+		  false },
+		{ "site.example", { "GET https://site.example/yes" }, false },
+		/* Nothing is left there: a rule of each other host. */
+		{ "a.gone.example",
+		  { "GET https://b.example/no/but", "GET https://site.example/yes" },
+		  true },
+		{ "shut.example",
+		  { "GET https://b.example/no/but", "GET https://site.example/yes" },
+		  true },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *texts[4];
+		struct kh_host host;
+		bool more;
+		assert_true(kh_host_parse(&host, kh_slice_str(cases[i].host), NULL));
+		size_t n = kh_policy_nearby(f.policy, 0, NULL, &host, texts, 4, &more), k = 0;
+		for (; cases[i].texts[k]; k++) {
+			assert_true(k < n);
+			assert_string_equal(texts[k], cases[i].texts[k]);
+		}
+		assert_int_equal(n, k);
+		assert_int_equal(more, cases[i].more);
+	}
+	fini(&f);
+}
+
 static enum kh_tunnel_kind tunnel(const struct fixture *f, const char *name, uint16_t port,
 				  struct kh_decision *decision)
 {
@@ -167,6 +221,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_host_is_known_where_something_may_be_allowed),
 		cmocka_unit_test(what_is_allowed_nearby_is_that_of_the_same_host_first),
+		cmocka_unit_test(what_a_denial_hides_is_not_allowed_nearby),
 		cmocka_unit_test(a_tunnel_is_what_the_first_rule_at_its_authority_says),
 		cmocka_unit_test(the_site_is_a_ceiling_for_tunnels),
 	};

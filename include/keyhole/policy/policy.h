@@ -372,9 +372,10 @@ struct kh_policy_size kh_policy_size(const struct kh_policy *policy);
 
 /*
  * Suggestions for the text of a refusal: the rules that allow something at the same host; if there
- * are none, one rule per host that the tenant's rules allow. With a narrowing, its rules instead of
- * the tenant's. Return: how many texts were put into `texts` (at most `most`; they live as long as
- * the rules); *more: there were others.
+ * are none, one rule per host that the tenant's rules allow. A rule of which a denial in front of
+ * it or the site's rules leave nothing is not among them, as far as a bounded search finds that
+ * out. With a narrowing, its rules instead of the tenant's. Return: how many texts were put into
+ * `texts` (at most `most`; they live as long as the rules); *more: there were others.
  */
 size_t kh_policy_nearby(const struct kh_policy *policy, uint16_t tenant,
 			const struct kh_narrowing *narrowing, const struct kh_host *host,
