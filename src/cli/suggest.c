@@ -210,13 +210,45 @@ static void take_rule(struct kh_suggest *s, const struct kh_journal_exchange *ex
 		count(group, exchange);
 		group->marks[0] |= matches->deny;
 		group->marks[2] |= matches->deny | matches->refuse;
+		group->marks[3] |= kh_preset_match_turned(
+			s->presets, matches->deny | matches->refuse, question);
 	}
 	kh_buf_fini(&row);
 	kh_buf_fini(&place);
 }
 
+/* What this request is about, by the words of a preset that allows it. */
+static void take_value(struct kh_suggest *s, const char *tenant, size_t nth,
+		       const struct kh_recorded_question *question)
+{
+	const char *preset = kh_preset_match_name(s->presets, nth);
+	size_t known = 0;
+
+	if (!kh_preset_match_narrowed_by(s->presets, nth))
+		return;
+	for (size_t i = 0; i < s->value.count; i++) {
+		const struct kh_path_group *group = &s->value.list[i];
+		if (strcmp(group->kind, tenant) != 0 || strcmp(group->method, preset) != 0)
+			continue;
+		if (!group->place[0])
+			return; /* no more of them makes it one that can */
+		known++;
+	}
+	kh_auto_free char *value = kh_preset_match_narrow(s->presets, nth, question);
+	if (value && !value[0])
+		return; /* it is about none */
+	for (size_t i = 0; i < s->value.count && value; i++)
+		if (strcmp(s->value.list[i].kind, tenant) == 0 &&
+		    strcmp(s->value.list[i].method, preset) == 0 &&
+		    strcmp(s->value.list[i].place, value) == 0)
+			return;
+	(void)kh_path_groups_add(&s->value, tenant, preset,
+				 value && known < KH_SUGGEST_VALUES ? value : "", KH_SLICE(""), "");
+}
+
 static void take_preset(struct kh_suggest *s, const struct kh_journal_exchange *exchange,
-			const char *tenant, const struct kh_preset_matches *matches)
+			const char *tenant, const struct kh_recorded_question *question,
+			const struct kh_preset_matches *matches)
 {
 	char mask[64];
 	struct kh_buf row;
@@ -233,6 +265,9 @@ static void take_preset(struct kh_suggest *s, const struct kh_journal_exchange *
 		group->marks[1] = matches->may;
 		group->marks[2] = matches->deny;
 	}
+	for (size_t i = 0; i < kh_preset_match_count(s->presets); i++)
+		if ((matches->allow | matches->may) & UINT64_C(1) << i)
+			take_value(s, tenant, i, question);
 	kh_buf_fini(&row);
 }
 
@@ -253,7 +288,7 @@ static void take_request(struct kh_suggest *s, const struct kh_journal_exchange 
 	} else {
 		kh_preset_match_ask(s->presets, &question, &matches);
 		if (matches.allow | matches.may)
-			take_preset(s, exchange, tenant, &matches);
+			take_preset(s, exchange, tenant, &question, &matches);
 		else
 			take_rule(s, exchange, tenant, &question, &matches);
 	}
@@ -374,6 +409,7 @@ static int suggest(struct kh_suggest *s, char *const *journals)
 	kh_path_groups_fini(&s->preset);
 	kh_path_groups_fini(&s->rule);
 	kh_path_groups_fini(&s->closed);
+	kh_path_groups_fini(&s->value);
 	kh_preset_match_free(presets);
 	return status;
 }

@@ -142,6 +142,45 @@ static bool put_contested(struct kh_buf *out, uint64_t n)
 			     n);
 }
 
+/* The values of its parameter that were asked for. Return: false: it can't be narrowed to them. */
+static bool find_values(const struct kh_suggest *s, const char *tenant, const char *preset,
+			const char *values[KH_SUGGEST_VALUES], size_t *n)
+{
+	*n = 0;
+	for (size_t i = 0; i < s->value.count; i++) {
+		const struct kh_path_group *group = &s->value.list[i];
+		if (strcmp(group->kind, tenant) != 0 || strcmp(group->method, preset) != 0)
+			continue;
+		if (!group->place[0] || *n == KH_SUGGEST_VALUES)
+			return false;
+		values[(*n)++] = group->place;
+	}
+	return s->value.left_out == 0;
+}
+
+/* "- use: { github: { repos: [ "a/b" ] } }" */
+static bool put_use(const struct kh_suggest *s, struct kh_buf *out, const char *tenant, size_t nth)
+{
+	const char *values[KH_SUGGEST_VALUES];
+	const char *preset = kh_preset_match_name(s->presets, nth);
+	const char *parameter = kh_preset_match_narrowed_by(s->presets, nth);
+	size_t n;
+	bool narrow = find_values(s, tenant, preset, values, &n);
+	if (!parameter || n == 0)
+		return kh_buf_printf(out, "      - use: %s\n", preset);
+	if (!narrow)
+		return kh_buf_printf(
+			out,
+			"      # It opens any: say which are needed, as in - use: { %s: "
+			"{ %s: [ NAME ] } }\n      - use: %s\n",
+			preset, parameter, preset);
+	bool ok = kh_buf_printf(out, "      - use: { %s: { %s: [ ", preset, parameter);
+	for (size_t i = 0; ok && i < n; i++)
+		ok = kh_buf_append_str(out, i ? ", " : "") &&
+		     kh_json_string(out, kh_slice_str(values[i]));
+	return ok && kh_buf_append_str(out, " ] } }\n");
+}
+
 static bool put_presets(const struct kh_suggest *s, struct kh_buf *out, const char *tenant,
 			uint64_t chosen)
 {
@@ -159,7 +198,7 @@ static bool put_presets(const struct kh_suggest *s, struct kh_buf *out, const ch
 				    cover.unsure)) &&
 		     put_variables(out, kh_preset_match_config(s->presets, i)) &&
 		     put_contested(out, count_contested(s, tenant, bit, chosen)) &&
-		     kh_buf_printf(out, "      - use: %s\n", kh_preset_match_name(s->presets, i));
+		     put_use(s, out, tenant, i);
 	}
 	return ok;
 }
@@ -186,6 +225,15 @@ static const char *first_of(const struct kh_suggest *s, uint64_t mask)
 	return "";
 }
 
+/* "github: { push: true }"; NULL: no parameter of a preset allows it. */
+static const char *turned_of(const struct kh_suggest *s, uint64_t mask)
+{
+	for (size_t i = 0; i < KH_PRESET_MATCH_MOST; i++)
+		if (mask & UINT64_C(1) << i)
+			return kh_preset_match_turned_text(s->presets, i);
+	return NULL;
+}
+
 static bool put_rule(const struct kh_suggest *s, struct kh_buf *out,
 		     const struct kh_suggestion *one)
 {
@@ -200,6 +248,12 @@ static bool put_rule(const struct kh_suggest *s, struct kh_buf *out,
 		ok = kh_buf_printf(
 			out, "      # The preset %s is for this host, and does not allow it.\n",
 			first_of(s, one->marks[2]));
+	const char *turned = turned_of(s, one->marks[3]);
+	if (ok && turned)
+		ok = kh_buf_printf(out,
+				   "      # A parameter of it opens this, or a part of it: "
+				   "- use: { %s }\n",
+				   turned);
 	return ok && kh_buf_append_str(out, "      - allow: ") &&
 	       kh_json_string(out, kh_slice_str(one->text)) && kh_buf_append_char(out, '\n');
 }
@@ -284,15 +338,18 @@ static bool put_all_closed(const struct kh_suggest *s, struct kh_buf *out)
 		bool of_preset = i >= s->closed.count;
 		const struct kh_path_group *group =
 			of_preset ? &s->rule.list[i - s->closed.count] : &s->closed.list[i];
-		char why[96];
+		char why[256];
 		if (of_preset && !group->apart)
 			continue;
 		if (shown == CLOSED_SHOWN) {
 			more++;
 			continue;
 		}
-		(void)snprintf(why, sizeof(why), "the preset %s denies it",
-			       first_of(s, group->marks[1]));
+		const char *turned = of_preset ? turned_of(s, group->marks[3]) : NULL;
+		(void)snprintf(why, sizeof(why), "the preset %s denies it%s%s%s",
+			       first_of(s, group->marks[1]),
+			       turned ? ". If it is meant: - use: { " : "", turned ? turned : "",
+			       turned ? " }" : "");
 		ok = (shown++ > 0 ||
 		      kh_buf_append_str(out, "\n# No rule is suggested for these:\n")) &&
 		     put_closed(out, group, of_preset ? why : group->kind);

@@ -1,19 +1,8 @@
 /* preset_match.c - which presets would allow a request, each used as it is */
-#include <keyhole/exchange/preset_match.h>
+#include "preset_match_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct one {
-	char *name;
-	struct kh_config *config;
-	struct kh_policy *policy;
-};
-
-struct kh_preset_match {
-	struct one list[KH_PRESET_MATCH_MOST];
-	size_t count, left_out;
-};
 
 /* Return: false only when the preset is sound and can't be compiled. */
 static bool add(struct kh_preset_match *match, const char *name, const char *preset_dir,
@@ -31,7 +20,9 @@ static bool add(struct kh_preset_match *match, const char *name, const char *pre
 		kh_config_free(config);
 		return policy ? kh_err_set(err, KH_ERR_NO_MEMORY, "out of memory") : false;
 	}
-	match->list[match->count++] = (struct one){ copy, config, policy };
+	struct kh_preset_one *one = &match->list[match->count++];
+	*one = (struct kh_preset_one){ .name = copy, .config = config, .policy = policy };
+	kh_preset_narrow_learn(match, one);
 	return true;
 }
 
@@ -40,6 +31,9 @@ struct kh_preset_match *kh_preset_match_new(const char *preset_dir, struct kh_er
 	struct kh_preset_match *match = calloc(1, sizeof(*match));
 	size_t n = 0;
 	bool ok = match || kh_err_set(err, KH_ERR_NO_MEMORY, "out of memory");
+	if (ok && preset_dir)
+		ok = (match->dir = kh_slice_dup(kh_slice_str(preset_dir))) ||
+		     kh_err_set(err, KH_ERR_NO_MEMORY, "out of memory");
 	char **names = ok ? kh_preset_names(preset_dir, &n) : NULL;
 	for (size_t i = 0; i < n; i++) {
 		if (ok && match->count == KH_PRESET_MATCH_MOST)
@@ -61,6 +55,12 @@ void kh_preset_match_free(struct kh_preset_match *match)
 		free(match->list[i].name);
 		kh_policy_unref(match->list[i].policy);
 		kh_config_free(match->list[i].config);
+		free(match->list[i].parameter);
+		free(match->list[i].fallback);
+	}
+	if (match) {
+		kh_preset_narrow_fini(match);
+		free(match->dir);
 	}
 	free(match);
 }
@@ -91,7 +91,7 @@ void kh_preset_match_ask(const struct kh_preset_match *match,
 	const struct kh_dry_run *ask = &question->ask;
 	*out = (struct kh_preset_matches){ 0 };
 	for (size_t i = 0; i < match->count; i++) {
-		const struct one *one = &match->list[i];
+		const struct kh_preset_one *one = &match->list[i];
 		uint64_t bit = UINT64_C(1) << i;
 		struct kh_recorded_answer answer;
 		/* Most presets do not know the host. */

@@ -107,7 +107,7 @@ static bool add(struct kh_suggestions *out, const struct kh_path_group *const *g
 		one.refused += sums[i].refused;
 		one.observed += sums[i].observed;
 		one.with_credential += sums[i].with_credential;
-		for (size_t k = 0; k < 3; k++)
+		for (size_t k = 0; k < 4; k++)
 			one.marks[k] |= sums[i].marks[k];
 	}
 	if (one.text)
@@ -129,7 +129,7 @@ static void sum_up(const struct kh_path_group *const *groups, size_t n, struct k
 		sum->refused += groups[i]->refused;
 		sum->observed += groups[i]->observed;
 		sum->with_credential += groups[i]->with_credential;
-		for (size_t k = 0; k < 3; k++)
+		for (size_t k = 0; k < 4; k++)
 			sum->marks[k] |= groups[i]->marks[k];
 	}
 }

@@ -38,7 +38,11 @@ def rules(text):
 
 
 def presets(text):
-    return re.findall(r"^ +- use: (\S+)$", text, re.M)
+    return re.findall(r"^ +- use: (?:\{ )?([\w-]+)", text, re.M)
+
+
+def uses(text):
+    return re.findall(r"^ +- use: (.*)$", text, re.M)
 
 
 def comments(text):
@@ -210,6 +214,50 @@ def test_what_a_suggested_preset_denies_is_not_opened_beside_it(tmp_path):
     assert re.search(r"git-receive-pack\n#     the preset github denies it", text)
     # A publication: nobody should take it for a download because the host is known.
     assert re.search(r"# The preset npm is for this host, and does not allow it\.\n +- allow: \"PUT ", text)
+
+
+def test_a_preset_is_narrowed_to_what_was_asked_for(tmp_path):
+    journal, read = Journal(), "https://github.com/{}.git/git-upload-pack"
+    for repository in ("org/app", "org/lib", "org/app"):
+        journal.request("POST", read.format(repository), reason="no_rule")
+        journal.request("GET", f"https://github.com/{repository}.git/info/refs", query=["service"], reason="no_rule")
+    journal.request("GET", "https://raw.githubusercontent.com/org/app/main/x", reason="no_rule")
+    journal.request("GET", "https://api.github.com/repos/org/app/issues", reason="no_rule")
+    # It is of no repository.
+    journal.request("GET", "https://objects.githubusercontent.com/github-production/x", reason="no_rule")
+    journal.request("GET", "https://proxy.golang.org/golang.org/x/text/@v/list", reason="no_rule")
+    journal.request("POST", "https://gitlab.com/a/b/c.git/git-upload-pack", reason="no_rule", tenant="other")
+    text, _ = of(tmp_path, journal)
+    config, _ = check(tmp_path, text)
+    assert sorted(uses(text)) == [
+        '{ github: { repos: [ "org/app", "org/lib" ] } }', '{ gitlab: { projects: [ "a/b/c" ] } }', '{ go: { modules: [ "golang.org/x" ] } }',
+    ]  # fmt: skip
+    assert allows(config, "acme", "POST", read.format("org/app")) and allows(config, "other", "POST", "https://gitlab.com/a/b/c.git/git-upload-pack")
+    for url in (read.format("org/other"), read.format("evil/app"), "https://gitlab.com/a/b/c.git/git-upload-pack"):
+        assert not allows(config, "acme", "POST", url)
+
+
+def test_of_too_many_repositories_and_of_a_strange_one_any_is_opened_and_it_says_so(tmp_path):
+    for names in ([f"org/app{i}" for i in range(9)], ["org/app", "org/%41,repos=x"], ["org/app", "org/a%20b"]):
+        journal = Journal()
+        for name in names:
+            journal.request("POST", f"https://github.com/{name}.git/git-upload-pack", reason="no_rule")
+        text, _ = of(tmp_path, journal)
+        check(tmp_path, text)
+        assert uses(text) == ["github"] and "# It opens any: say which are needed, as in - use: { github: { repos: [ NAME ] } }\n" in text
+
+
+def test_a_parameter_that_would_allow_a_request_is_named_and_not_set(tmp_path):
+    journal = Journal()
+    journal.request("POST", "https://github.com/a/b.git/git-upload-pack", reason="no_rule")
+    journal.request("POST", "https://github.com/a/b.git/git-receive-pack", reason="no_rule")
+    journal.request("POST", "https://api.github.com/repos/a/b/issues", reason="no_rule")
+    text, _ = of(tmp_path, journal)
+    config, _ = check(tmp_path, text)
+    assert uses(text) == ['{ github: { repos: [ "a/b" ] } }']
+    assert "#     the preset github denies it. If it is meant: - use: { github: { push: true } }\n" in text
+    assert re.search(r'# A parameter of it opens this, or a part of it: - use: \{ github: \{ api_write: true \} \}\n +- allow: "POST https://api', text)
+    assert not allows(config, "acme", "POST", "https://github.com/a/b.git/git-receive-pack")
 
 
 def test_presets_that_contradict_each_other_say_so(tmp_path):

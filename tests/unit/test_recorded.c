@@ -612,6 +612,80 @@ static void a_preset_that_would_allow_it_is_found(void **state)
 	kh_preset_match_free(match);
 }
 
+/* Heap. */
+static char *narrowed(struct kh_preset_match *match, const char *preset, const char *host,
+		      const char *path)
+{
+	struct kh_recorded of = request(strstr(path, "-pack") ? "POST" : "GET", path);
+	struct kh_recorded_question question;
+	of.host = kh_slice_str(host);
+	assert_true(kh_recorded_ask(&question, &of, NULL));
+	char *value = kh_preset_match_narrow(match, bit_of(match, preset), &question);
+	kh_recorded_fini(&question);
+	return value;
+}
+
+static void what_a_request_is_about_is_what_answers_it_alike(void **state)
+{
+	static const struct {
+		const char *preset, *host, *path, *value;
+	} cases[] = {
+		{ "github", "github.com", "/a/b/wiki", "a/b" },
+		{ "github", "github.com", "/a/b.git/git-upload-pack", "a/b" },
+		{ "github", "api.github.com", "/repos/c/d/issues", "c/d" },
+		{ "github", "objects.githubusercontent.com", "/x/y", "" },
+		{ "github", "github.com", "/a/%41,b/wiki", NULL },
+		{ "go", "proxy.golang.org", "/golang.org/x/text/@v/list", "golang.org/x" },
+		{ "npm", "registry.npmjs.org", "/left-pad", "" },
+	};
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_preset_match *match = kh_preset_match_new("policies", &err);
+	(void)state;
+	assert_non_null(match);
+	assert_string_equal(kh_preset_match_narrowed_by(match, bit_of(match, "github")), "repos");
+	assert_null(kh_preset_match_narrowed_by(match, bit_of(match, "npm")));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *value = narrowed(match, cases[i].preset, cases[i].host, cases[i].path);
+		if ((!value) != (!cases[i].value))
+			fail_msg("%s: %s", cases[i].path, value ? value : "none");
+		if (value)
+			assert_string_equal(value, cases[i].value);
+		free(value);
+	}
+	/* Whoever asks for one repository after the other makes no more of them than there is room
+	 * for. */
+	for (int i = 0; i < 200; i++) {
+		char path[64];
+		(void)snprintf(path, sizeof(path), "/a%d/b/wiki", i);
+		free(narrowed(match, "github", "github.com", path));
+	}
+	assert_null(narrowed(match, "github", "github.com", "/z/z/wiki"));
+	kh_preset_match_free(match);
+}
+
+static void a_boolean_that_would_allow_it_is_found(void **state)
+{
+	struct kh_err err = KH_ERR_INIT;
+	struct kh_preset_match *match = kh_preset_match_new("policies", &err);
+	struct kh_recorded of = request("POST", "/a/b.git/git-receive-pack");
+	struct kh_recorded_question question;
+	(void)state;
+	assert_non_null(match);
+	uint64_t github = UINT64_C(1) << bit_of(match, "github");
+	of.host = KH_SLICE("github.com");
+	assert_true(kh_recorded_ask(&question, &of, NULL));
+	assert_int_equal(kh_preset_match_turned(match, 0, &question), 0);
+	uint64_t found = kh_preset_match_turned(match, github, &question);
+	size_t nth = 0;
+	while (nth < 64 && !(found & UINT64_C(1) << nth))
+		nth++;
+	assert_int_equal(found, UINT64_C(1) << nth);
+	assert_string_equal(kh_preset_match_turned_text(match, nth), "github: { push: true }");
+	assert_int_equal(kh_preset_match_turned(match, ~github, &question), 0);
+	kh_recorded_fini(&question);
+	kh_preset_match_free(match);
+}
+
 static void more_presets_than_a_mask_has_bits_are_counted(void **state)
 {
 	enum { MANY = KH_PRESET_MATCH_MOST + 3 };
@@ -669,6 +743,8 @@ int main(void)
 		cmocka_unit_test(a_rule_that_asks_for_more_makes_it_undecided),
 		cmocka_unit_test(what_is_decided_is_what_a_whole_request_is_told),
 		cmocka_unit_test(a_preset_that_would_allow_it_is_found),
+		cmocka_unit_test(what_a_request_is_about_is_what_answers_it_alike),
+		cmocka_unit_test(a_boolean_that_would_allow_it_is_found),
 		cmocka_unit_test(more_presets_than_a_mask_has_bits_are_counted),
 		cmocka_unit_test(a_folder_without_presets_matches_nothing),
 	};

@@ -1,4 +1,4 @@
-/* preset_match.h - which presets would allow a request, each used as it is */
+/* preset_match.h - which presets would allow a request, and with which of their parameters */
 #ifndef KEYHOLE_EXCHANGE_PRESET_MATCH_H
 #define KEYHOLE_EXCHANGE_PRESET_MATCH_H
 
@@ -21,6 +21,27 @@ size_t kh_preset_match_left_out(const struct kh_preset_match *match);
 const char *kh_preset_match_name(const struct kh_preset_match *match, size_t nth);
 /* With one tenant, index 0, that uses that preset and nothing else. */
 const struct kh_config *kh_preset_match_config(const struct kh_preset_match *match, size_t nth);
+
+/*
+ * ---- parameters ----
+ *
+ * A preset for repositories, projects or modules opens any of them, unless a use names some. Which
+ * one a request is about is found by asking the preset with what is in the path, not by reading its
+ * rules: the value that is found answers the request as the preset itself does.
+ */
+/* The parameter that says so, "repos"; NULL: it has none. */
+const char *kh_preset_match_narrowed_by(const struct kh_preset_match *match, size_t nth);
+/* For what the nth preset allows, or may allow. Return: heap: "a/b", of letters, digits and "-._/";
+ * "": any value answers it so; NULL: none was found. */
+char *kh_preset_match_narrow(struct kh_preset_match *match, size_t nth,
+			     const struct kh_recorded_question *question);
+
+/* Presets with one of their booleans the other way round: the nth bit is the nth of them. Return:
+ * those of `presets` that allow it, whatever is not recorded. */
+uint64_t kh_preset_match_turned(struct kh_preset_match *match, uint64_t presets,
+				const struct kh_recorded_question *question);
+/* "github: { push: true }". */
+const char *kh_preset_match_turned_text(const struct kh_preset_match *match, size_t nth);
 
 struct kh_preset_matches {
 	uint64_t allow;	 /* they allow it, whatever is not recorded */

@@ -26,7 +26,7 @@ struct kh_path_group {
 	char *example; /* of the first one */
 	uint64_t requests;
 	/* The caller's; 0 and false at first. */
-	uint64_t refused, observed, with_credential, marks[3];
+	uint64_t refused, observed, with_credential, marks[4];
 	bool apart;
 };
 

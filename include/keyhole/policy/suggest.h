@@ -13,7 +13,7 @@ struct kh_suggestion {
 	const char *example;
 	/* Of the groups that it is made of, and all marks of theirs. */
 	uint64_t requests, refused, observed, with_credential;
-	uint64_t marks[3];
+	uint64_t marks[4];
 };
 
 struct kh_suggestions {
