@@ -306,16 +306,34 @@ static bool has_kind(const struct kh_path_groups *groups, const char *kind)
 	return false;
 }
 
-static bool put_tenants(struct kh_suggest *s, struct kh_buf *out)
+static bool put_tenants(struct kh_suggest *s, struct kh_buf *out, bool *any)
 {
-	bool ok = kh_buf_append_str(out, "version: 1\n"), any = false;
+	bool ok = kh_buf_append_str(out, "version: 1\n");
 	for (size_t i = 0; ok && i < s->preset.count; i++)
 		if (is_first(&s->preset, i))
-			ok = put_tenant(s, out, s->preset.list[i].kind, &any);
+			ok = put_tenant(s, out, s->preset.list[i].kind, any);
 	for (size_t i = 0; ok && i < s->rule.count; i++)
 		if (is_first(&s->rule, i) && !has_kind(&s->preset, s->rule.list[i].kind))
-			ok = put_tenant(s, out, s->rule.list[i].kind, &any);
+			ok = put_tenant(s, out, s->rule.list[i].kind, any);
 	return ok;
+}
+
+/* What to do with it. `any`: there are rules. */
+static bool put_next(const struct kh_suggest *s, struct kh_buf *out, bool any)
+{
+	static const char rules[] =
+		"\n# Next: save this as FILE (keyhole suggest > FILE), take out what is not "
+		"needed, and\n"
+		"#   keyhole check -c FILE                           shows its mistakes\n"
+		"#   keyhole run -c FILE COMMAND                     uses it for one run\n"
+		"#   keyhole trust                                   where it is a project's "
+		"keyhole.yaml: for all runs\n"
+		"#   keyhole policy diff OLD FILE --journal JOURNAL  compares it with rules that "
+		"you "
+		"have\n";
+	static const char none[] = "\n# Next: no rule would help. What the requests were: keyhole "
+				   "audit show JOURNAL\n";
+	return s->requests == 0 || kh_buf_append_str(out, any ? rules : none);
 }
 
 /* ---- what was not opened ---- */
@@ -387,11 +405,12 @@ static bool put_left_out(const struct kh_suggest *s, struct kh_buf *out)
 
 bool kh_suggest_put(struct kh_suggest *s, struct kh_buf *out)
 {
+	bool any = false;
 	return kh_buf_append_str(out, head) &&
 	       kh_buf_printf(out, "# %" PRIu64 " requests were read, %" PRIu64 " of them refused",
 			     s->requests, s->refused) &&
 	       (s->observed == 0 ||
 		kh_buf_printf(out, ", %" PRIu64 " only observed (not refused)", s->observed)) &&
-	       kh_buf_append_str(out, ".\n") && put_left_out(s, out) && put_tenants(s, out) &&
-	       put_all_closed(s, out);
+	       kh_buf_append_str(out, ".\n") && put_left_out(s, out) && put_tenants(s, out, &any) &&
+	       put_all_closed(s, out) && put_next(s, out, any);
 }

@@ -512,6 +512,19 @@ def test_a_long_journal_of_the_worker_takes_the_memory_of_a_short_one(tmp_path):
     assert rules(done.stdout) == ["POST https://api.example.com/v1/messages"]
 
 
+def test_the_result_ends_with_the_next_step(tmp_path):
+    text, _ = of(tmp_path, Journal().request(reason="no_rule"))
+    path, _ = check(tmp_path, text)
+    words = re.findall(r"^#   keyhole (\w+(?: \w+)?) ", text[text.index("# Next: ") :], re.M)
+    assert words == ["check", "run", "trust", "policy diff"]
+    for word in words:
+        assert subprocess.run([KEYHOLE, *word.split(), "--help"], capture_output=True, timeout=20, check=False).returncode == 0
+    # With nothing to be allowed, and with nothing at all.
+    text, _ = of(tmp_path, Journal().request("CONNECT", "tcp://b.example:22", tunnel="tcp"))
+    assert text.endswith("\n# Next: no rule would help. What the requests were: keyhole audit show JOURNAL\n")
+    assert path and "# Next" not in suggest("-", stdin="").stdout
+
+
 def test_the_page_of_rules_shows_what_suggest_prints(tmp_path):
     with open(os.path.join(ROOT, "docs", "policy.md"), encoding="utf-8") as file:
         shown = re.search(r"^\$ keyhole suggest audit\.jsonl\n(.*?)^```", file.read(), re.M | re.S)[1]
