@@ -306,6 +306,11 @@ def test_every_cell_about_another_tool_names_its_source_or_says_that_there_is_no
     assert used == set(marks), "a mark without a source, or a source that nothing needs"
 
 
+def test_the_cells_about_keyhole_lead_to_the_pages_of_what_it_can():
+    cells = " ".join(cell for row in comparison()[0] if row[0] == "keyhole" for cell in row[1:])
+    assert {"ask.md", "review.md", "audit.md", "placeholders.md", "platform.md"} <= set(re.findall(r"\]\(([\w-]+\.md)", cells))
+
+
 def test_the_comparison_says_when_it_was_checked_and_where_others_are_better():
     text = read("docs/comparison.md")
     assert re.search(r"^Checked on \d{4}-\d\d-\d\d\b", text, re.M)
