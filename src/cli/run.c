@@ -436,6 +436,8 @@ int kh_cli_run(int argc, char **argv)
 		if (reached && run.lost)
 			say_lost(&run, &status);
 		if (reached && !run.options.quiet)
+			kh_run_hint_workspace(&run.options, status);
+		if (reached && !run.options.quiet)
 			kh_run_summary_print(&run.summary);
 	}
 	kh_run_summary_fini(&run.summary);

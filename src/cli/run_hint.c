@@ -53,6 +53,32 @@ static void absent(const char *command, bool own_root, struct kh_err *err)
 		append(err, "no such program on the PATH, here or in the sandbox: install it");
 }
 
+/* Of the working folder: "notes.txt", "src/main.c", or its whole path. */
+static bool is_of_the_folder(const char *name)
+{
+	kh_auto_free char *folder = getcwd(NULL, 0);
+	size_t len = folder ? strlen(folder) : 0;
+	if (!name[0] || name[0] == '-' || len < 2)
+		return false;
+	if (name[0] == '/' && (strncmp(name, folder, len) != 0 || name[len] != '/'))
+		return false;
+	return access(name, F_OK) == 0;
+}
+
+void kh_run_hint_workspace(const struct kh_run_options *options, int status)
+{
+	/* A profile has said why there is none. */
+	if (status == 0 || status >= KH_EXIT_KEYHOLE || options->workspace || options->profile)
+		return;
+	for (char **word = options->command; *word && word[1]; word++)
+		if (is_of_the_folder(word[1])) {
+			kh_cli_complain("run: %s is on the host, and this run has no workspace: "
+					"--workspace . shows the current folder to the command",
+					kh_esc_str(word[1]));
+			return;
+		}
+}
+
 void kh_run_hint(const struct kh_run_options *options, const struct kh_run_image *image, int status,
 		 struct kh_err *err)
 {

@@ -311,6 +311,9 @@ char *kh_run_git_hosts(const struct kh_config *config, const struct kh_ready *re
 /* Adds a hint to `err`, which says why the command could not be executed (`status` 126 or 127). */
 void kh_run_hint(const struct kh_run_options *options, const struct kh_run_image *image, int status,
 		 struct kh_err *err);
+/* Says so where a command that failed (`status`) named a file of the working folder, and had no
+ * workspace to find it in. */
+void kh_run_hint_workspace(const struct kh_run_options *options, int status);
 
 /* ---- run_summary.c ---- */
 

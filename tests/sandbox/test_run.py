@@ -264,6 +264,20 @@ def test_a_command_that_can_not_be_executed_is_one_line_with_what_to_do(run, wor
     assert done.stderr.count("\n") == 1
 
 
+def test_a_command_that_fails_on_a_file_of_the_folder_is_told_of_the_workspace(run, sandbox):
+    folder = sandbox.folder("project")
+    sandbox.file(os.path.join(folder, "src/main.c"), "x\n")
+    sandbox.give(folder)
+    hint = "is on the host, and this run has no workspace: --workspace . shows the current folder to the command"
+    for name in ("src/main.c", os.path.join(folder, "src/main.c")):
+        assert f"keyhole: run: {name} {hint}\n" in run("--", "cat", name, check=1, cwd=folder).stderr
+    # It did not fail, names no such file, has a workspace, or nobody wants to hear.
+    for words in (["--", "echo", "src/main.c"], ["--", "cat", "src/other.c"], ["--", "cat", "/etc/passwd", "/not-there"],
+                  ["--workspace", ".", "--", "grep", "y", "src/main.c"], ["-q", "--", "cat", "src/main.c"]):  # fmt: skip
+        assert hint not in run(*words, cwd=folder).stderr, words
+    assert run("--workspace", ".", "--", "cat", "src/main.c", cwd=folder, check=0).stdout == "x\n"
+
+
 def test_a_tool_of_the_hosts_is_shown_by_itself_and_can_be_shown_with_its_folder(run, sandbox):
     tools = sandbox.folder("tools")
     tool = sandbox.file(os.path.join(tools, "only-on-the-host"), "#!/bin/sh\necho here\n", 0o755)
