@@ -32,6 +32,23 @@ static void append(struct kh_err *err, const char *hint)
 	err->sys = cause.sys;
 }
 
+static void absent_everywhere(const char *command, struct kh_err *err)
+{
+	size_t n = 0;
+	char **names = kh_agent_profile_names(&n);
+	const char *near = names ? kh_cli_nearest(command, (const char *const *)names, n) : NULL;
+	kh_auto_free char *hint =
+		near ? kh_strf("no such program on the PATH, here or in the sandbox: did you mean "
+			       "%s?",
+			       near)
+		     : NULL;
+	append(err,
+	       hint ? hint : "no such program on the PATH, here or in the sandbox: install it");
+	for (size_t i = 0; names && i < n; i++)
+		free(names[i]);
+	free(names);
+}
+
 static void absent(const char *command, bool own_root, struct kh_err *err)
 {
 	if (own_root) {
@@ -50,7 +67,7 @@ static void absent(const char *command, bool own_root, struct kh_err *err)
 		append(err, "no such file in the sandbox, or not the interpreter of its first "
 			    "line: --workspace and --ro show folders of the host");
 	else
-		append(err, "no such program on the PATH, here or in the sandbox: install it");
+		absent_everywhere(command, err);
 }
 
 /* Of the working folder: "notes.txt", "src/main.c", or its whole path. */

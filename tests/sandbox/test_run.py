@@ -246,6 +246,9 @@ def test_the_exit_status_is_the_commands(run, status):
 def test_a_command_that_is_not_there_is_127_and_says_so(run):
     done = run("--", "no-such-command", check=127)
     assert done.stderr.startswith("keyhole: no-such-command: No such file or directory (no such program")
+    assert "did you mean" not in done.stderr
+    done = run("--", "cluade", check=127)
+    assert "no such program on the PATH, here or in the sandbox: did you mean claude?)" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize(
