@@ -358,6 +358,8 @@ struct kh_run_refused {
 	} telemetry[4];
 	size_t n_telemetry;
 };
+/* How many of them are known telemetry. */
+uint64_t kh_run_refused_telemetry(const struct kh_run_refused *refused);
 /* A record of the journal (deny or open) of a request that was, or would be, refused, and what was
  * said of it at its end. */
 void kh_run_refused_add(struct kh_run_refused *refused, const json_t *record,

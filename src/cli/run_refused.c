@@ -444,15 +444,21 @@ static void print_places(const struct kh_refused_places *places, const char *ver
 	kh_remedies_free(remedies);
 }
 
+uint64_t kh_run_refused_telemetry(const struct kh_run_refused *refused)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < refused->n_telemetry; i++)
+		sum += refused->telemetry[i].count;
+	return sum;
+}
+
 static void print_telemetry(const struct kh_run_refused *refused, const char *verb)
 {
 	char room[32], agents[128] = "";
-	uint64_t sum = 0;
-	for (size_t i = 0, used = 0; i < refused->n_telemetry && used < sizeof(agents); i++) {
-		sum += refused->telemetry[i].count;
+	uint64_t sum = kh_run_refused_telemetry(refused);
+	for (size_t i = 0, used = 0; i < refused->n_telemetry && used < sizeof(agents); i++)
 		used += (size_t)snprintf(agents + used, sizeof(agents) - used, "%s%s",
 					 i ? ", " : "", refused->telemetry[i].agent);
-	}
 	if (sum > 0)
 		kh_cli_complain("%s %s: known telemetry of %s, which works without it", verb,
 				kh_run_refused_times(sum, room), agents);

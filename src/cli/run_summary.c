@@ -262,10 +262,15 @@ static void print_counts(const struct kh_run_summary *summary, const struct tall
 	bool known = summary->counted || summary->path;
 	kh_auto_free char *failed =
 		tally->failures > 0 ? kh_strf(" (%" PRIu64 " failed)", tally->failures) : NULL;
+	/* Of a daemon that counts more slowly than it writes, all are refused ones. */
+	uint64_t telemetry = kh_run_refused_telemetry(&tally->refused);
+	telemetry = telemetry > tally->denials ? 0 : telemetry;
+	kh_auto_free char *apart =
+		telemetry > 0 ? kh_strf(" (and %" PRIu64 " of known telemetry)", telemetry) : NULL;
 	kh_auto_free char *said =
-		known ? kh_strf("%" PRIu64 " request%s allowed%s, %" PRIu64 " refused",
+		known ? kh_strf("%" PRIu64 " request%s allowed%s, %" PRIu64 " refused%s",
 				tally->calls, tally->calls == 1 ? "" : "s", failed ? failed : "",
-				tally->denials)
+				tally->denials - telemetry, apart ? apart : "")
 		      : strdup("the daemon has ended");
 	if (summary->path)
 		kh_cli_complain_whole("%s; journal %s", said ? said : "",

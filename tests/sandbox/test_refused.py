@@ -282,6 +282,9 @@ def test_known_telemetry_is_counted_apart_and_nobody_is_told_to_allow_it(run):
     done = run("--", "sh", "-c", script, check=None)
     assert done.stdout == "403 403 "
     assert lines(done) == ["refused 2 times: known telemetry of Claude Code, Gemini CLI, which works without it"]
+    assert "keyhole: 0 requests allowed, 0 refused (and 2 of known telemetry); journal " in done.stderr
+    done = run("--", "sh", "-c", f"{script}; {CURL} https://other.test/x", check=None)
+    assert "keyhole: 0 requests allowed, 1 refused (and 2 of known telemetry); journal " in done.stderr
 
 
 def test_what_a_rule_denies_is_named_with_the_rule_and_the_address_guards_counts_too(run, places):
