@@ -127,8 +127,14 @@ def page(name):
 
 
 def agents():
-    """Of each section: its heading, and its commands."""
-    return re.findall(r"^## ([^\n]+)\n\n```sh\n(.*?)```", page("quickstart-agents.md"), re.M | re.S)
+    """Of each section: its heading, its commands, and the command for one prompt ("": it has none)."""
+    found = []
+    for section in page("quickstart-agents.md").split("\n## ")[1:]:
+        script = re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)
+        assert len(script) == 1, section
+        once = re.search(r"^For one prompt: `([^`]+)`", section, re.M)
+        found.append((section.partition("\n")[0], script[0], once[1] if once else ""))
+    return found
 
 
 def shell(run, script, cwd, **more):
@@ -139,8 +145,15 @@ def shell(run, script, cwd, **more):
     ), secret  # fmt: skip
 
 
-@pytest.mark.parametrize("title, script", agents())
-def test_each_agent_starts_as_its_section_says(run, sandbox, title, script):
+def test_each_agent_has_a_section_with_its_commands():
+    told = {title: once for title, _, once in agents()}
+    profiles = os.listdir(os.path.join(ROOT, "policies", "agents"))
+    assert len(told) == len(profiles) + 1 and {"Claude Code", "Codex", "OpenCode"} < set(told)
+    assert [title for title, once in told.items() if not once] == ["Another agent"]
+
+
+@pytest.mark.parametrize("title, script, once", agents())
+def test_each_agent_starts_as_its_section_says(run, sandbox, title, script, once):
     place = sandbox.folder("me")
     os.makedirs(os.path.join(place, "my-project"))
     os.makedirs(os.path.join(place, ".agents"))
@@ -157,6 +170,11 @@ def test_each_agent_starts_as_its_section_says(run, sandbox, title, script):
         assert file.read() == os.path.join(place, "my-project") + "\n"
     # What the agent keeps is in the home that was named.
     assert os.listdir(os.path.join(place, ".agents"))
+    if once:
+        script = script[: script.index("keyhole run ")] + once
+        done, secret = shell(run, script, place, HOME=place, PATH=path, ANTHROPIC_API_KEY="")
+        assert done.returncode == 0 and "fix the failing test" in done.stderr, done.stderr
+        assert secret not in done.stdout + done.stderr
 
 
 AGENTS_PY = '''"""Stands in for LangChain's and deepagents': a model that calls the first tool once."""
