@@ -192,9 +192,11 @@ class Connection:
             all_fields.append(("connection", "close"))
         self.head(status, all_fields)
         if request.method != "HEAD":
+            self.sent += len(body)
             self.send(body)
 
     def chunk(self, data):
+        self.sent += len(data)
         self.send(b"%x\r\n%s\r\n" % (len(data), data))
 
     def last_chunk(self, trailers=()):
@@ -247,13 +249,14 @@ class Connection:
             while self.keep and self.rest():
                 request = self.read_head()
                 self.count += 1
+                self.sent = 0  # bytes of content of this answer
                 self.keep = request.version == "HTTP/1.1" and "close" not in (
                     (request.get("connection") or "").lower()
                 )
                 self.server.log_request(self, request)
                 self.server.answer(self, request)
                 log(event="done", conn=self.number, target=request.target,
-                    body_bytes=request.body_bytes)  # fmt: skip
+                    body_bytes=request.body_bytes, sent=self.sent)  # fmt: skip
         except (Gone, ssl.SSLError, OSError, ValueError) as problem:
             why = str(problem)
         finally:

@@ -27,6 +27,17 @@ def check(place, done):
     subprocess.run([KEYHOLE, "audit", "verify", place.journal], check=True, timeout=30, capture_output=True)
 
 
+def sizes(place):
+    """Of each request: its path, and the bytes of its content and of its answer's. What the stand-in saw, and what the journal says."""
+    upgraded = {(e["conn"], e["target"]) for e in place.llm.requests() if "upgrade" in e["fields"]}
+    seen = sorted((e["target"].partition("?")[0], e["body_bytes"], e["sent"]) for e in place.llm.events("done")
+                  if (e["conn"], e["target"]) not in upgraded)  # fmt: skip
+    paths = {r["id"]: r["url.path"] for r in place.records() if r["event"] == "open"}
+    said = sorted((paths[r["id"]], r.get("http.request.body.size", 0), r.get("http.response.body.size", 0))
+                  for r in place.records() if r["event"] == "close" and r.get("http.response.status_code") != 101)  # fmt: skip
+    return seen, said
+
+
 def made(place):
     with open(os.path.join(place.project, "made.txt"), encoding="utf-8") as file:
         return file.read()
@@ -39,6 +50,8 @@ def test_claude_code_runs_a_tool_with_nothing_but_a_placeholder(place, variable,
     done = here.once("tool")
     check(here, done)
     assert made(here) == "from-the-shell\n" and here.refused() == []
+    seen, said = sizes(here)
+    assert seen == said and max(seen)[1] > 10_000 and max(seen)[2] > 500, "the journal has the size of each call"
     for event in here.llm.requests():
         if event["target"].startswith("/v1/messages"):
             assert {"x-api-key", "authorization"} & set(event["fields"]) == {carrier}
@@ -106,3 +119,5 @@ def test_a_library_works_plain_streamed_and_with_a_tool(installed, llm, tmp_path
     for what in ("plain", "streamed", "after the tool"):
         assert f"{what}: All done." in done.output, done.said
     assert "counted: true" in done.output
+    seen, said = sizes(here)
+    assert seen == said and len(seen) > 3, "the journal has the size of each call"
