@@ -9,6 +9,7 @@ import agents
 import pytest
 import report
 from harness import KEYHOLE
+from memory_search import forms, found, in_use, may_read
 
 
 def check(place, done):
@@ -36,6 +37,18 @@ def sizes(place):
     said = sorted((paths[r["id"]], r.get("http.request.body.size", 0), r.get("http.response.body.size", 0))
                   for r in place.records() if r["event"] == "close" and r.get("http.response.status_code") != 101)  # fmt: skip
     return seen, said
+
+
+def nowhere_in_memory(place, processes):
+    """Of what runs in the sandbox; what keyhole keeps on the host is tests/integration/test_where_a_value_lives.py's."""
+    assert {"keyhole-init", "claude"} <= set(processes.values()), processes
+    if not all(may_read(pid) for pid in processes):
+        return
+    needles = [(f"{variable}, {form}", text) for variable, value in place.secrets.items() for form, text in forms(value.encode())
+               if form in ("raw", "base64 at 0", "UTF-16LE")]  # fmt: skip
+    hits = {name: found(pid, [("placeholder", b"sk-ant-api03-"), *needles], in_use(pid)) for pid, name in processes.items()}
+    assert hits["claude"], "the search finds what is there"
+    assert [hit for several in hits.values() for hit in several if hit[0] != "placeholder"] == []
 
 
 def made(place):
@@ -103,6 +116,7 @@ def test_claude_code_reaches_its_prompt_without_a_question_in_a_fresh_home(place
         assert ready, shown
         shown, done, _ = terminal.converse("tool")
         assert done, shown
+        nowhere_in_memory(here, terminal.inside())
         assert terminal.leave() == 0
     finally:
         terminal.close()

@@ -70,12 +70,24 @@ def may_read(pid):
         return False
 
 
-def pages(pid):
-    """(mapping, address, bytes) of all that can be read; the pieces overlap."""
+def in_use(pid):
+    """The spans of which something is in memory or in swap: runtimes reserve far more than they use."""
+    used, span = set(), ""
+    with open(f"/proc/{pid}/smaps", encoding="ascii", errors="replace") as smaps:
+        for line in smaps:
+            name, *rest = line.split()
+            span = span if name.endswith(":") else name
+            if name in ("Rss:", "Swap:") and rest[0] != "0":
+                used.add(span)
+    return used
+
+
+def pages(pid, used=None):
+    """(mapping, address, bytes) of all that can be read, or of the spans in `used`; the pieces overlap."""
     with open(f"/proc/{pid}/maps", encoding="ascii", errors="replace") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
         for line in maps:
             span, rights, *rest = line.split(None, 5)
-            if not rights.startswith("r") or "[vvar" in line or "[vsyscall" in line:
+            if not rights.startswith("r") or "[vvar" in line or "[vsyscall" in line or (used is not None and span not in used):
                 continue
             begin, end = (int(part, 16) for part in span.split("-"))
             at, before = begin, b""
@@ -92,11 +104,11 @@ def pages(pid):
                 at += len(piece)
 
 
-def found(pid, needles):
+def found(pid, needles, used=None):
     """Where they stand: (form, address, mapping, what is around it)."""
     return [
         (form, hex(at + piece.index(needle)), line, repr(piece[max(0, piece.index(needle) - 64) : piece.index(needle) + 96]))
-        for line, at, piece in pages(pid)
+        for line, at, piece in pages(pid, used)
         for form, needle in needles
         if needle in piece
     ]
