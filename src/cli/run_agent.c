@@ -13,6 +13,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/nearest.h>
 #include <keyhole/sandbox/workspace.h>
 
 #include "run_internal.h"
@@ -107,6 +108,45 @@ static size_t put_keys(const struct kh_agent_profile *profile, char *out, size_t
 	return used;
 }
 
+/* Is it the same but for its middle, or nearly the same: OPENAI_KEY, ANTHROPIC_APIKEY? */
+static bool resembles(struct kh_slice name, const char *key)
+{
+	struct kh_slice wanted = kh_slice_str(key);
+	size_t first = kh_slice_find(wanted, '_', 0) + 1, last = strcspn(key, "_");
+	for (size_t i = first; i < wanted.len; i++)
+		if (wanted.ptr[i] == '_')
+			last = i;
+	struct kh_nearest nearest;
+	kh_nearest_init(&nearest, name);
+	kh_nearest_offer(&nearest, key);
+	return (nearest.best && nearest.distance <= 2) ||
+	       (kh_slice_has_prefix(name, kh_slice_sub(wanted, 0, first)) &&
+		kh_slice_has_suffix(name, kh_slice_sub(wanted, last + 1, SIZE_MAX)));
+}
+
+/* What may have been meant for a key: a variable without a value, or of a name like one. */
+static const char *missed(const struct kh_agent_profile *profile, char *out, size_t size)
+{
+	for (size_t i = 0; i < profile->n_presets; i++)
+		for (size_t k = 0; k < profile->presets[i].keys.count; k++) {
+			const char *key = profile->presets[i].keys.list[k];
+			if (getenv(key)) {
+				(void)snprintf(out, size, " (%s is set, but empty)", key);
+				return out;
+			}
+			for (char *const *var = environ; *var; var++) {
+				size_t len = strcspn(*var, "=");
+				struct kh_slice name = { *var, len };
+				if (!(*var)[len] || !(*var)[len + 1] || !resembles(name, key))
+					continue;
+				(void)snprintf(out, size, " (%s is set: is it meant for %s?)",
+					       kh_esc(name), key);
+				return out;
+			}
+		}
+	return "";
+}
+
 /* Those for which there is a key, beside those of --use; with none, what would be one is said. */
 static bool take_presets(struct kh_run_options *o)
 {
@@ -123,10 +163,11 @@ static bool take_presets(struct kh_run_options *o)
 	}
 	if (taken > 0 || used == 0)
 		return true;
+	char hint[KH_ERR_TEXT_BYTES];
 	kh_cli_complain(
 		"run: %s has no key: set one of %s, or say what it may reach with -c FILE or "
-		"--use PRESET",
-		profile->name, wanted);
+		"--use PRESET%s",
+		profile->name, wanted, missed(profile, hint, sizeof(hint)));
 	return false;
 }
 
@@ -171,6 +212,40 @@ static bool take_workspace(struct kh_run_options *o)
 	return true;
 }
 
+static void warn_of_behind(const struct kh_run_options *o, const char *option)
+{
+	kh_cli_complain("run: warning: %s comes after the command, so %s gets it (write keyhole "
+			"run %s … %s)",
+			option, o->profile ? o->profile->name : kh_esc_str(o->command[0]), option,
+			kh_esc_str(o->command[0]));
+}
+
+/* "npm:x=y,github": is the first of it a preset? */
+static bool names_preset(const char *text)
+{
+	size_t n = 0, len = strcspn(text, ":,{");
+	char **names = kh_preset_names(NULL, &n);
+	bool named = false;
+	for (size_t i = 0; names && i < n; i++) {
+		named = named || (strlen(names[i]) == len && strncmp(text, names[i], len) == 0);
+		free(names[i]);
+	}
+	free(names);
+	return named;
+}
+
+/* The words that a run has said at its end, where another command may have taken them without a
+ * word. They are read as ours only with a value that can be nobody else's. */
+static void warn_of_words_behind(const struct kh_run_options *o)
+{
+	char *const *word = o->command;
+	for (word += *word != NULL; word[0] && word[1] && strcmp(word[0], "--") != 0; word++)
+		if (strcmp(word[0], "--use") == 0 && names_preset(word[1]))
+			warn_of_behind(o, "--use");
+		else if (strcmp(word[0], "--allow") == 0 && strstr(word[1], "://"))
+			warn_of_behind(o, "--allow");
+}
+
 /* What comes after the agent's name is the agent's, who may take it without a word. */
 static void warn_of_options_behind(const struct kh_run_options *o)
 {
@@ -183,10 +258,7 @@ static void warn_of_options_behind(const struct kh_run_options *o)
 			size_t len = strlen(ours[i]);
 			if (strncmp(*word, ours[i], len) == 0 &&
 			    (!(*word)[len] || (*word)[len] == '='))
-				kh_cli_complain("run: warning: %s comes after the command, so %s "
-						"gets it (write keyhole run %s … %s)",
-						ours[i], o->profile->name, ours[i],
-						kh_esc_str(o->command[0]));
+				warn_of_behind(o, ours[i]);
 		}
 	}
 }
@@ -209,8 +281,10 @@ bool kh_run_agent_choose(struct kh_run_options *o)
 	o->profile = find(o, &wrong);
 	if (wrong || (o->profile && !take_workspace(o)) || !kh_run_trust_find(o))
 		return false;
-	if (!o->profile)
+	if (!o->profile) {
+		warn_of_words_behind(o);
 		return true;
+	}
 	if (!o->config_path && !take_presets(o))
 		return false;
 	warn_of_options_behind(o);

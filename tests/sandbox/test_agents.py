@@ -61,6 +61,25 @@ def test_without_a_key_it_says_which_would_be_one(run, sandbox, project):
     assert "codex has no key: set one of OPENAI_API_KEY, CODEX_API_KEY, CODEX_ACCESS_TOKEN" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "name, value, hint",
+    [
+        ("OPENAI_API_KEY", "", "OPENAI_API_KEY is set, but empty"),
+        ("OPENAI_KEY", "x", "OPENAI_KEY is set: is it meant for OPENAI_API_KEY?"),
+        ("OPENIA_API_KEY", "x", "OPENIA_API_KEY is set: is it meant for OPENAI_API_KEY?"),
+        ("CODEX_TOKEN", "x", "CODEX_TOKEN is set: is it meant for CODEX_ACCESS_TOKEN?"),
+        ("OPENAI_KEY", "", None),
+        ("GEMINI_API_KEY", "x", None),
+        ("OPENAI_BASE_URL", "x", None),
+    ],
+)
+def test_a_variable_that_may_be_meant_for_the_key_is_named(run, sandbox, project, name, value, hint):
+    program(sandbox, "bin/codex")
+    give_all(sandbox)
+    done = run("codex", use=None, cwd=project, PATH=path_of(sandbox, "bin"), check=125, **{name: value})
+    assert done.stderr.endswith(f" or --use PRESET ({hint})\n" if hint else " or --use PRESET\n"), done.stderr
+
+
 def test_a_file_without_a_rule_for_the_agents_key_is_named_before_it_starts(run, sandbox, project):
     program(sandbox, "bin/claude", "#!/bin/sh\necho started\n")
     give_all(sandbox)
@@ -140,6 +159,15 @@ def test_an_option_behind_the_agents_name_is_warned_about(run, sandbox, project)
     assert done.stdout == "-p -- x\n", "one that stands further behind is the agent's"
     done = run("--agent", "none", "claude", "--", "x", use="npm", cwd=project, PATH=path_of(sandbox, "bin"), check=0)
     assert done.stdout == "-- x\n"
+
+
+def test_words_of_a_runs_end_behind_any_command_are_warned_about(run):
+    for words in (["--use", "npm"], ["--use", "github:push=true,npm"], ["--allow", "GET https://a.test/"]):
+        done = run("--", "echo", *words, check=0)
+        assert done.stdout == " ".join(words) + "\n"
+        assert f"warning: {words[0]} comes after the command, so echo gets it (write keyhole run {words[0]} … echo)" in done.stderr
+    for words in (["--use", "strict"], ["--use"], ["--allow", "x"], ["--", "--use", "npm"]):
+        assert "comes after the command" not in run("--", "echo", *words, check=0).stderr, words
 
 
 def test_that_no_rule_is_enforced_is_said_before_the_command_starts(run):
