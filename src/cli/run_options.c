@@ -298,8 +298,15 @@ static bool set_workspace(struct kh_run_options *out, const char *text)
 			kh_esc_str(text));
 		return false;
 	}
-	return path &&
-	       kh_run_resolve(out, "--workspace", path, &out->workspace, &out->workspace_held);
+	struct stat st;
+	if (!path ||
+	    !kh_run_resolve(out, "--workspace", path, &out->workspace, &out->workspace_held))
+		return false;
+	if (fstat(out->workspace_held, &st) == 0 && !S_ISDIR(st.st_mode)) {
+		kh_cli_complain("--workspace %s: is not a folder", kh_esc_str(path));
+		return false;
+	}
+	return true;
 }
 
 /* Made where it is absent: the first run has no state yet. */

@@ -546,6 +546,7 @@ def test_without_user_namespaces_it_says_so_and_never_runs_the_command(run, sand
         (["--", "true"], "anthropic,github:repo=org/app", "did you mean \"repos\""),
         (["--", "true"], "github:push", "KEY=VALUE"),
         (["--workspace", "/nonexistent", "--", "true"], "anthropic", "/nonexistent"),
+        (["--workspace", "/etc/passwd", "--", "true"], "anthropic", "--workspace /etc/passwd: is not a folder"),
         (["--rootfs", "/nonexistent", "--", "true"], "anthropic", "/nonexistent"),
         (["--rootfs", "/", "--", "true"], "anthropic", "host's own root"),
         (["--rootfs", "/proc/self/root", "--", "true"], "anthropic", "host's own root"),
