@@ -341,6 +341,42 @@ struct kh_config *kh_run_config(const struct kh_run_options *options,
 	return NULL;
 }
 
+/* --env NAME gives the caller's own value. Where NAME is what a preset takes its key from, whoever
+ * wrote it may have expected a placeholder. */
+static void warn_of_key(const struct kh_env_var *var, const char *preset)
+{
+	struct kh_diagnostics diags = { 0 };
+	struct kh_config *config = kh_config_from_presets(&preset, 1, NULL, &diags);
+	kh_diagnostics_fini(&diags);
+	for (size_t i = 0; config && i < config->n_credentials; i++)
+		if (kh_source_is_variable(&config->credentials[i], var->name)) {
+			kh_cli_complain(
+				"--env %s: warning: the sandbox gets the real key (--use %s "
+				"gives it a placeholder instead)",
+				kh_esc_str(var->name), preset);
+			break;
+		}
+	kh_config_free(config);
+}
+
+static void warn_of_keys(const struct kh_run_options *options)
+{
+	size_t n = 0;
+	char **presets = NULL;
+	for (size_t i = 0; i < options->n_env; i++) {
+		const char *own = getenv(options->env[i].name);
+		if (!own || !*own || strcmp(own, options->env[i].value) != 0)
+			continue;
+		if (!presets)
+			presets = kh_preset_names(NULL, &n);
+		for (size_t p = 0; presets && p < n; p++)
+			warn_of_key(&options->env[i], presets[p]);
+	}
+	for (size_t p = 0; presets && p < n; p++)
+		free(presets[p]);
+	free(presets);
+}
+
 bool kh_run_env_check(const struct kh_run_options *options, const struct kh_config *config,
 		      struct kh_err *err)
 {
@@ -362,6 +398,7 @@ bool kh_run_env_check(const struct kh_run_options *options, const struct kh_conf
 						  kh_esc_str(name), c->name);
 		}
 	}
+	warn_of_keys(options);
 	return true;
 }
 

@@ -273,7 +273,7 @@ struct kh_config *kh_run_config(const struct kh_run_options *options,
 				struct kh_run_attach *attach);
 void kh_run_forbidden_free(char **list);
 /* Refuses a variable of --env that is the source of a credential: the real value must not get into
- * the sandbox. */
+ * the sandbox. Warns of one that holds a key of another preset. */
 bool kh_run_env_check(const struct kh_run_options *options, const struct kh_config *config,
 		      struct kh_err *err);
 /* Overwrites the values of all credentials in our own environment. */

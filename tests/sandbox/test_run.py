@@ -323,6 +323,17 @@ def test_variables_are_set_or_passed_when_asked(run):
     assert done.stdout == "1 2\n"
 
 
+def test_a_real_key_that_is_passed_is_warned_about(run):
+    def said(*words, **more):
+        done = run("-q", *words, "--", "true", check=0, **more)
+        return [line for line in done.stderr.splitlines() if "--env" in line]
+
+    assert said("--env", "OPENAI_API_KEY", OPENAI_API_KEY="sk-x") == [
+        "keyhole: --env OPENAI_API_KEY: warning: the sandbox gets the real key (--use openai gives it a placeholder instead)"
+    ]
+    assert said("--env", "OPENAI_API_KEY=made-up", OPENAI_API_KEY="sk-x") == said("--env", "B", B="2") == []
+
+
 def test_home_is_made_and_kept(run):
     home = os.path.join(run.sandbox.place, "agents", "one")
     run("-q", "--home", home, "--", "sh", "-c", "echo x > ~/kept", check=0)
