@@ -128,6 +128,14 @@ static bool is_asked_for(const struct diff *d, const json_t *record)
 	return !d->tenant || kh_slice_eq(kh_record_text(record, "tenant"), kh_slice_str(d->tenant));
 }
 
+/* A run without a file is of the tenant "default". With a file it would be of the only one there.
+ */
+static int tenant_of(const struct kh_config *config, const char *name)
+{
+	int tenant = kh_config_tenant(config, name);
+	return tenant < 0 && config->n_tenants == 1 && strcmp(name, "default") == 0 ? 0 : tenant;
+}
+
 static void take_exchange(void *context, const struct kh_journal_exchange *exchange)
 {
 	struct diff *d = context;
@@ -139,7 +147,7 @@ static void take_exchange(void *context, const struct kh_journal_exchange *excha
 		return;
 	kh_auto_free char *tenant = kh_slice_dup(kh_record_text(exchange->open, "tenant"));
 	for (size_t i = 0; i < 2; i++)
-		tenants[i] = tenant ? kh_config_tenant(d->sides[i].config, tenant) : -1;
+		tenants[i] = tenant ? tenant_of(d->sides[i].config, tenant) : -1;
 	if (tenants[0] < 0 && tenants[1] < 0) {
 		d->tenantless++;
 		return;
@@ -217,10 +225,10 @@ static void print_changes(const struct diff *d)
 		       "does not record whether it had any.)\n");
 }
 
-static void print_rest(uint64_t n, const char *what)
+static void print_rest(uint64_t n, const char *one, const char *more)
 {
 	if (n > 0)
-		kh_cli_complain("policy diff: %" PRIu64 " %s", n, what);
+		kh_cli_complain("policy diff: %" PRIu64 " %s", n, n == 1 ? one : more);
 }
 
 static int print(const struct diff *d)
@@ -234,9 +242,12 @@ static int print(const struct diff *d)
 	       all, all == 1 ? "" : "s", d->requests[KH_CHANGE_NONE],
 	       d->requests[KH_CHANGE_REFUSES], d->requests[KH_CHANGE_ALLOWS],
 	       d->requests[KH_CHANGE_RULE], d->requests[KH_CHANGE_UNDECIDED]);
-	print_rest(d->unasked, "records are of no request that rules decide about");
-	print_rest(d->tenantless, "requests are of tenants that neither configuration has");
-	print_rest(d->counted, "refusals were only counted: nobody knows of which requests");
+	print_rest(d->unasked, "record is of no request that rules decide about",
+		   "records are of no request that rules decide about");
+	print_rest(d->tenantless, "request is of a tenant that neither configuration has",
+		   "requests are of tenants that neither configuration has");
+	print_rest(d->counted, "refusal was only counted: nobody knows of which request",
+		   "refusals were only counted: nobody knows of which requests");
 	if (fflush(stdout) != 0)
 		return KH_EXIT_USAGE;
 	return all == d->requests[KH_CHANGE_NONE] ? EXIT_SUCCESS : KH_EXIT_FAILED;

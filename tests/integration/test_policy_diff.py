@@ -123,9 +123,20 @@ def test_a_tenant_that_one_file_lacks_is_refused_there(diff):
     assert counts(done.stdout) == (1, 1, 0, 0, 0) and "new: no such tenant\n" in done.stdout
     assert diff(both, OPEN, journal, "--tenant", "acme").returncode == 0
     done = diff(OPEN, OPEN, journal)
-    assert done.returncode == 0 and "1 requests are of tenants that neither configuration has" in done.stderr
+    assert done.returncode == 0 and "1 request is of a tenant that neither configuration has" in done.stderr
     done = diff(OPEN, OPEN, journal, "--tenant", "nobody")
     assert (done.returncode, done.stdout) == (2, "") and 'no tenant is called "nobody"' in done.stderr
+
+
+def test_a_run_without_a_file_is_compared_with_the_only_tenant(diff):
+    journal = Journal().request(url="https://api.example.com/v1/x", tenant="default")
+    assert counts(diff(OPEN, '      - allow: "GET https://no.example"\n', journal).stdout) == (0, 1, 0, 0, 0)
+    two = HEAD + OPEN + "  dev:\n    rules:\n" + OPEN
+    done = diff(two, two, journal)
+    assert counts(done.stdout) == (0, 0, 0, 0, 0), "which of them, nobody can say"
+    assert "1 request is of a tenant that neither configuration has" in done.stderr
+    own = HEAD + '      - deny: "https://**"\n' + "  default:\n    rules:\n" + OPEN
+    assert counts(diff(own, own.replace("acme", "dev"), journal).stdout) == (1, 0, 0, 0, 0)
 
 
 def test_the_site_and_the_narrowing_of_a_sandbox_decide_too(diff):
