@@ -148,6 +148,12 @@ def test_an_upstream_that_cannot_prove_itself_gets_nothing(strict, upstreams, na
     until("a record", lambda: [r for r in strict.journal() if r.get("server.address") == name])
 
 
+def test_the_journal_says_to_its_end_what_to_do_about_a_certificate(strict):
+    ask(strict, "unknown.test")
+    close = until("a close", lambda: [r for r in strict.journal() if r["event"] == "close" and r.get("reason") == "tls_certificate"])
+    assert close[0]["detail"].endswith("(no trusted root issued it; a private one goes into upstream.ca_file)")
+
+
 def test_no_setting_turns_verification_off(daemon, upstreams):
     for option in ("insecure", "verify", "skip_verify", "tls_verify"):
         config = {"upstream": {option: True}}

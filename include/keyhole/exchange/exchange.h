@@ -166,7 +166,7 @@ struct kh_exchange {
 	struct kh_reached would_reach;	      /* the first limit that was only observed */
 	struct kh_content_look *content_look; /* the search in its content; NULL: none */
 	enum kh_err_code reason;
-	char detail[160];
+	char detail[256];
 	char peer[KH_SOCKADDR_TEXT_BYTES];
 	struct kh_place place;
 	const char *tls; /* OpenSSL's name for it, or NULL */
