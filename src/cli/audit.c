@@ -400,7 +400,11 @@ static int verify(char **files, bool json)
 	int worst = 0;
 
 	if (!*files) {
-		kh_cli_complain("audit verify: which journal? (the configuration's audit.file)");
+		/* What is verified is named: the newest one may be another than was meant. */
+		kh_auto_free char *newest = kh_cli_newest_journal("audit verify");
+		if (newest)
+			kh_cli_complain("audit verify: which journal? Name its file (a daemon's is "
+					"audit.file of its configuration)");
 		return KH_EXIT_USAGE;
 	}
 	for (; *files; files++) {

@@ -207,6 +207,8 @@ void kh_audit_select_complain(const struct kh_audit_select *select)
 		complain_of_tenant(select);
 	else if (select->found == 0 && (select->tenant || select->sandbox || select->host_text))
 		complain_of_none(select);
+	else if (select->denied && select->refused == 0 && select->counted == 0)
+		kh_cli_complain("audit show: none of the requests was refused");
 	if (select->host_text && select->counted > 0)
 		kh_cli_complain("audit show: %" PRIu64 " more refusals were only counted: nobody "
 				"knows of which hosts",

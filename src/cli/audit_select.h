@@ -18,10 +18,10 @@ struct kh_audit_select {
 	uint16_t port;		      /* 0: any */
 	uint64_t since_ms;	      /* since the epoch; 0: any time */
 	/* What was found in all journals: records that were asked for, whether refused or not; the
-	 * refusals among them that were only counted, of which nobody knows the host; and the
-	 * tenants of records (a JSON object with their names as keys; the caller's), of which some
-	 * may be left out. */
-	uint64_t found, counted;
+	 * refusals among them that were only counted, of which nobody knows the host; the other
+	 * refusals; and the tenants of records (a JSON object with their names as keys; the
+	 * caller's), of which some may be left out. */
+	uint64_t found, counted, refused;
 	json_t *tenants;
 };
 
@@ -35,7 +35,8 @@ bool kh_audit_select_since(struct kh_audit_select *select, const char *text, uin
  * time that can't be read is no reason to hide a record. Counts it, and notes its tenant. */
 bool kh_audit_select_takes(struct kh_audit_select *select, const json_t *record);
 /* For who gets less to see than they may think: says that no record has the tenant, the sandbox or
- * the host, and that refusals which were only counted may be of that host. */
+ * the host, or that nothing was refused, and that refusals which were only counted may be of that
+ * host. */
 void kh_audit_select_complain(const struct kh_audit_select *select);
 
 #endif

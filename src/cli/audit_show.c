@@ -230,8 +230,13 @@ static void show_exchange(void *context, const struct kh_journal_exchange *excha
 {
 	struct show *s = context;
 
-	if (!kh_audit_select_takes(s->options->select, exchange->open) ||
-	    (s->options->select->denied && !kh_journal_exchange_is_refused(exchange)))
+	struct kh_audit_select *select = s->options->select;
+
+	if (!kh_audit_select_takes(select, exchange->open))
+		return;
+	if (kh_journal_exchange_is_refused(exchange))
+		select->refused++;
+	else if (select->denied)
 		return;
 	if (s->options->summary) {
 		kh_audit_summary_add(s->options->summary, exchange);

@@ -407,8 +407,8 @@ bool kh_suggest_put(struct kh_suggest *s, struct kh_buf *out)
 {
 	bool any = false;
 	return kh_buf_append_str(out, head) &&
-	       kh_buf_printf(out, "# %" PRIu64 " requests were read, %" PRIu64 " of them refused",
-			     s->requests, s->refused) &&
+	       kh_buf_printf(out, "# %" PRIu64 " request%s read, %" PRIu64 " of them refused",
+			     s->requests, s->requests == 1 ? " was" : "s were", s->refused) &&
 	       (s->observed == 0 ||
 		kh_buf_printf(out, ", %" PRIu64 " only observed (not refused)", s->observed)) &&
 	       kh_buf_append_str(out, ".\n") && put_left_out(s, out) && put_tenants(s, out, &any) &&

@@ -545,7 +545,18 @@ def test_show_without_a_file_is_of_the_newest_journal_of_run(tmp_path, monkeypat
     assert done.returncode == 0 and "keyhole a.jsonl" in done.stdout and "b.jsonl" not in done.stdout
     assert f"the newest journal of `keyhole run`: {folder}/a.jsonl" in done.stderr
     # What is verified is named.
-    assert keyhole("verify").returncode == 2
+    done = keyhole("verify")
+    assert (done.returncode, done.stdout) == (2, "") and "which journal?" in done.stderr
+    assert f"the newest journal of `keyhole run`: {folder}/a.jsonl" in done.stderr
+
+
+def test_show_says_that_nothing_was_refused(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    says = "keyhole: audit show: none of the requests was refused"
+    for event, said in (("open", True), ("deny", False), ("denials", False)):
+        path.write_text(json.dumps({"event": event, "id": "x0123456789abcdef", "reason": "no_rule", "count": 1}) + "\n")
+        assert (says in keyhole("show", "--denied", path).stderr.splitlines()) == said, event
+        assert says not in keyhole("show", path).stderr
 
 
 def test_show_says_what_is_no_journal(tmp_path):

@@ -76,6 +76,11 @@ def test_what_was_refused_is_allowed_under_what_is_suggested(tmp_path):
         assert not allows(config, "acme", method, url)
 
 
+def test_one_request_is_told_as_one(tmp_path):
+    text, _ = of(tmp_path, Journal().request(url="https://api.example.com/v1/x", reason="no_rule"))
+    assert "# 1 request was read, 1 of them refused.\n" in text
+
+
 def test_a_comment_says_how_many_requests_each_covers(tmp_path):
     journal = Journal()
     for i in range(7):
