@@ -83,9 +83,27 @@ static void warn_of_useless(struct kh_config *config, struct kh_diagnostics *dia
 	kh_policy_unref(policy);
 }
 
+/* As warn_of_loopback, of the first such rule of a file. */
+static void warn_of_loopback_in(const struct kh_rules *rules, struct kh_diagnostics *diags)
+{
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct kh_rule *rule = &rules->list[i];
+		if (!rule->allow || rule->preset || !is_loopback(rule))
+			continue;
+		kh_diagnostics_add(
+			diags, true, rule->where,
+			"in a sandbox 127.0.0.1 and localhost are the sandbox itself, "
+			"not this host: name the service in upstream.resolve (host.test: "
+			"\"127.0.0.1:%u\"), and allow that name",
+			rule->port);
+		return;
+	}
+}
+
 bool kh_run_allow_apply(const struct kh_run_options *options, struct kh_config *config,
 			size_t tenant, struct kh_diagnostics *diags)
 {
+	warn_of_loopback_in(&config->tenants[tenant].rules, diags);
 	for (size_t i = 0; i < options->n_allow; i++)
 		if (!kh_config_allow(config, tenant, options->allow[i], diags))
 			return false;

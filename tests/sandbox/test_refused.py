@@ -116,6 +116,9 @@ def test_a_service_of_this_host_is_reached_by_another_name_and_loopback_is_warne
     for host in ("127.0.0.1:8123", "localhost:8123", "[::1]:8123"):
         done = run("--allow", f"GET http://{host}/**", "--", "true", use=None)
         assert "in a sandbox " in done.stderr and '{ resolve: { host.test: "127.0.0.1:8123" } }' in done.stderr, done.stderr
+        text["tenants"]["me"]["rules"] = [{"allow": f"GET http://{host}/**"}, {"allow": f"POST http://{host}/**"}]
+        done = run("-c", run.sandbox.file(file, json.dumps(text)), "--", "true", use=None)
+        assert done.stderr.count("in a sandbox 127.0.0.1 ") == 1 and '(host.test: "127.0.0.1:8123")' in done.stderr, done.stderr
     assert "in a sandbox" not in run("--allow", "GET http://localhost.example/**", "--", "true", use=None).stderr
 
 
