@@ -222,9 +222,9 @@ static void say_awaited(const struct kh_other_runs *others, const struct kh_othe
 	if (!run || !*own->workspace)
 		return;
 	kh_auto_free char *more = n > 1 ? kh_strf(", and %zu more", n - 1) : NULL;
-	kh_log_warn("%s is surveyed when each other sandbox has ended that shares a folder with "
-		    "this one, directly or through others (process %d%s%s%s): until then use "
-		    "neither git nor an editor there",
+	kh_log_warn("%s is not surveyed yet, since another run still uses it or shares a folder "
+		    "with it (process %d%s%s%s): until that has ended, use neither git nor an "
+		    "editor there",
 		    kh_esc_str(own->workspace), run->launcher, *run->workspace ? " in " : "",
 		    kh_esc_str(run->workspace), more ? more : "");
 }
