@@ -364,10 +364,12 @@ static bool is_same_text(const struct kh_buf *a, const struct kh_buf *b)
 	return kh_slice_eq(kh_buf_view(a), kh_buf_view(b));
 }
 
-/* Do the words to paste cover both places? */
+/* Do the words to paste cover both places? Or, where nothing opens them, is it for one reason? */
 static bool is_covered(const struct words *by, const struct words *one)
 {
-	return kh_buf_len(&by->paste) > 0 && is_same_text(&by->paste, &one->paste);
+	return is_same_text(&by->paste, &one->paste) &&
+	       (kh_buf_len(&by->paste) > 0 ||
+		(is_same_text(&by->why, &one->why) && is_same_text(&by->yaml, &one->yaml)));
 }
 
 /* Places from `first` on that the same words allow: each with its line, and the words once. What is
