@@ -104,7 +104,7 @@ static bool encode_narrowing(struct kh_rules *rules, struct kh_dynamic_sandbox_w
 	kh_buf_fini(&bytes);
 	if (!fits) {
 		kh_rules_fini(rules);
-		return refuse(out, 413, "narrow: it is too long: about 500 rules may stand there");
+		return refuse(out, 413, "narrow: it is too long: about 500 rules are possible");
 	}
 	if (!made)
 		return refuse_with(out, 422, &err);

@@ -348,7 +348,7 @@ static void put_connections(struct page *page)
 static void put_journal(struct page *page)
 {
 	single(page, "keyhole_journal_records_total", "counter",
-	       sum(page, KH_COUNT_JOURNAL_RECORDS), "Records that stand in the journal.");
+	       sum(page, KH_COUNT_JOURNAL_RECORDS), "Records that are in the journal.");
 	single(page, "keyhole_journal_failures_total", "counter",
 	       sum(page, KH_COUNT_JOURNAL_FAILURES), "Writes of the journal that failed.");
 	single(page, "keyhole_journal_writable", "gauge", sum(page, KH_COUNT_JOURNAL_FAILING) == 0,

@@ -117,11 +117,11 @@ static void accuse_place(struct verifier *v, const struct kh_line *line)
 	if (seq == due && number > 1) {
 		report->bad_line = v->chain.line - 1;
 		snprintf(report->problem, sizeof(report->problem),
-			 "line %llu: written anew (line %llu names another hash before it)",
+			 "line %llu: rewritten (line %llu names another hash before it)",
 			 number - 1, number);
 	} else if (seq == due) {
 		snprintf(report->problem, sizeof(report->problem),
-			 "line 1: another line once stood before it");
+			 "line 1: another line was once before it");
 	} else if (seq > due && report->last_seq == 0) {
 		v->sought = due;
 		snprintf(report->problem, sizeof(report->problem),

@@ -96,7 +96,7 @@ static void hold_to_next(struct kh_verify_report *report, const struct kh_verify
 	if (!report->met)
 		snprintf(report->problem, sizeof(report->problem),
 			 "line %llu, which the next segment continues, is not in it: a segment is "
-			 "missing, or this one was written anew or cut",
+			 "missing, or this one was rewritten or cut",
 			 (unsigned long long)next->continues);
 	else if (next->set_aside)
 		snprintf(report->problem, sizeof(report->problem),
@@ -110,7 +110,7 @@ static void hold_to_next(struct kh_verify_report *report, const struct kh_verify
 			 (unsigned long long)report->last_seq, (unsigned long long)end->seq);
 	else if (end->left)
 		snprintf(report->problem, sizeof(report->problem),
-			 "%llu bytes stood after line %llu that continued nothing, and are gone",
+			 "%llu bytes were after line %llu that continued nothing, and are gone",
 			 (unsigned long long)end->left, (unsigned long long)end->seq);
 	report->ok = report->problem[0] == '\0';
 }

@@ -66,7 +66,7 @@ static bool read_all(int fd, uint32_t pipe_ms, struct kh_buf *out, struct kh_err
 		if (n == 0)
 			return true;
 		if (!want)
-			return kh_err_sys(err, KH_ERR_SYSTEM, EFBIG, "holds more than %zu bytes",
+			return kh_err_sys(err, KH_ERR_SYSTEM, EFBIG, "contains more than %zu bytes",
 					  out->cap);
 		kh_buf_commit(out, (size_t)n);
 		at += n;

@@ -130,7 +130,7 @@ static const char *judge_content(int folder)
 	while (!why && (one = readdir(dir)))
 		if (strcmp(one->d_name, ".") != 0 && strcmp(one->d_name, "..") != 0 &&
 		    strcmp(one->d_name, "s") != 0)
-			why = "holds more than the socket \"s\"";
+			why = "contains more than the socket \"s\"";
 	(void)closedir(dir);
 	return why;
 }

@@ -222,7 +222,7 @@ static bool put_nothing(struct init *init)
 	       kh_buf_append_str(&init->text,
 				 "\n      # Neither a key in the environment nor a file of a "
 				 "project was found.\n"
-				 "      # Remove this once a rule is above: what stands below it "
+				 "      # Remove this once a rule is above: what is below it "
 				 "never decides.\n"
 				 "      - deny: \"https://**\"\n");
 }

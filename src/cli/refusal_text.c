@@ -18,7 +18,7 @@ const char *kh_refusal_text(enum kh_err_code code)
 		return "it carried authentication of the client's own: set a credential, or decide "
 		       "on client_auth: pass";
 	case KH_ERR_EXFILTRATION:
-		return "it held a real credential, which must not leave";
+		return "it contained a real credential, which must not leave";
 	case KH_ERR_SANDBOX_HELD:
 		return "the sandbox had sent real credentials, and was held";
 	case KH_ERR_PLACEHOLDER_MISSING:

@@ -386,11 +386,12 @@ bool kh_run_env_check(const struct kh_run_options *options, const struct kh_conf
 			const struct kh_credential_config *c = &config->credentials[j];
 			bool source = kh_source_is_variable(c, name);
 			if (source && (c->of_proxy || c->of_listener))
-				return kh_err_set(err, KH_ERR_USAGE,
-						  "--env %s: holds the password of upstream.proxy "
-						  "or a listener's token, "
-						  "and no sandbox gets it",
-						  kh_esc_str(name));
+				return kh_err_set(
+					err, KH_ERR_USAGE,
+					"--env %s: contains the password of upstream.proxy "
+					"or a listener's token, "
+					"and no sandbox gets it",
+					kh_esc_str(name));
 			if (source || (c->env_name && strcmp(c->env_name, name) == 0))
 				return kh_err_set(err, KH_ERR_USAGE,
 						  "--env %s: belongs to the credential %s, and the "

@@ -122,7 +122,7 @@ static void check_unseen(struct kh_reader *reader, const char *option, const cha
 		if (!slash || !(same || is_within(path, socket, len)))
 			continue;
 		kh_diagnostics_add(reader->diags, false, config->admin.where,
-				   "%s: \"%s\" lies where the sandbox of \"%s\" sees it: give it a "
+				   "%s: \"%s\" is where the sandbox of \"%s\" sees it: give it a "
 				   "folder that no listener has",
 				   option, kh_esc_str(path), kh_esc_str(socket));
 		return;

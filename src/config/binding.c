@@ -38,7 +38,7 @@ void kh_binding_add_host(struct kh_reader *reader, const struct kh_option *optio
 				"%s: expected a host such as api.example.com or *.example.com%s",
 				option->path,
 				kh_slice_has_prefix(node->text, KH_SLICE("*."))
-					? " (a wildcard stands over two labels at least)"
+					? " (a wildcard needs at least two labels after it)"
 					: "");
 		return;
 	}

@@ -187,7 +187,8 @@ static void inspect_folder(const struct kh_listener_config *listener, const char
 		    strcmp(entry->d_name, own) == 0)
 			continue;
 		warn(diags, listener->where,
-		     "listen[].unix: the folder \"%s\" holds other files (\"%s\"), and the sandbox "
+		     "listen[].unix: the folder \"%s\" contains other files (\"%s\"), and the "
+		     "sandbox "
 		     "sees what is in it: give the socket a folder of its own",
 		     kh_esc_str(folder), kh_esc_str(entry->d_name));
 		break;

@@ -47,7 +47,7 @@ static const char *model_fault(struct kh_slice pattern)
 {
 	for (size_t i = 0; i < pattern.len; i++)
 		if (pattern.ptr[i] == ' ' || (unsigned char)pattern.ptr[i] > 0x7e)
-			return "a model's name holds neither blanks nor letters beyond ASCII";
+			return "a model's name contains neither blanks nor letters beyond ASCII";
 	return NULL;
 }
 

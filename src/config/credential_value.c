@@ -96,7 +96,7 @@ void kh_config_read_source_file(struct kh_reader *reader, const struct kh_option
 		return;
 	}
 	if (memchr(node->text.ptr, '\0', node->text.len)) {
-		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
+		kh_reader_error(reader, node, "%s: contains a NUL", option->path);
 		return;
 	}
 	char *path = kh_reader_path(reader, option, node);

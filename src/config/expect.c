@@ -91,7 +91,7 @@ void kh_config_read_expected_model(struct kh_reader *reader, const struct kh_opt
 		return;
 	one->model = kh_slice_dup(node->text);
 	if (!one->model)
-		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
+		kh_reader_error(reader, node, "%s: contains a NUL", option->path);
 }
 
 void kh_config_read_expected(struct kh_reader *reader, const struct kh_option *option,
@@ -108,7 +108,7 @@ void kh_config_read_expected(struct kh_reader *reader, const struct kh_option *o
 	one->where = kh_reader_where(reader, node);
 	one->text = kh_slice_dup(node->text);
 	if (!one->text)
-		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
+		kh_reader_error(reader, node, "%s: contains a NUL", option->path);
 }
 
 void kh_config_read_expected_fields(struct kh_reader *reader, const struct kh_option *option,

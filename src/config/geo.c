@@ -51,7 +51,7 @@ void kh_config_read_geo_file(struct kh_reader *reader, const struct kh_option *o
 	if (!kh_reader_scalar(reader, option, node))
 		return;
 	if (memchr(node->text.ptr, '\0', node->text.len)) {
-		kh_reader_error(reader, node, "%s: holds a NUL", option->path);
+		kh_reader_error(reader, node, "%s: contains a NUL", option->path);
 		return;
 	}
 	file->path = kh_reader_path(reader, option, node);

@@ -70,8 +70,8 @@ const char *kh_hmac_template_fault(const char *text, int is_field)
 					  "{timestamp} {nonce} {body} {body_sha256} "
 					  "{body_sha256_base64}";
 		if (i < N_WORDS && (is_field ? !words[i].in_field : !words[i].in_sign))
-			return is_field ? "this word can't stand in a field"
-					: "{signature} stands in a field";
+			return is_field ? "this word can't be used in a field"
+					: "{signature} can be used only in a field";
 	}
 	return NULL;
 }

@@ -26,7 +26,7 @@ static const char *const kh_shape_words[] = { "auto", /* KH_SHAPE_NONE */
 		  .flags = KH_IN_FILE | KH_IN_PRESET | KH_IS_QUIET, \
 		  KH_PLACEHOLDER_AT(env_name), \
 		  .check = kh_value_check_env, \
-		  .doc = "the variable of the sandbox that holds the placeholder; by default " \
+		  .doc = "the variable of the sandbox that contains the placeholder; by default " \
 			 "that of value.env" }, \
 		{ .path = "credentials.*.placeholder.prefix", \
 		  .type = KH_OPTION_TEXT, \

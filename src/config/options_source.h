@@ -24,10 +24,10 @@
 	  .doc = "the source of the value: one of env, file, exec, systemd and tenants" }, \
 		KH_SOURCE_ROW("env", .shape = JSON_ENV, KH_IN_PRESET, "the name of a variable", \
 			      kh_config_read_source_env, \
-			      "the variable of keyhole's own environment that holds it"), \
+			      "the variable of keyhole's own environment that contains it"), \
 		KH_SOURCE_ROW("file", .shape = JSON_REF("text"), KH_IN_PRESET, "a path", \
 			      kh_config_read_source_file, \
-			      "the file that holds the value; keyhole reads it again when it " \
+			      "the file that contains the value; keyhole reads it again when it " \
 			      "changes"), \
 		KH_SOURCE_ROW("exec", .shape = JSON_TEXTS, 0, \
 			      "a list: a program and its arguments", kh_config_read_source_exec, \

@@ -142,7 +142,7 @@ static const char *username_fault(struct kh_slice text)
 {
 	for (size_t i = 0; i < text.len; i++)
 		if (text.ptr[i] < 0x20 || text.ptr[i] == 0x7f || text.ptr[i] == ':')
-			return "a user name holds neither ':' nor a control character";
+			return "a user name contains neither ':' nor a control character";
 	return text.len > 0 && text.len <= USERNAME_BYTES ? NULL : "too long for a user name";
 }
 

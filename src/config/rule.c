@@ -262,7 +262,7 @@ bool kh_rule_parse(struct kh_rule *out, struct kh_slice text, struct kh_err *err
 	*out = (struct kh_rule){ 0 };
 	out->text = kh_slice_dup(text);
 	if (!out->text)
-		return kh_err_set(err, KH_ERR_CONFIG, "rule \"%s\": holds a NUL", kh_esc(text));
+		return kh_err_set(err, KH_ERR_CONFIG, "rule \"%s\": contains a NUL", kh_esc(text));
 	parse(out, text, &faults);
 	if (!faults.any)
 		return true;

@@ -138,7 +138,7 @@ static void set_text(struct kh_reader *reader, const struct kh_option *option,
 {
 	const char *why = option->check ? option->check(node->text) : NULL;
 	if (!why && memchr(node->text.ptr, '\0', node->text.len))
-		why = "holds a NUL";
+		why = "contains a NUL";
 	if (why && (option->flags & KH_IS_QUIET)) {
 		kh_reader_error(reader, node, "%s: %s", option->path, why);
 		return;

@@ -134,7 +134,7 @@ static bool put_value(struct kh_slice value, void *arg)
 	if (value.len > KH_LIMIT_BODY_VALUE_BYTES)
 		put->fault = "its value is too long for a request's content (8 KiB at most)";
 	else if (put->json && !is_valid_utf8(value))
-		put->fault = "its value is no UTF-8, and JSON holds nothing else";
+		put->fault = "its value is no UTF-8, and JSON allows nothing else";
 	else if (!(put->json ? kh_body_json_put(put->out, value)
 			     : kh_percent_encode(put->out, value, "")))
 		put->fault = "no room for it in the request's content";

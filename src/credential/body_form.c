@@ -84,7 +84,8 @@ enum kh_body_step kh_body_form_byte(struct kh_body_form *form, unsigned char c, 
 		return name_byte(form, c, why);
 	bool ours = form->ours;
 	if (c == ';' && ours)
-		return fault(why, "the member's value holds a ';', at which some servers part it");
+		return fault(why,
+			     "the member's value contains a ';', at which some servers part it");
 	if (c == '&' || c == ';') {
 		begin_member(form, c == ';');
 		return KH_BODY_KEEP;

@@ -92,9 +92,10 @@ static bool put_field(struct kh_buf *out, const struct kh_credential_field *fiel
 static const char *value_fault(const struct kh_placement *placement, struct kh_slice value)
 {
 	if (!is_field_content(value))
-		return "its value holds a byte that a header can't, or a blank at either end";
+		return "its value contains a byte that a header can't, or a blank at either end";
 	if (placement->kind == KH_PLACEMENT_COOKIE && !is_cookie_value(value))
-		return "its value holds a byte that a cookie can't (a blank, a quote, a comma, a "
+		return "its value contains a byte that a cookie can't (a blank, a quote, a comma, "
+		       "a "
 		       "semicolon, a backslash, or what is no ASCII)";
 	for (size_t i = 0; i < placement->n_fields; i++)
 		if (placement->fields[i].form == KH_FIELD_BASIC && !placement->fields[i].username &&

@@ -84,11 +84,12 @@ static bool check_passing(const struct kh_session *session, const struct kh_hell
 	const struct kh_host *host = &session->side.authority.host;
 
 	if (hello->encrypted)
-		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
-				  "the ClientHello holds an encrypted one (ECH, or GREASE in its "
-				  "place): which host it asks for is not seen, and TLS to %s "
-				  "passes undecrypted",
-				  host->text);
+		return kh_err_set(
+			err, KH_ERR_AUTHORITY_MISMATCH,
+			"the ClientHello contains an encrypted one (ECH, or GREASE in its "
+			"place): which host it asks for is not seen, and TLS to %s "
+			"passes undecrypted",
+			host->text);
 	if (hello->sni.kind != KH_HOST_NAME)
 		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
 				  "the tunnel is to %s, whose TLS passes undecrypted, and its "

@@ -285,7 +285,7 @@ static void on_retire(struct kh_loop_member *member)
 static void on_cut_off(struct kh_loop_member *member)
 {
 	kh_session_kill(session_of(member), KH_ERR_DRAINING,
-			"another process has taken over, and its rules hold now");
+			"another process has taken over, and its rules apply now");
 }
 
 /* Also for those that wait for the keeper to have signed others. */

@@ -131,7 +131,7 @@ bool kh_body_buffer_end_for_credential(struct kh_exchange *x, size_t n_trailers,
 	return n_trailers == 0 ||
 	       kh_err_set(err, KH_ERR_CREDENTIAL_PLACE,
 			  "a credential goes into the content, or signs it, and there are fields "
-			  "behind it");
+			  "after it");
 }
 
 bool kh_body_buffer_refuse(const char *why, struct kh_err *err)

@@ -34,7 +34,7 @@ void kh_down_deny_to(struct kh_down_side *side, const struct kh_authority *autho
 	bool holds = host_holds || kh_recognise_in_text(worker, kh_slice_str(err->text), true);
 	enum kh_err_code code = holds ? KH_ERR_EXFILTRATION : err->code;
 	const char *detail =
-		holds ? "what it names holds a real credential, which stays on the host"
+		holds ? "what it names contains a real credential, which stays on the host"
 		      : err->text;
 
 	kh_exchange_id(id);

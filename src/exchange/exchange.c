@@ -295,7 +295,7 @@ static bool is_superseded(const struct kh_exchange *x, struct kh_err *err)
 {
 	if (x->side->loop->superseded)
 		kh_err_set(err, KH_ERR_DRAINING,
-			   "another process has taken over, and its rules hold now (ask again)");
+			   "another process has taken over, and its rules apply now (ask again)");
 	return x->side->loop->superseded;
 }
 

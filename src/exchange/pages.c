@@ -250,7 +250,7 @@ static void put_home_text(struct kh_buf *out, const struct kh_exchange *x)
 	const struct kh_rules *rules = &tenant->rules;
 
 	kh_buf_printf(out,
-		      "keyhole stands between this sandbox and the network: what leaves has to be "
+		      "keyhole is between this sandbox and the network: what leaves has to be "
 		      "allowed, and real\ncredentials are put in on the way out.\n\n"
 		      "sandbox: %s\ntenant: %s\n\nrules (the first matching rule decides; if none "
 		      "matches, the request is denied):\n",

@@ -105,10 +105,11 @@ static bool look_at(struct look *look, struct kh_slice text, bool goes, const ch
 	if (!look->any)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to look into the request");
 	const struct kh_exchange *x = look->x;
-	return kh_err_set(err, KH_ERR_EXFILTRATION,
-			  "%s %s holds %s, which is replaced where its credential goes and is of "
-			  "no use elsewhere: leave it out",
-			  where, kh_esc(name), describe(x, &look->mark, what, sizeof(what)));
+	return kh_err_set(
+		err, KH_ERR_EXFILTRATION,
+		"%s %s contains %s, which is replaced where its credential goes and is of "
+		"no use elsewhere: leave it out",
+		where, kh_esc(name), describe(x, &look->mark, what, sizeof(what)));
 }
 
 /* Two credentials that clients look for in one variable have one placeholder. */
@@ -394,7 +395,7 @@ static bool feed(struct kh_exchange *x, struct kh_mark_scan *scan, struct kh_sli
 	if (kh_mark_scan_feed(scan, piece, note_mark, x))
 		return true;
 	return kh_err_set(err, KH_ERR_EXFILTRATION,
-			  "the content holds a placeholder, which the rule '%s' refuses "
+			  "a placeholder is in the content, which the rule '%s' refuses "
 			  "(placeholder: refuse): leave it out",
 			  rule ? rule->text : "");
 }

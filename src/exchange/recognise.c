@@ -197,7 +197,7 @@ static struct finding found_in_request(const struct look *look, const struct kh_
 static void say_found(const struct finding *found, struct kh_err *err)
 {
 	kh_err_set(err, KH_ERR_EXFILTRATION,
-		   "%s %s holds a real credential, which stays on the host: nothing of this "
+		   "%s %s contains a real credential, which stays on the host: nothing of this "
 		   "request was sent",
 		   found->where, kh_esc(found->name));
 }

@@ -148,7 +148,8 @@ enum kh_h1_event kh_h1_chunk_trailers(struct kh_h1 *h1, struct kh_slice *in)
 	case KH_H1_LINE_DONE:
 		break;
 	case KH_H1_LINE_BAD:
-		return kh_h1_malformed(h1, "a trailer holds a control byte, or a CR or LF alone");
+		return kh_h1_malformed(h1,
+				       "a trailer contains a control byte, or a CR or LF alone");
 	case KH_H1_LINE_LONG:
 	case KH_H1_LINE_TOTAL:
 		return kh_h1_too_large(h1, "the trailers are too long");

@@ -31,7 +31,7 @@ const char *kh_h1_head_request_line(struct kh_slice line, size_t *method_len, si
 		return "the request target is empty";
 	for (size_t i = first + 1; i < second; i++)
 		if ((unsigned char)line.ptr[i] < 0x21 || (unsigned char)line.ptr[i] > 0x7e)
-			return "the request target holds a byte that no URI has";
+			return "the request target contains a byte that no URI has";
 	struct kh_slice version = kh_slice_sub(line, second + 1, line.len);
 	if (!is_version(version))
 		return "the request line does not end in 'HTTP/1.1' or 'HTTP/1.0'";
@@ -78,7 +78,7 @@ const char *kh_h1_head_field(struct kh_slice line, struct kh_field *out)
 	if (line.ptr[colon] != ':')
 		return line.ptr[colon] == ' ' || line.ptr[colon] == '\t'
 			       ? "a blank in a field name or before its colon"
-			       : "a field name holds a byte that no token has";
+			       : "a field name contains a byte that no token has";
 	if (colon == 0)
 		return "a field name is empty";
 	out->name = kh_slice_of(line.ptr, colon);

@@ -236,8 +236,8 @@ static enum kh_h1_event step_first_line(struct kh_h1 *h1, struct kh_slice *in)
 	case KH_H1_LINE_DONE:
 		break;
 	case KH_H1_LINE_BAD:
-		return kh_h1_malformed(h1,
-				       "the first line holds a control byte, or a CR or LF alone");
+		return kh_h1_malformed(
+			h1, "the first line contains a control byte, or a CR or LF alone");
 	case KH_H1_LINE_LONG:
 	case KH_H1_LINE_TOTAL:
 		return h1->side == KH_H1_REQUESTS
@@ -327,7 +327,7 @@ static enum kh_h1_event step_fields(struct kh_h1 *h1, struct kh_slice *in)
 			break;
 		case KH_H1_LINE_BAD:
 			return kh_h1_malformed(
-				h1, "a field line holds a control byte, or a CR or LF alone");
+				h1, "a field line contains a control byte, or a CR or LF alone");
 		case KH_H1_LINE_LONG:
 			return kh_h1_too_large(h1, "a field is too long");
 		case KH_H1_LINE_TOTAL:

@@ -91,7 +91,7 @@ static bool check_field(const struct reading *r, const struct kh_field *field)
 	if (!is_field_name(field->name))
 		return refuse(r, "a field name is no token in lower case");
 	if (!is_field_value(field->value))
-		return refuse(r, "a field value holds a control byte, or a blank at either end");
+		return refuse(r, "a field value contains a control byte, or a blank at either end");
 	if (is_of_connection(field->name))
 		return refuse(r, "a field that speaks of an HTTP/1 connection");
 	if (kh_message_is_disguised_framing(field->name))
@@ -228,7 +228,7 @@ static bool read_request_pseudo(struct reading *r, const struct kh_h2 *h2)
 	if (!kh_chars_are_token(message->method))
 		return refuse(r, ":method is missing, or no token");
 	if (has(r, KH_H2_AUTHORITY) && !is_authority(message->host))
-		return refuse(r, ":authority is empty, or holds what none has");
+		return refuse(r, ":authority is empty, or contains what none has");
 	if (kh_slice_eq(message->method, KH_SLICE("CONNECT"))) {
 		if (!read_connect(r, h2))
 			return false;
@@ -280,7 +280,7 @@ static bool decide_request(struct reading *r, bool end)
 	if (message->host.len == 0)
 		return refuse(r, "neither :authority nor Host");
 	if (!is_authority(message->host))
-		return refuse(r, "Host holds what none has");
+		return refuse(r, "Host contains what none has");
 	/* RFC 9110 §9.3.6: what follows is the tunnel's. */
 	if (connect && message->has_content_length)
 		return refuse(r, "CONNECT with Content-Length");

@@ -52,9 +52,9 @@ static bool holds_certificate(int fd, const char *path, struct kh_err *err)
 	X509_free(cert);
 	BIO_free(bio);
 	ERR_clear_error();
-	return found ||
-	       kh_err_set(err, KH_ERR_CONFIG, "upstream.ca_file %s: it holds no certificate in PEM",
-			  kh_esc_str(path));
+	return found || kh_err_set(err, KH_ERR_CONFIG,
+				   "upstream.ca_file %s: it contains no certificate in PEM",
+				   kh_esc_str(path));
 }
 
 static int open_roots(const char *path, struct kh_err *err)

@@ -28,7 +28,7 @@ static EVP_PKEY *read_key(struct kh_slice pem, struct kh_err *err)
 		return key;
 	EVP_PKEY_free(key);
 	kh_err_set(err, KH_ERR_CONFIG,
-		   "its value holds no RSA key in PEM, of 2048 to 8192 bits and without a "
+		   "its value contains no RSA key in PEM, of 2048 to 8192 bits and without a "
 		   "passphrase");
 	return NULL;
 }

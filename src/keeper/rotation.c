@@ -132,5 +132,5 @@ bool kh_rotation_write(const struct kh_rotation *rotation, struct kh_slice token
 		kh_buf_append_char(&content, '\n') && kh_buf_append_slice(&content, token) &&
 		kh_buf_append_char(&content, '\n') &&
 		kh_file_write(rotation->path, kh_buf_view(&content), 0600, err)) ||
-	       kh_err_wrap(err, "its state, which holds the refresh token that is good now");
+	       kh_err_wrap(err, "its state, which contains the refresh token that is good now");
 }

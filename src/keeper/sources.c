@@ -45,7 +45,7 @@ static const char *unfit(struct kh_slice value)
 		if (c == '\n' || c == '\r')
 			return "has more than one line (write the value alone)";
 		if (c < 0x20 || c == 0x7f)
-			return "holds a control byte (is that the right value?)";
+			return "contains a control byte (is that the right value?)";
 	}
 	if (value.ptr[0] == ' ' || value.ptr[value.len - 1] == ' ')
 		return "begins or ends with a blank (take it away)";
@@ -235,7 +235,7 @@ static void say_unreadable(const char *credential, const struct kh_source *sourc
 	case EINVAL:
 	case ENXIO:
 		kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
-			   "credential %s: %s is no file (name the one that holds the value)",
+			   "credential %s: %s is no file (name the one that contains the value)",
 			   credential, file);
 		return;
 	default:

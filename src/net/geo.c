@@ -313,10 +313,12 @@ static bool prohibit(const struct kh_sockaddr *addr, const struct kh_place *plac
 	char text[KH_SOCKADDR_TEXT_BYTES], network[32] = "";
 	kh_sockaddr_format(addr, text);
 	if (place->failed)
-		return kh_err_set(err, KH_ERR_GEO_PROHIBITED,
-				  "where %s lies can't be looked up (the database is damaged), and "
-				  "%s asks for it",
-				  text, level);
+		return kh_err_set(
+			err, KH_ERR_GEO_PROHIBITED,
+			"the country or network of %s can't be looked up (the database is "
+			"damaged), and "
+			"%s asks for it",
+			text, level);
 	if (place->asn)
 		(void)snprintf(network, sizeof(network), " (AS%u)", place->asn);
 	return kh_err_set(err, KH_ERR_GEO_PROHIBITED, "%s is in %s%s, where %s lets nobody connect",

@@ -134,7 +134,7 @@ static void warn_of_shadow(const struct kh_rule *above, const struct kh_rule *ru
 {
 	if (!covers(above, rule))
 		kh_diagnostics_add(diags, true, rule->where,
-				   "rule \"%s\" never decides: \"%s\" in line %u stands above it, "
+				   "rule \"%s\" never decides: \"%s\" in line %u is above it, "
 				   "differs in case only, and a denial is read without case "
 				   "(spelling: exact there takes it as it is written)",
 				   kh_esc_str(rule->text), kh_esc_str(above->text),
@@ -147,8 +147,8 @@ static void warn_of_shadow(const struct kh_rule *above, const struct kh_rule *ru
 				   above->where.line, above->allow ? "allows" : "denies");
 	else
 		kh_diagnostics_add(diags, true, rule->where,
-				   "rule \"%s\" never decides: \"%s\" in line %u stands above it, "
-				   "and %s all that it %s (exceptions stand above)",
+				   "rule \"%s\" never decides: \"%s\" in line %u is above it, "
+				   "and %s all that it %s (put exceptions above)",
 				   kh_esc_str(rule->text), kh_esc_str(above->text),
 				   above->where.line, above->allow ? "allows" : "denies",
 				   rule->allow ? "would allow" : "would deny");

@@ -312,7 +312,7 @@ static bool check_within(const struct kh_view *view, const char *folder, const c
 					  holds(&within, &place)
 				: m->fd >= 0)
 			return kh_err_set(err, KH_ERR_CONFIG,
-					  "%s: the sandbox would see it through %s, which lies "
+					  "%s: the sandbox would see it through %s, which is "
 					  "there (keyhole's own files are no sandbox's: name "
 					  "another folder)",
 					  kh_esc_str(folder), kh_esc_str(m->source));

@@ -118,7 +118,7 @@ static void read_config(const struct kh_git_finding *above, const char *path)
 		 kh_git_config_is_beyond(kh_buf_view(&text)))
 		kh_git_names_fail(
 			f.out, path,
-			"git may read it otherwise than keyhole (it holds a NUL, or too much)");
+			"git may read it otherwise than keyhole (it contains a NUL, or too much)");
 }
 
 /* ---- by the configuration of each repository ---- */

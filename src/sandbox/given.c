@@ -24,10 +24,11 @@ bool kh_given_plan_read_only(struct kh_view *view, const struct kh_sandbox_spec 
 		const char *path = spec->read_only[i];
 		for (size_t j = 0; j < sizeof(too_much) / sizeof(too_much[0]); j++)
 			if (strcmp(path, too_much[j]) == 0)
-				return kh_err_set(err, KH_ERR_USAGE,
-						  "--ro %s: holds more than a tool (name a folder "
-						  "in it)",
-						  path);
+				return kh_err_set(
+					err, KH_ERR_USAGE,
+					"--ro %s: contains more than a tool (name a folder "
+					"in it)",
+					path);
 		struct stat st;
 		if (stat(path, &st) != 0)
 			return kh_err_sys(err, KH_ERR_USAGE, errno, "--ro %s", kh_esc_str(path));

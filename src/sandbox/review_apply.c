@@ -303,7 +303,7 @@ static bool remove_ours(const struct sides *s, int parent, const char *name)
 	if (unlinkat(parent, name, folder ? AT_REMOVEDIR : 0) == 0 || errno == ENOENT)
 		return true;
 	if (errno == ENOTEMPTY || errno == EEXIST)
-		return refuse(s, "the folder still holds files that are not deleted with it");
+		return refuse(s, "the folder still contains files that are not deleted with it");
 	return fail(s);
 }
 

@@ -321,8 +321,7 @@ const char *kh_change_bar_text(enum kh_change_bar bar)
 		return "no regular file: never applied";
 	case KH_BAR_UNREADABLE:
 		return "can't be looked at: never applied (its mode lets nobody read it, or it "
-		       "lies too "
-		       "deep)";
+		       "is nested too deep)";
 	}
 	return "";
 }

@@ -88,7 +88,7 @@ static bool add_entry(struct walking *w, struct kh_walk_folder *folder, size_t *
 	/* Gone meanwhile: there is nothing to look at. Whatever else it is, it is there. */
 	if (fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT ||
-		       miss(w, folder->path, "what lies in it can't be looked at", err);
+		       miss(w, folder->path, "what is in it can't be looked at", err);
 	if (folder->n == *alloc) {
 		size_t more = *alloc ? *alloc * 2 : 32;
 		struct kh_walk_entry *list = reallocarray(folder->list, more, sizeof(*list));

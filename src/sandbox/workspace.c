@@ -290,7 +290,7 @@ bool kh_workspace_check(const char *path, struct kh_err *err)
 	for (size_t i = 0; i < sizeof(taken_with_all) / sizeof(taken_with_all[0]); i++)
 		bad = bad || strncmp(path, taken_with_all[i], strlen(taken_with_all[i])) == 0;
 	return !bad || kh_err_set(err, KH_ERR_USAGE,
-				  "--workspace %s: holds more than a project (name a folder of "
+				  "--workspace %s: contains more than a project (name a folder of "
 				  "its own)",
 				  kh_esc_str(path));
 }

@@ -185,7 +185,7 @@ static X509 *parse_certificate(const struct kh_buf *text, const char *path, stru
 	bool unused = false;
 	X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, no_passphrase, &unused) : NULL;
 	if (!cert)
-		kh_err_openssl(err, KH_ERR_CONFIG, "CA: %s holds no certificate in PEM",
+		kh_err_openssl(err, KH_ERR_CONFIG, "CA: %s contains no certificate in PEM",
 			       kh_esc_str(path));
 	return cert;
 }

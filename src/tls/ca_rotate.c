@@ -54,7 +54,7 @@ static X509 *read_certificate(const char *path, const char *signs, struct kh_err
 		kh_cleanup(BIO_free_all_slot) BIO *bio = BIO_new_mem_buf(view.ptr, (int)view.len);
 		cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
 		if (!cert)
-			kh_err_openssl(err, KH_ERR_CONFIG, "CA: %s holds no certificate in PEM",
+			kh_err_openssl(err, KH_ERR_CONFIG, "CA: %s contains no certificate in PEM",
 				       kh_esc_str(path));
 	}
 	kh_buf_fini(&text);

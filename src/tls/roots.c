@@ -53,7 +53,7 @@ static bool read_files(struct kh_roots_list *list, X509_STORE *store, const int 
 			kh_err_wrap(err, "trust roots");
 		else if (kh_roots_list_add(list, kh_buf_view(&pem), store, &broken) == 0)
 			ok = kh_err_set(err, KH_ERR_CONFIG,
-					"trust roots: file %u of %u holds no certificate in PEM",
+					"trust roots: file %u of %u contains no certificate in PEM",
 					i + 1, n_fds);
 	}
 	kh_buf_fini(&pem);

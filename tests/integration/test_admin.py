@@ -92,7 +92,7 @@ def test_the_admin_socket_is_refused_where_a_sandbox_would_see_it(daemon):
         done = subprocess.run([KEYHOLE, "check", "-c", one.config_path], capture_output=True,
                               text=True, timeout=20, check=False)  # fmt: skip
         assert done.returncode == 1
-        assert "lies where the sandbox" in done.stderr
+        assert "is where the sandbox" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_the_admin_socket_is_refused_where_a_sandbox_would_see_it(daemon):
         ({"unix": "a/s", "allow": [{"user": 1, "tenants": "acme"}] * 2}, "is there already"),
         ({"unix": "a/" + "s" * 120}, "too long"),
         ({"unix": "a/s", "sandboxes": "d"}, "admin.sandboxes: "),
-        ({"unix": "a/s", "sandboxes": "d/below"}, "lies where the sandbox"),
+        ({"unix": "a/s", "sandboxes": "d/below"}, "is where the sandbox"),
         ({"metrics": "127.0.0.1:1234", "sandboxes": "x"}, "goes with admin.unix only"),
         ({"unx": "a/s"}, 'did you mean "unix"'),
     ],

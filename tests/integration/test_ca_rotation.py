@@ -198,7 +198,7 @@ def garbage(one):
 BAD = {
     "another key": (put("ca.key"), "is not the one of the certificate"),
     "another certificate": (put("ca.pem"), "is not the one of the certificate"),
-    "garbage": (garbage, "holds no certificate in PEM"),
+    "garbage": (garbage, "contains no certificate in PEM"),
     "no key": (lambda one: os.unlink(path(one, "ca.key")), "ca.key is not (restore it"),
     "neither": (lambda one: [os.unlink(path(one, n)) for n in ("ca.pem", "ca.key")], "neither"),
     "a key for all to read": (lambda one: os.chmod(path(one, "ca.key"), 0o644), "is open to others"),

@@ -50,7 +50,7 @@ def test_what_the_daemon_would_not_start_with_is_an_error_that_names_the_file(tm
     assert status == 1 and "roots.pem: No such file" in errors, errors
     (tmp_path / "roots.pem").write_text("nothing\n")
     status, _, errors = check(tmp_path, roots)
-    assert status == 1 and "roots.pem: it holds no certificate in PEM; the daemon would not start" in errors, errors
+    assert status == 1 and "roots.pem: it contains no certificate in PEM; the daemon would not start" in errors, errors
     start = subprocess.run([KEYHOLE, "proxy", "-c", "k.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
     assert start.returncode != 0 and "serving" not in start.stderr, start.stderr
     status, _, errors = check(tmp_path, "version: 1\nworker: { user: no-such-user }\n" + TENANT)
@@ -374,7 +374,7 @@ BAD = [
         [
             "3:12: error: credentials.c.hosts: a credential is bound to hosts: name them, no \"**\" and no range",
             "3:18: error: credentials.c.hosts: expected a host such as api.example.com or *.example.com "
-            "(a wildcard stands over two labels at least)",
+            "(a wildcard needs at least two labels after it)",
             "3:27: error: credentials.c.hosts: a credential is bound to hosts: name them, no \"**\" and no range",
             "3:39: error: credentials.c.hosts: expected a host such as api.example.com or *.example.com",
             "3:57: error: credentials.c.hosts: expected a host, got a list",

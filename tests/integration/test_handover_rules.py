@@ -144,7 +144,7 @@ def test_a_reload_is_in_force_when_the_process_before_has_ended_what_it_had(upgr
     one.last_ended()
     one.check_ends()
     ends = [r for r in one.all_records() if r["event"] == "close" and r.get("reason") == "draining"]
-    assert any("its rules hold now" in json.dumps(r) for r in ends), ends
+    assert any("its rules apply now" in json.dumps(r) for r in ends), ends
 
 
 def test_a_handover_to_other_rules_ends_what_the_process_before_has(upgradable, mock):

@@ -60,7 +60,7 @@ def test_what_is_right_is_taken(tmp_path, placement):
     (one('hmac: { sign: "{body}", header: { x-sign: "{nonce}" } }'), "must hold {signature}"),
     (one('hmac: { sign: "{bdy}", header: { x-sign: "{signature}" } }'), "{ begins one of"),
     (one('hmac: { sign: "{body}", header: { host: "{signature}" } }'), "frames or routes"),
-    (one('hmac: { sign: "{body}", header: { x-sign: "{body}{signature}" } }'), "can't stand in a field"),
+    (one('hmac: { sign: "{body}", header: { x-sign: "{body}{signature}" } }'), "can't be used in a field"),
     (one('hmac: { sign: "{body}", algorithm: md5, header: { x-sign: "{signature}" } }'), "sha256, sha384, sha512 or sha1"),
     (one('hmac: { sign: "{body}", key: AKIAIOSFODNN7EXAMPLE, header: { x-sign: "{signature}" } }'), "text, base64 or hex"),
     (one("mtls: { certificate: '-----BEGIN PRIVATE KEY----- AKIAIOSFODNN7EXAMPLE' }"), "the path of a file"),

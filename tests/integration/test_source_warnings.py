@@ -72,7 +72,7 @@ def test_a_client_secret_that_is_no_good_is_told_of_once(serve, endpoint, tmp_pa
     for name in ["a", "b", "c"]:
         put(tmp_path / name, name)
     replace(path, "a\x01control-byte\n")
-    until("what is wrong next is said", lambda: one.stderr().count("client holds a control byte") == 1)
+    until("what is wrong next is said", lambda: one.stderr().count("client contains a control byte") == 1)
     assert one.stderr().count(bad) == 1
     assert one.stderr().count(MODE) == 3, "of each of the three files"
 
@@ -111,7 +111,7 @@ def test_each_bad_source_is_told_of_with_what_to_do_and_nothing_goes_out(daemon,
 
     sources = {
         "f-missing": ({"file": str(tmp_path / "none")}, "none is not there (put the value into it"),
-        "f-folder": ({"file": str(tmp_path)}, "is no file (name the one that holds the value)"),
+        "f-folder": ({"file": str(tmp_path)}, "is no file (name the one that contains the value)"),
         "f-under": ({"file": str(tmp_path / "plain" / "x")}, "is no file (name the one"),
         "f-device": ({"file": "/dev/zero"}, "/dev/zero is no file"),
         "f-pipe": ({"file": str(tmp_path / "pipe")}, "pipe is empty"),

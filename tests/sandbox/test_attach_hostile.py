@@ -91,7 +91,7 @@ def test_a_worker_that_was_taken_over_has_no_folder_of_the_host_mounted(taken_ov
 
 
 def test_nor_one_that_holds_more_than_the_socket_or_that_others_may_write_to(taken_over):
-    assert 'holds more than the socket "s"' in taken_over(made="more")("--", "true", check=125).stderr
+    assert 'contains more than the socket "s"' in taken_over(made="more")("--", "true", check=125).stderr
     assert "can be written to by others" in taken_over(opened="0777")("--", "true", check=125).stderr
 
 

@@ -310,9 +310,9 @@ static void test_garbage_in_the_files_is_refused(void **state)
 	(void)state;
 	kh_ca_free(must_open());
 	write_file(cert_path, "not a certificate\n", 0644);
-	must_fail("holds no certificate in PEM");
+	must_fail("contains no certificate in PEM");
 	write_file(cert_path, "", 0644);
-	must_fail("holds no certificate in PEM");
+	must_fail("contains no certificate in PEM");
 	write_file(key_path, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
 		   0600);
 	must_fail("is not a private key in PEM");

@@ -277,7 +277,7 @@ static void a_changed_line_with_a_hash_that_fits_is_named(void **state)
 	memcpy(strstr(lines.line[3], "POST"), "HEAD", 4);
 	rehash(lines.line[3]);
 	report = verdict_on(&lines);
-	assert_verdict(&report, 4, "written anew");
+	assert_verdict(&report, 4, "rewritten");
 }
 
 static void a_missing_line_is_named(void **state)
