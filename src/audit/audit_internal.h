@@ -52,7 +52,7 @@ struct kh_line {
 };
 /* Form only; the line is without its newline. */
 bool kh_line_parse(struct kh_line *out, struct kh_slice line);
-/* A line that was parsed begins as its event's do: its time, and behind that the id of its exchange
+/* A line that was parsed begins as its event's do: its time, and after it the id of its exchange
  * (open, close, deny; aborted has one or a count). No other place holds an id. */
 bool kh_line_has_form(const struct kh_line *line, struct kh_slice text);
 /* line_json.c: it is one JSON object (RFC 8259, UTF-8) without blanks, in no object of it have two
@@ -74,7 +74,7 @@ bool kh_line_is_known(const struct kh_line *line);
 /* Begins a body: {"event":"…","time":"<now>". */
 bool kh_record_begin(struct kh_buf *body, const char *event);
 void kh_id_format(uint64_t id, char out[KH_EXCHANGE_ID_BYTES]);
-/* Appends a body behind its length. */
+/* Appends a body after its length. */
 bool kh_batch_put(struct kh_batch *batch, struct kh_slice body);
 
 /* journal.c */
@@ -137,7 +137,7 @@ struct kh_lines {
 	int fd;
 	bool at;	  /* pread at `next`; else read */
 	uint64_t next;	  /* offset of the next byte to be read */
-	uint64_t most;	  /* offset behind which no line begins any more */
+	uint64_t most;	  /* offset after which no line begins any more */
 	uint32_t wait_ms; /* for the rest of a line that is being written */
 	char *bytes;
 	size_t from, to; /* what is there and not yet given */
@@ -159,7 +159,7 @@ enum kh_lines_status kh_lines_next(struct kh_lines *lines, struct kh_lines_piece
 struct kh_chain {
 	struct kh_digest digest; /* of the line at hand */
 	bool adopts;		 /* a last line that lacks only its newline is taken */
-	/* Where it stands: after this line of the file, at this record. */
+	/* Where it is: after this line of the file, at this record. */
 	uint64_t line, seq;
 	char head[KH_HASH_HEX + 1];
 	uint64_t base; /* the line that this segment continues, by its first record; 0: none */
@@ -183,7 +183,7 @@ bool kh_chain_init(struct kh_chain *chain, struct kh_err *err);
 void kh_chain_fini(struct kh_chain *chain);
 /* `head`: 64 hex digits. */
 void kh_chain_stand(struct kh_chain *chain, uint64_t line, uint64_t seq, struct kh_slice head);
-/* *fault: NULL for a sound record, wherever it stands; *line is set then. */
+/* *fault: NULL for a sound record, wherever it is; *line is set then. */
 enum kh_chain_place kh_chain_take(struct kh_chain *chain, const struct kh_lines_piece *piece,
 				  struct kh_line *line, const char **fault);
 /* By its number and the hash that it names. */
@@ -224,7 +224,7 @@ void kh_joined_hold(struct kh_verify_report *report, const struct kh_verify_repo
 bool kh_verify_within(int fd, uint32_t wait_ms, struct kh_verify_report *report,
 		      struct kh_err *err);
 /*
- * The same from an offset on, where the chain stands as in the report's last_seq and head; at the
+ * The same from an offset on, where the chain is as in the report's last_seq and head; at the
  * beginning of a file of which nothing is known (0 and 0) its first line says where. Both
  * move on to the last line that holds; a last line that lacks only its newline holds. *suspect:
  * where what no record explains begins, or UINT64_MAX. *whole: the bounds sufficed.

@@ -10,8 +10,9 @@
  * or did, and something else failed. */
 const char *kh_refusal_text(enum kh_err_code code);
 
-/* The address that a refused request was for: the host itself, what its name stands for, or the one
- * in `detail`, the journal's words about an address that was refused. Return: false: none is known.
+/* The address that a refused request was for: the host itself, what its name resolves to, or the
+ * one in `detail`, the journal's words about an address that was refused. Return: false: none is
+ * known.
  */
 bool kh_refusal_address(const char *host, uint16_t port, struct kh_slice detail,
 			struct kh_host *out);

@@ -89,7 +89,7 @@ bool kh_run_add_word(char ***list, size_t *n, char *word);
  * was wrong has been said. */
 bool kh_run_resolve(struct kh_run_options *options, const char *option, const char *path,
 		    char **out, int *held);
-/* None of those that were noted lies where an agent may write (writable.h). */
+/* None of those that were noted is where an agent may write (writable.h). */
 bool kh_run_links_check(const struct kh_run_options *options, struct kh_err *err);
 void kh_run_links_free(struct kh_run_options *options);
 

@@ -11,7 +11,7 @@
 /* What a reader says of each byte. */
 enum kh_body_step {
 	KH_BODY_KEEP = 0, /* it goes on */
-	KH_BODY_FILL,	  /* it goes on, and the value behind it */
+	KH_BODY_FILL,	  /* it goes on, and the value after it */
 	KH_BODY_DROP,	  /* it is part of what was replaced */
 	KH_BODY_FAULT,
 };
@@ -31,7 +31,7 @@ struct kh_body_json {
 	unsigned on_path;		/* the deepest open one that leads to the place; 0: none */
 	bool seen[KH_LIMIT_BODY_STEPS]; /* its step was found in the open one */
 	uint64_t index[KH_LIMIT_BODY_STEPS]; /* of an array's element */
-	bool chosen;			     /* the value behind this name is the next step */
+	bool chosen;			     /* the value of this name is the next step */
 	bool in_place;			     /* the text that is read is what is replaced */
 	bool filled;
 	struct kh_body_name name;

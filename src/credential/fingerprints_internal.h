@@ -41,7 +41,7 @@ bool kh_fingerprint_digest(EVP_MD_CTX *ctx, const uint8_t key[KH_FINGERPRINT_KEY
 
 /* ---- in the worker ---- */
 
-/* Where an entry is, and the one behind it in its bucket; 0 is none. Of entries of one list that
+/* Where an entry is, and the one after it in its bucket; 0 is none. Of entries of one list that
  * differ in their digests alone, one leads: what is made for it is compared with all. */
 struct kh_fingerprint_link {
 	uint32_t at; /* in its list */
@@ -57,7 +57,7 @@ struct kh_fingerprints {
 	struct kh_secret *lists[KH_FINGERPRINT_LISTS];
 	size_t n_lists;
 	uint32_t mask;	/* of a place */
-	uint64_t *maps; /* the first, and the second behind it */
+	uint64_t *maps; /* the first, and the second after it */
 	size_t second;	/* where that begins */
 	unsigned bucket_shift;
 	uint32_t *buckets;

@@ -46,10 +46,10 @@ enum kh_protocol_sniff {
 /* The tunnel that a session is, or becomes. */
 enum kh_tunnel_state {
 	KH_TUNNEL_NONE = 0,
-	KH_TUNNEL_ACCEPTED, /* whoever asked for it was told that it stands */
+	KH_TUNNEL_ACCEPTED, /* whoever asked for it was told that it is open */
 	KH_TUNNEL_ENTERED,  /* it is among the tunnels; who asked is told when the upstream is there
 			     */
-	KH_TUNNEL_STANDS,   /* both */
+	KH_TUNNEL_OPEN,	    /* both */
 };
 
 /* The leaf that the handshake inside a tunnel shows. */
@@ -174,11 +174,11 @@ static inline bool kh_session_is_in_line(const struct kh_session *session)
 	return kh_work_place_waits(&session->place);
 }
 
-/* It was told that its tunnel stands. */
+/* It was told that its tunnel is open. */
 static inline bool kh_session_is_accepted(const struct kh_session *session)
 {
 	return session->tunnel_state == KH_TUNNEL_ACCEPTED ||
-	       session->tunnel_state == KH_TUNNEL_STANDS;
+	       session->tunnel_state == KH_TUNNEL_OPEN;
 }
 
 /* To its sandbox's share of the turn. */
@@ -320,7 +320,7 @@ void kh_down_h2_refuse(struct kh_down_h2 *s, const struct kh_authority *authorit
 /* mux_tunnel.c: a CONNECT stream (RFC 9113 §8.5) */
 void kh_mux_tunnel_open(struct kh_down_h2 *s, const struct kh_message *connect);
 void kh_mux_tunnel_body(struct kh_down_h2 *s, struct kh_slice piece);
-/* To who asked for it: it stands, or why not. Return: false: nobody is there any more. */
+/* To who asked for it: it is open, or why not. Return: false: nobody is there any more. */
 bool kh_mux_tunnel_accept(struct kh_down_h2 *s);
 bool kh_mux_tunnel_answer(struct kh_down_h2 *s, const struct kh_answer *answer);
 
@@ -337,7 +337,7 @@ enum kh_tunnel_kind kh_tunnel_may_open(struct kh_session *session,
 void kh_tunnel_enter(struct kh_session *session, enum kh_tunnel_kind kind);
 /* To session->authority, which is settled; says so in the protocol that asked for it. */
 void kh_tunnel_begin(struct kh_session *session);
-/* Says that the tunnel stands, in the protocol that asked for it. Return: false without memory. */
+/* Says that the tunnel is open, in the protocol that asked for it. Return: false without memory. */
 bool kh_tunnel_accept(struct kh_session *session);
 /* Says what can be said: an HTTP answer, a reply of SOCKS5, an alert; then the connection ends. */
 void kh_tunnel_refuse(struct kh_session *session, const struct kh_err *err);

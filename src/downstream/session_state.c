@@ -83,15 +83,15 @@ bool kh_session_set_tunnel(struct kh_session *session, enum kh_tunnel_state stat
 		[KH_TUNNEL_NONE] = "none",
 		[KH_TUNNEL_ACCEPTED] = "accepted",
 		[KH_TUNNEL_ENTERED] = "entered",
-		[KH_TUNNEL_STANDS] = "stands",
+		[KH_TUNNEL_OPEN] = "open",
 	};
 	static const uint32_t next[] = {
 		[KH_TUNNEL_NONE] = KH_STATE(KH_TUNNEL_ACCEPTED) | KH_STATE(KH_TUNNEL_ENTERED),
-		[KH_TUNNEL_ACCEPTED] = KH_STATE(KH_TUNNEL_STANDS),
-		[KH_TUNNEL_ENTERED] = KH_STATE(KH_TUNNEL_STANDS),
-		[KH_TUNNEL_STANDS] = 0,
+		[KH_TUNNEL_ACCEPTED] = KH_STATE(KH_TUNNEL_OPEN),
+		[KH_TUNNEL_ENTERED] = KH_STATE(KH_TUNNEL_OPEN),
+		[KH_TUNNEL_OPEN] = 0,
 	};
-	static const struct kh_machine machine = { "tunnel", KH_TUNNEL_STANDS + 1, names, next };
+	static const struct kh_machine machine = { "tunnel", KH_TUNNEL_OPEN + 1, names, next };
 
 	if (!kh_machine_allows(&machine, session->tunnel_state, state))
 		return fail(session, &machine, session->tunnel_state, state);

@@ -96,7 +96,7 @@ bool kh_tunnel_accept(struct kh_session *session)
 
 	bool entered = session->tunnel_state == KH_TUNNEL_ENTERED;
 
-	if (!kh_session_set_tunnel(session, entered ? KH_TUNNEL_STANDS : KH_TUNNEL_ACCEPTED))
+	if (!kh_session_set_tunnel(session, entered ? KH_TUNNEL_OPEN : KH_TUNNEL_ACCEPTED))
 		return false;
 	if (session->carrier)
 		return kh_mux_tunnel_accept(session->carrier);
@@ -168,7 +168,7 @@ void kh_tunnel_enter(struct kh_session *session, enum kh_tunnel_kind kind)
 	session->side.tunnel = true;
 	session->exchanges_outside = session->exchanges;
 	kh_down_look_at_host(&session->side);
-	if (!kh_session_set_tunnel(session, kh_session_is_accepted(session) ? KH_TUNNEL_STANDS
+	if (!kh_session_set_tunnel(session, kh_session_is_accepted(session) ? KH_TUNNEL_OPEN
 									    : KH_TUNNEL_ENTERED))
 		return;
 	kh_count(session->side.loop, KH_COUNT_TUNNELS);

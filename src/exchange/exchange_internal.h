@@ -54,7 +54,8 @@ void kh_exchange_end_content(struct kh_exchange *x, const struct kh_field *trail
 bool kh_exchange_send_held(struct kh_exchange *x);
 /* exchange_up.c: `x` has its sandbox's side and its message. */
 void kh_exchange_up_init(struct kh_exchange *x);
-/* Its open record stands: goes for a connection. `fresh` as of kh_up_acquire. It may be over then.
+/* Its open record is in the journal: goes for a connection. `fresh` as of kh_up_acquire. It may be
+ * over then.
  */
 void kh_exchange_connect(struct kh_exchange *x, bool fresh);
 /* exchange_end.c: "no rule allows it, and …". The exchange is over. */
@@ -202,7 +203,8 @@ bool kh_client_auth_settle(struct kh_exchange *x, struct kh_err *err);
  */
 bool kh_exchange_observe(struct kh_exchange *x, enum kh_err_code reason, const struct kh_rule *by);
 /* The same for an address that was refused for it (x->observed_before), for once. Its open record
- * stands already; `withheld` says whether it names a credential. Return: false: there was none. */
+ * is in the journal already; `withheld` says whether it names a credential. Return: false: there
+ * was none. */
 bool kh_exchange_observe_there(struct kh_exchange *x);
 /* It goes to the address that was asked about last: the mark of a rule that observes. */
 void kh_exchange_mark_there(struct kh_exchange *x);

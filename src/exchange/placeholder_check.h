@@ -29,7 +29,7 @@ bool kh_recognise_may_leave(struct kh_exchange *x, struct kh_err *err);
 /* It is refused before anything was sent: does what was done if it had a candidate, unless it had.
  */
 void kh_recognise_even_out(struct kh_exchange *x);
-/* The same of one field behind the content, whose head has left: it is seen. */
+/* The same of one field after the content, whose head has left: it is seen. */
 bool kh_recognise_none_in_trailer(const struct kh_exchange *x, const struct kh_field *field,
 				  struct kh_err *err);
 /* For the journal: the same with "(hidden)" for a host that holds a real credential; does a text
@@ -54,7 +54,7 @@ struct kh_slice kh_recognise_text_shown(struct kh_slice text);
 bool kh_placeholder_settle(struct kh_exchange *x, struct kh_err *err);
 /* The same, whether it is only observed or not; changes nothing. */
 bool kh_placeholder_check(const struct kh_exchange *x, struct kh_err *err);
-/* The same of one field behind the content. */
+/* The same of one field after the content. */
 bool kh_placeholder_trailer_may_go(const struct kh_exchange *x, const struct kh_field *field,
 				   struct kh_err *err);
 /* Content as the sandbox sent it, in order. Return: false with EXFILTRATION: a placeholder is in

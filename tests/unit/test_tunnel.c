@@ -37,12 +37,12 @@ static void test_a_fault_of_our_own_ends_it(void **state)
 	(void)state;
 	client_begin();
 	client_says(CONNECT("a.example:443"));
-	assert_int_equal(session()->tunnel_state, KH_TUNNEL_STANDS);
+	assert_int_equal(session()->tunnel_state, KH_TUNNEL_OPEN);
 	assert_false(kh_session_set_tunnel(client.session, KH_TUNNEL_ENTERED));
 	client_turn();
 	assert_records(0, 0, 1);
-	assert_int_equal(written("stands can't follow stands"), 0);
-	assert_int_equal(written("entered can't follow stands"), 1);
+	assert_int_equal(written("open can't follow open"), 0);
+	assert_int_equal(written("entered can't follow open"), 1);
 	client_end(1);
 }
 
@@ -55,7 +55,7 @@ static void test_one_that_is_read_is_accepted_at_once(void **state)
 	client_says(CONNECT("p.example:80"));
 	assert_heard("HTTP/1.1 200 ");
 	assert_state(KH_SESSION_TUNNEL);
-	assert_int_equal(session()->tunnel_state, KH_TUNNEL_STANDS);
+	assert_int_equal(session()->tunnel_state, KH_TUNNEL_OPEN);
 	assert_int_equal(TUNNELS_OPEN, 1);
 	assert_records(0, 0, 0);
 	client_says("GET / HTTP/1.1\r\nHost: p.example\r\n\r\n");
@@ -208,7 +208,7 @@ static void test_a_raw_one_is_accepted_when_its_upstream_is_there(void **state)
 	assert_records(1, 0, 0);
 	far_comes(far_last());
 	client_turn();
-	assert_int_equal(session()->tunnel_state, KH_TUNNEL_STANDS);
+	assert_int_equal(session()->tunnel_state, KH_TUNNEL_OPEN);
 	assert_heard("HTTP/1.1 200 Connection established\r\n\r\nhello");
 	client_says("bytes");
 	assert_slice_equal(kh_buf_view(&far_last()->content), "bytes");
@@ -320,7 +320,7 @@ static void test_tls_straight_away_opens_a_tunnel_to_its_sni(void **state)
 	say_hello("d.example");
 	assert_state(KH_SESSION_RAW);
 	assert_string_equal(session()->side.authority.host.text, "d.example");
-	assert_int_equal(session()->tunnel_state, KH_TUNNEL_STANDS);
+	assert_int_equal(session()->tunnel_state, KH_TUNNEL_OPEN);
 	assert_records(1, 0, 0);
 	client_goes();
 	client_end(0);
@@ -386,7 +386,7 @@ static void test_socks_is_told_when_the_tunnel_stands(void **state)
 	assert_int_equal(kh_buf_len(&client.out), 0);
 	far_comes(far_last());
 	client_turn();
-	assert_int_equal(session()->tunnel_state, KH_TUNNEL_STANDS);
+	assert_int_equal(session()->tunnel_state, KH_TUNNEL_OPEN);
 	assert_heard("\5\0\0\1\0\0\0\0\0\0hello");
 	client_goes();
 	assert_records(1, 1, 0);

@@ -19,7 +19,8 @@ enum {
 	KH_LIMIT_PIPE_AGAIN_MS = 60 * 1000,
 	KH_LIMIT_PIPE_QUICK_MS = 20,
 	/* Names on the ways to the credentials' files that the kernel watches: a configuration with
-	   files in thousands of folders. The files behind any more are looked at this often. */
+	   files in thousands of folders. The files at the ends of any more are looked at this
+	   often. */
 	KH_LIMIT_FILES_WATCHED = 4096,
 	KH_LIMIT_FILES_UNWATCHED_MS = 1000,
 	/* Between two looks at the events in these folders: a loop that makes files in /tmp, or

@@ -98,7 +98,7 @@
 	X(JOIN, 36)   /* u64 seq, bytes hash of the line that was continued, fds as of JOURNAL: \
 		     the segment before, to which nobody writes any more (kh_journal_join) */ \
 	X(DRAIN, 37)  /* stop accepting, finish what runs, then send DRAINED and exit 0 */ \
-	X(SUPERSEDED, 38) /* the rules of another process hold from here on: nothing of a sandbox \
+	X(SUPERSEDED, 38) /* the rules of another process apply from here on: nothing of a sandbox \
 		     goes up any more. End what runs, with its records, then act as after DRAIN */
 
 #define KH_WORKER_MSG_ENUM(name, value) KH_WORKER_MSG_##name = value,

@@ -43,7 +43,7 @@ struct kh_agent_profile {
 	char *guide; /* below the home: a file that it reads at each start. NULL: none */
 };
 
-/* From memory; `name` stands in messages. `diags` is filled either way. Return: NULL. */
+/* From memory; `name` is for messages. `diags` is filled either way. Return: NULL. */
 struct kh_agent_profile *kh_agent_profile_parse(const char *name, struct kh_slice yaml,
 						struct kh_diagnostics *diags);
 /* From policies/agents. Return: NULL, and `diags` says why. */

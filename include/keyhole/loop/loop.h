@@ -49,7 +49,7 @@ struct kh_loop_member_ops {
 	void (*drain)(struct kh_loop_member *member);  /* the daemon shuts down */
 	void (*retire)(struct kh_loop_member *member); /* another process accepts connections from
 							  now on (handover) */
-	/* The rules of another process hold from now on (superseded): an exchange ends, and says
+	/* The rules of another process apply from now on (superseded): an exchange ends, and says
 	 * why where it can. A connection gets `drain`, and a moment later `cut_off`: it ends. */
 	void (*supersede)(struct kh_loop_member *member);
 	void (*cut_off)(struct kh_loop_member *member);
@@ -126,7 +126,7 @@ struct kh_loop {
 	bool draining;
 	bool retiring;	 /* takes nothing new; connections are closed after their answers, which say
 			    so */
-	bool superseded; /* the rules of another process hold: nothing begins here any more */
+	bool superseded; /* the rules of another process apply: nothing begins here any more */
 	bool journal_failed;   /* a commit failed; logged once */
 	uint64_t retried_ms;   /* the turn in which kh_loop_may_open tried it again */
 	uint64_t now_ms;       /* of this turn */
