@@ -217,9 +217,9 @@ static void ids_that_were_chosen_to_collide_take_no_time(void **state)
 	}
 	kh_batch_fini(&batch);
 	kh_journal_free(journal);
-	began = kh_clock_mono_ms();
+	began = kh_clock_thread_ns(); /* what others take of the processor does not count */
 	journal = opened(fd, &report);
-	assert_true(kh_clock_mono_ms() - began < 3000);
+	assert_true(kh_clock_thread_ns() - began < UINT64_C(3000) * 1000 * 1000);
 	assert_int_equal(report.aborted, MANY);
 	assert_int_equal(report.unread, 0);
 	kh_journal_close(journal);
