@@ -68,6 +68,6 @@ def test_the_page_has_a_row_for_both_products_and_each_that_is_compared():
 
 def test_the_page_has_the_settings_that_sandbox_runtime_is_run_with(llm, tmp_path):
     with open(report.PAGE, encoding="utf-8") as file:
-        shown = re.search(r"```json\n(.*?)```", file.read().partition("### Beside sandbox-runtime")[2], re.S)[1]
+        shown = re.search(r"```json\n(.*?)```", file.read().partition("### Comparison with sandbox-runtime")[2], re.S)[1]
     place = peer.Peer(BY_NAME["claude"], str(tmp_path / "claude"), llm, path="/usr/bin:/bin")
     assert json.loads(shown) == peer.settings_of(peer.hosts_of(place.agent), place.secrets)
