@@ -96,6 +96,11 @@ if [ "$assigned" -ne 0 ]; then
 	complain "a state is assigned outside of its machine's setter (above)"
 fi
 
+# So in the keeper: a worker's process, and a handover at either end.
+if grep -nE '(worker_process|handover_new|[^a-z]h)(->|\.)state = ' src/keeper/*.[ch] | grep -v '^src/keeper/worker_process_state\.c:'; then
+	complain "a state is assigned outside of its machine's setter (above)"
+fi
+
 # Nothing is left for later, and nothing of one machine gets in.
 if git ls-files -z | grep -zvE '^(LICENSE|tests/house\.sh)$' |
 	xargs -0 grep -nIE '(^|[^A-Za-z])(TODO|FIXME|XXX|HACK)([^A-Za-z]|$)' 2>/dev/null; then

@@ -95,6 +95,8 @@ bool kh_handover_begin(struct kh_handover *h, struct kh_err *err);
 enum kh_handover_news kh_handover_turn(struct kh_handover *h, struct kh_err *err);
 /* Is a handover in progress, up to OPENED? It can be cancelled only before OPEN. */
 bool kh_handover_is_under_way(const struct kh_handover *h);
+/* worker_process_state.c: the only assignment of its state. `err` may be NULL. */
+bool kh_handover_set_state(struct kh_handover *h, enum kh_handover_state state, struct kh_err *err);
 /* Cancels: ends the other process and restores the journal's name. Only before OPEN. */
 void kh_handover_call_off(struct kh_handover *h);
 /* The worker has been reaped: sends GONE, and closes the channel. */
@@ -148,6 +150,9 @@ bool kh_handover_new_check_ca(const struct kh_handover_new *handover_new,
 /* Is this the configuration that the old process has in force? */
 bool kh_handover_new_has_config(const struct kh_handover_new *handover_new,
 				const struct kh_config *config);
+/* worker_process_state.c: the only assignment of its state. `err` may be NULL. */
+bool kh_handover_new_set_state(struct kh_handover_new *handover_new,
+			       enum kh_handover_new_state state, struct kh_err *err);
 bool kh_handover_new_is_pending(const struct kh_handover_new *handover_new);
 bool kh_handover_new_say(struct kh_handover_new *handover_new, enum kh_handover_msg_to_old type,
 			 struct kh_err *err);

@@ -267,8 +267,8 @@ bool kh_handover_new_take(struct kh_handover_new *handover_new, struct kh_err *e
 	if (!kh_channel_init(&handover_new->channel, KH_KEEPER_HANDOVER_FD,
 			     KH_HANDOVER_MSG_TO_NEW_SET, err))
 		return false;
-	handover_new->state = KH_HANDOVER_NEW_OFFERED;
-	if (!say_text(handover_new, KH_HANDOVER_MSG_HELLO, KH_VERSION, err) ||
+	if (!kh_handover_new_set_state(handover_new, KH_HANDOVER_NEW_OFFERED, err) ||
+	    !say_text(handover_new, KH_HANDOVER_MSG_HELLO, KH_VERSION, err) ||
 	    !take_offer(handover_new, &sockets, &secrets, &dynamic_sandboxes, err) ||
 	    !make_room(handover_new, sockets, err))
 		return false;
@@ -331,7 +331,7 @@ enum kh_handover_new_news kh_handover_new_turn(struct kh_handover_new *handover_
 		kh_channel_fini(&handover_new->channel);
 		if (handover_new->state != KH_HANDOVER_NEW_OURS)
 			return KH_HANDOVER_NEW_CALLED_OFF;
-		handover_new->state = KH_HANDOVER_NEW_ENDING;
+		(void)kh_handover_new_set_state(handover_new, KH_HANDOVER_NEW_ENDING, NULL);
 		bool well = got == KH_CHANNEL_GOT && type == KH_HANDOVER_MSG_GONE;
 		handover_new->gone_ms = handover_new->join_ms =
 			kh_clock_mono_ms() + (well ? 0 : ORPHAN_MS);
@@ -358,5 +358,5 @@ void kh_handover_new_fini(struct kh_handover_new *handover_new)
 	if (handover_new->segment >= 0)
 		(void)close(handover_new->segment);
 	handover_new->segment = -1;
-	handover_new->state = KH_HANDOVER_NEW_NONE;
+	(void)kh_handover_new_set_state(handover_new, KH_HANDOVER_NEW_NONE, NULL);
 }

@@ -39,7 +39,9 @@ bool kh_handover_is_under_way(const struct kh_handover *h)
 
 static void enter(struct kh_handover *h, enum kh_handover_state state, uint64_t patience_ms)
 {
-	h->state = state;
+	/* What is no step keeps its deadline, and ends by it. */
+	if (!kh_handover_set_state(h, state, NULL))
+		return;
 	h->deadline_ms = patience_ms ? kh_clock_mono_ms() + patience_ms : 0;
 }
 
@@ -232,8 +234,8 @@ static bool on_hello(struct kh_handover *h, const struct kh_channel_message *mes
 	    !offer_quota_ledger(h, err) ||
 	    !kh_registry_offer(h->worker_process->dynamic_sandboxes, &h->channel, err))
 		return false;
-	h->state = KH_HANDOVER_OFFERED; /* the deadline stays */
-	return true;
+	/* The deadline stays. */
+	return kh_handover_set_state(h, KH_HANDOVER_OFFERED, err);
 }
 
 static bool on_failed(const struct kh_channel_message *message, struct kh_err *err)

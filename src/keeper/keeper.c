@@ -276,7 +276,7 @@ static void note_serving(struct kh_keeper *k)
 		return;
 	k->has_served = true;
 	if (k->handover_new.state == KH_HANDOVER_NEW_OFFERED) {
-		k->handover_new.state = KH_HANDOVER_NEW_PREPARED;
+		(void)kh_handover_new_set_state(&k->handover_new, KH_HANDOVER_NEW_PREPARED, NULL);
 		(void)kh_handover_new_say(&k->handover_new, KH_HANDOVER_MSG_PREPARED, NULL);
 		return;
 	}

@@ -272,6 +272,9 @@ void kh_worker_process_doubt(struct kh_worker_process *worker_process, uint64_t 
 
 /* Starts the process, which loads while the keeper prepares the start messages. */
 bool kh_worker_process_spawn(struct kh_worker_process *worker_process, struct kh_err *err);
+/* worker_process_state.c: the only assignment of its state. `err` may be NULL. */
+bool kh_worker_process_set_state(struct kh_worker_process *worker_process,
+				 enum kh_worker_process_state state, struct kh_err *err);
 /* Sends the start messages, SNAPSHOT to GO; all borrowed members must be set. */
 bool kh_worker_process_feed(struct kh_worker_process *worker_process, struct kh_err *err);
 /* Call it before its configuration is freed. */

@@ -122,8 +122,8 @@ static void move_journal(struct kh_keeper *k)
 {
 	struct kh_err err = KH_ERR_INIT;
 	if (kh_segment_move(k->config->audit_path, k->handover_new.segment, k->handover_new.cut.seq,
-			    &err)) {
-		k->handover_new.state = KH_HANDOVER_NEW_MOVED;
+			    &err) &&
+	    kh_handover_new_set_state(&k->handover_new, KH_HANDOVER_NEW_MOVED, &err)) {
 		(void)kh_handover_new_say(&k->handover_new, KH_HANDOVER_MSG_MOVED, NULL);
 		return;
 	}
@@ -134,7 +134,10 @@ static void move_journal(struct kh_keeper *k)
 
 static void open_acceptors(struct kh_keeper *k)
 {
-	k->handover_new.state = KH_HANDOVER_NEW_OURS;
+	if (!kh_handover_new_set_state(&k->handover_new, KH_HANDOVER_NEW_OURS, NULL)) {
+		kh_keeper_stop(k, 1);
+		return;
+	}
 	kh_sockets_adopt(&k->sockets, &k->handover_new.sockets);
 	k->worker_process.acceptors_shut = false;
 	k->worker_process.generation++;

@@ -47,12 +47,16 @@ bool kh_worker_process_spawn(struct kh_worker_process *worker_process, struct kh
 		kh_channel_fini(&worker_process->channel);
 		return false;
 	}
-	worker_process->pid = kh_spawn_worker(theirs, err);
-	if (worker_process->pid < 0) {
+	if (!kh_worker_process_set_state(worker_process, KH_WORKER_PROCESS_STARTING, err)) {
 		kh_channel_fini(&worker_process->channel);
 		return false;
 	}
-	worker_process->state = KH_WORKER_PROCESS_STARTING;
+	worker_process->pid = kh_spawn_worker(theirs, err);
+	if (worker_process->pid < 0) {
+		(void)kh_worker_process_set_state(worker_process, KH_WORKER_PROCESS_NONE, NULL);
+		kh_channel_fini(&worker_process->channel);
+		return false;
+	}
 	worker_process->told = worker_process->confirmed = 0;
 	worker_process->serving_ms = 0;
 	worker_process->held = (struct kh_checkpoint){ .seq = 0 };
@@ -79,7 +83,7 @@ void kh_worker_process_condemn(struct kh_worker_process *worker_process)
 	/* Without CAP_KILL root can't kill another user; a worker that is in its right mind ends by
 	   this. */
 	(void)shutdown(worker_process->channel.fd, SHUT_RDWR);
-	worker_process->state = KH_WORKER_PROCESS_CONDEMNED;
+	(void)kh_worker_process_set_state(worker_process, KH_WORKER_PROCESS_CONDEMNED, NULL);
 }
 
 /* The worker has ended before it served. Its last messages of the journal may still be unread. */
@@ -112,7 +116,7 @@ bool kh_worker_process_reap(struct kh_worker_process *worker_process, bool wait,
 	kh_child_log_end_line();
 	kh_signer_reset(&worker_process->signer);
 	kh_vault_forget_worker(worker_process->vault);
-	worker_process->state = KH_WORKER_PROCESS_NONE;
+	(void)kh_worker_process_set_state(worker_process, KH_WORKER_PROCESS_NONE, NULL);
 	worker_process->pid = -1;
 	return true;
 }
@@ -134,9 +138,9 @@ void kh_worker_process_drain(struct kh_worker_process *worker_process)
 	if (worker_process->state != KH_WORKER_PROCESS_STARTING &&
 	    worker_process->state != KH_WORKER_PROCESS_SERVING && !retired)
 		return;
-	worker_process->state = KH_WORKER_PROCESS_DRAINING;
 	worker_process->retired = false;
-	if (!tell(worker_process, KH_WORKER_MSG_DRAIN, nothing, NULL, 0, &err))
+	if (!kh_worker_process_set_state(worker_process, KH_WORKER_PROCESS_DRAINING, NULL) ||
+	    !tell(worker_process, KH_WORKER_MSG_DRAIN, nothing, NULL, 0, &err))
 		kh_worker_process_condemn(worker_process);
 }
 
@@ -147,9 +151,9 @@ void kh_worker_process_retire(struct kh_worker_process *worker_process)
 		kh_worker_process_drain(worker_process);
 		return;
 	}
-	worker_process->state = KH_WORKER_PROCESS_DRAINING;
 	worker_process->retired = true;
-	if (!tell(worker_process, KH_WORKER_MSG_RETIRE, nothing, NULL, 0, &err))
+	if (!kh_worker_process_set_state(worker_process, KH_WORKER_PROCESS_DRAINING, NULL) ||
+	    !tell(worker_process, KH_WORKER_MSG_RETIRE, nothing, NULL, 0, &err))
 		kh_worker_process_condemn(worker_process);
 }
 
@@ -157,9 +161,9 @@ void kh_worker_process_supersede(struct kh_worker_process *worker_process)
 {
 	if (!kh_worker_process_can_be_told(worker_process))
 		return;
-	worker_process->state = KH_WORKER_PROCESS_DRAINING;
 	worker_process->retired = false;
-	if (!tell(worker_process, KH_WORKER_MSG_SUPERSEDED, nothing, NULL, 0, NULL))
+	if (!kh_worker_process_set_state(worker_process, KH_WORKER_PROCESS_DRAINING, NULL) ||
+	    !tell(worker_process, KH_WORKER_MSG_SUPERSEDED, nothing, NULL, 0, NULL))
 		kh_worker_process_condemn(worker_process);
 }
 
@@ -340,9 +344,8 @@ static bool on_ready(struct kh_worker_process *worker_process,
 	worker_process->serving_ms = kh_clock_mono_ms();
 	worker_process->since = worker_process->lent_at;
 	worker_process->followed = true;
-	if (worker_process->state == KH_WORKER_PROCESS_STARTING)
-		worker_process->state = KH_WORKER_PROCESS_SERVING;
-	return true;
+	return worker_process->state != KH_WORKER_PROCESS_STARTING ||
+	       kh_worker_process_set_state(worker_process, KH_WORKER_PROCESS_SERVING, NULL);
 }
 
 /* One at a time: a worker has an answer before it asks for more. */
