@@ -2,7 +2,7 @@
 
 An agent is installed as `npm install -g` does it, in a prefix of its own below build/agents, in one pinned
 version. It is started as `keyhole run AGENT …` in a git workspace, with a home that is kept, against
-tests/support/llm. Only the file given by `-c` is not what a person has: it says where the stand-in is.
+tests/support/llm. Only the file given by `-c` is not what a person has: it says where the mock is.
 """
 
 import contextlib
@@ -135,7 +135,7 @@ AGENTS[1:1] = [
 ]  # fmt: skip
 AMP = Agent(
     "amp", "Amp", "@sourcegraph/amp@0.0.1790142911-g7618fb", ["-x"], ["AMP_API_KEY"], [AMPCODE],
-    starts_only="its own server asks the model, by a WebSocket whose protocol is not documented, so there is no stand-in for it",
+    starts_only="its own server asks the model, by a WebSocket whose protocol is not documented, so there is no mock for it",
     credential={"value": {"env": "AMP_API_KEY"}, "bearer": True, "hosts": [AMPCODE], "placeholder": {"prefix": PREFIXES[AMPCODE]}},
 )  # fmt: skip
 CORE = "@langchain/core@1.4.0"
@@ -391,7 +391,7 @@ class Place:
     # what came of it
 
     def end(self):
-        """What the stand-in says at the end of each script, which it says to the real key alone."""
+        """What the mock says at the end of each script, which it says to the real key alone."""
         return f"The key has the fingerprint {fingerprint(self.secrets[self.agent.keys[0]].encode())}"
 
     def leaks(self):
@@ -449,7 +449,7 @@ class Place:
 
 
 @contextlib.contextmanager
-def stand_in(folder, **env):
+def mock_api(folder, **env):
     upstream = Upstream(folder, HOSTS, secret=SECRET, script="../support/llm/llm.py", env=env)
     try:
         yield upstream

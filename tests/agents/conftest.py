@@ -32,8 +32,8 @@ def installed():
 
 @pytest.fixture
 def llm(tmp_path):
-    """A stand-in of this test's own: its log is what this test's agent did."""
-    with agents.stand_in(str(tmp_path / "mock")) as upstream:
+    """A mock of this test's own: its log is what this test's agent did."""
+    with agents.mock_api(str(tmp_path / "mock")) as upstream:
         yield upstream
 
 

@@ -3,8 +3,8 @@
 sandbox-runtime is set up as its README says for an agent that holds no key: the hosts that the preset names are
 allowed, TLS is terminated, and each variable with a key is masked. The agent may write to the project, to a home of
 its own and to /tmp. The files of the profile, which answer what the agent asks at its first start, are laid into that
-home too, without a key. Three things are there for the stand-in alone: /etc/hosts in a mount namespace of its own,
-which names an address of lo; that address among the allowed ones; and the stand-in's CA.
+home too, without a key. Three things are there for the mock alone: /etc/hosts in a mount namespace of its own,
+which names an address of lo; that address among the allowed ones; and the mock's CA.
 
 Without arguments all are run and the page is written; with names, only these, and the tables are only printed.
 """
@@ -23,7 +23,7 @@ import threading
 from dataclasses import replace
 
 from agents import (AGENTS, BY_NAME, HOSTS, LIBRARIES, PLACE, ROOT, Agent, Missing, Place, Terminal, install, path_of,
-                    presets_of, real_keys, stand_in)  # fmt: skip
+                    presets_of, real_keys, mock_api)  # fmt: skip
 from report import PAGE, READY_SECONDS, lines_of, plain, why_not
 
 PACKAGE = "@anthropic-ai/sandbox-runtime@0.0.83"
@@ -66,7 +66,7 @@ def settings_of(hosts, variables):
 
 
 def hosts_of(one):
-    """Of the rules of its presets, those that there is a stand-in for."""
+    """Of the rules of its presets, those that there is a mock for."""
     found = set()
     for preset in presets_of(one):
         with open(os.path.join(ROOT, "policies", preset + ".yaml"), encoding="utf-8") as file:
@@ -75,7 +75,7 @@ def hosts_of(one):
 
 
 class Forward:
-    """From port 443 of an address of lo to the stand-in."""
+    """From port 443 of an address of lo to the mock."""
 
     def __init__(self, address):
         host, _, port = address.rpartition(":")
@@ -160,7 +160,7 @@ class Row:
     def visit(self, does, one=None):
         """In a fresh home and project."""
         here = os.path.join(self.folder, does.__name__)
-        with stand_in(os.path.join(here, "mock"), **self.env) as llm, contextlib.ExitStack() as also:
+        with mock_api(os.path.join(here, "mock"), **self.env) as llm, contextlib.ExitStack() as also:
             if self.kind is Peer:
                 also.enter_context(contextlib.closing(Forward(llm.address)))
             place = self.kind(one or self.one, os.path.join(here, "place"), llm)
@@ -234,7 +234,7 @@ def at_terminal(product, folder):
     """A line of the second table."""
     name, kind, env = product
     here = os.path.join(folder, "at-terminal", name)
-    with stand_in(os.path.join(here, "mock"), **env) as llm:
+    with mock_api(os.path.join(here, "mock"), **env) as llm:
         place = kind(AGENTS[0], os.path.join(here, "place"), llm, path_of())
         terminal = Terminal(place, "--", "bash", "-c", AT_TERMINAL, options=["--workspace", "."])
         try:

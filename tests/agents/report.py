@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 import everyday
-from agents import AGENTS, AMP, KEYHOLE, LIBRARIES, PAUSE_SECONDS, ROOT, Missing, Place, Terminal, path_of, real_keys, stand_in
+from agents import AGENTS, AMP, KEYHOLE, LIBRARIES, PAUSE_SECONDS, ROOT, Missing, Place, Terminal, path_of, real_keys, mock_api
 
 PAGE = os.path.join(ROOT, "docs", "agents.md")
 BEGIN, END = "<!-- `make agents` writes what follows -->\n", "<!-- `make agents` has written what is above -->\n"
@@ -109,7 +109,7 @@ def run_agent(agent, folder):
     path = path_of(agent)
     for number, scripts in enumerate([["hello"], ["work", "hello"], []]):
         here = os.path.join(folder, f"{agent.row}{number}")
-        with stand_in(os.path.join(here, "mock")) as llm:
+        with mock_api(os.path.join(here, "mock")) as llm:
             place = Place(agent, os.path.join(here, "place"), llm, path)
             for nth, script in enumerate(scripts):
                 done = place.once(script)
@@ -129,7 +129,7 @@ def run_start(agent, folder):
     row = Row(agent)
     row.why_not = agent.starts_only
     here = os.path.join(folder, agent.row)
-    with stand_in(os.path.join(here, "mock")) as llm:
+    with mock_api(os.path.join(here, "mock")) as llm:
         place = Place(agent, os.path.join(here, "place"), llm)
         done = place.run(*place.words("hello"), options=["--workspace", "."])
         known = {e["key"] for e in llm.requests()} == real_keys(agent) and {e["status"] for e in place.wrong()} == {404}
@@ -143,7 +143,7 @@ def run_start(agent, folder):
 def run_library(library, folder):
     row = Row(library)
     here = os.path.join(folder, library.folder)
-    with stand_in(os.path.join(here, "mock")) as llm:
+    with mock_api(os.path.join(here, "mock")) as llm:
         place = Place(library, os.path.join(here, "place"), llm)
         done = place.library()
         whole = all(f"{what}: All done." in done.output for what in ("plain", "streamed", "after the tool"))
@@ -180,7 +180,7 @@ def by_the_clock(row, one, folder):
     inside, outside, knows = [], [], getattr(one, "knows_proxies", True)
     for nth in range(TIMES):
         here = os.path.join(folder, f"{one.row}-times{nth}")
-        with stand_in(os.path.join(here, "mock")) as llm:
+        with mock_api(os.path.join(here, "mock")) as llm:
             place = Place(one, os.path.join(here, "place"), llm)
             runs = [(inside, place.once("hello"))]
             if knows:
@@ -216,7 +216,7 @@ def what_became(place, done, how):
 
 def run_beside(row, one, what, folder):
     here = os.path.join(folder, f"{one.row}-{what}")
-    with stand_in(os.path.join(here, "mock"), MOCK_PAUSE=str(PAUSE_SECONDS)) as llm:
+    with mock_api(os.path.join(here, "mock"), MOCK_PAUSE=str(PAUSE_SECONDS)) as llm:
         place = Place(one, os.path.join(here, "place"), llm)
         if what == "plain":
             why = why_not(place, place.without_variables("hello"))
@@ -225,7 +225,7 @@ def run_beside(row, one, what, folder):
             row.beside(what, *what_became(place, place.once(what, seconds=BESIDE_SECONDS), what))
         look_and_leave(row, place)
     if row.besides[what].startswith("says so") and getattr(one, "knows_proxies", True):
-        with stand_in(os.path.join(here, "again")) as llm:
+        with mock_api(os.path.join(here, "again")) as llm:
             done = Place(one, os.path.join(here, "outside"), llm).outside(what, seconds=BESIDE_SECONDS)
             same = llm.events("broken") and done.status != 0 and not done.late
             row.besides[what] += ", as outside" if same else ", unlike outside"

@@ -13,7 +13,7 @@ from memory_search import forms, found, in_use, may_read
 
 
 def check(place, done):
-    """It ended well, the stand-in saw the real key alone, and each request stands in the journal."""
+    """It ended well, the mock saw the real key alone, and each request stands in the journal."""
     assert done.status == 0 and not done.late, done.said
     assert place.end() in done.output, done.said
     secret = agents.SECRET
@@ -99,7 +99,7 @@ def test_claude_code_needs_no_proxy_variables(place):
 @pytest.mark.parametrize("websocket", [True, False])
 def test_codex_runs_a_tool_and_asks_for_nothing_that_is_refused(place, tmp_path, websocket):
     """Where the API has no WebSocket it goes on with requests."""
-    with agents.stand_in(str(tmp_path / "its"), **({} if websocket else {"MOCK_NO_WEBSOCKET": "1"})) as llm:
+    with agents.mock_api(str(tmp_path / "its"), **({} if websocket else {"MOCK_NO_WEBSOCKET": "1"})) as llm:
         here = place("codex", llm=llm)
         check(here, here.once("tool"))
         assert made(here) == "from-the-shell\n" and here.refused() == []

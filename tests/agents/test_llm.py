@@ -1,4 +1,4 @@
-"""The stand-in for the providers is strict: what it takes from an agent, the provider would take."""
+"""The mock for the providers is strict: what it takes from an agent, the provider would take."""
 
 import http.client
 import json
@@ -142,7 +142,7 @@ def with_script(script):
 
 
 def test_the_middle_of_an_answer_is_as_the_script_says(tmp_path):
-    with agents.stand_in(str(tmp_path / "mock"), MOCK_PAUSE="0.3") as llm:
+    with agents.mock_api(str(tmp_path / "mock"), MOCK_PAUSE="0.3") as llm:
 
         def ask(script):
             return post(llm, ANTHROPIC, "/v1/messages", "x-api-key", key_of(ANTHROPIC, agents.SECRET), with_script(script))

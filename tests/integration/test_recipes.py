@@ -37,11 +37,11 @@ def blocks(name, language):
 
 @pytest.fixture
 def shell(tmp_path):
-    """Runs a block of a page in a copy of the tree's folders, with stand-ins for the programs."""
+    """Runs a block of a page in a copy of the tree's folders, with mocks for the programs."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("kubectl", "podman", "docker", "devcontainer"):
-        (programs / name).symlink_to(os.path.join(HERE, "stand_in.py"))
+        (programs / name).symlink_to(os.path.join(HERE, "mock_tools.py"))
     (programs / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
     (programs / "sudo").chmod(0o755)
     tree = tmp_path / "tree"
@@ -49,7 +49,7 @@ def shell(tmp_path):
     (tree / "my-project").mkdir()
 
     def run(block, cluster="one", where="."):
-        env = {"PATH": f"{programs}:/usr/bin:/bin:/usr/sbin:/sbin", "STAND_IN_STATE": str(tmp_path / cluster),
+        env = {"PATH": f"{programs}:/usr/bin:/bin:/usr/sbin:/sbin", "MOCK_STATE": str(tmp_path / cluster),
                "ANTHROPIC_API_KEY": KEY, "ACME_KEY": KEY, "GLOBEX_KEY": KEY}  # fmt: skip
         done = subprocess.run(["bash", "-e", "-c", block], cwd=tree / where, env=env, capture_output=True, text=True,
                               timeout=60, check=False)  # fmt: skip

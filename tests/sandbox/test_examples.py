@@ -208,19 +208,19 @@ def test_an_agent_in_the_sandbox_runs_as_the_page_says(run, sandbox):
 
 
 def test_the_sandbox_as_a_tool_works_as_the_page_says(tool, sandbox, monkeypatch):
-    """The page's own lines, with stand-ins for the packages, and the folder of this test."""
+    """The page's own lines, with mocks for the packages, and the folder of this test."""
     box = tool()
     module, deep = types.ModuleType("langchain.agents"), types.ModuleType("deepagents")
     exec(AGENTS_PY, vars(module))  # noqa: S102
     deep.create_deep_agent = lambda model, backend: backend
     backends = {"protocol": dict.fromkeys(("ExecuteResponse", "FileDownloadResponse", "FileUploadResponse"), Response),
                 "sandbox": {"BaseSandbox": type("BaseSandbox", (), {})}}  # fmt: skip
-    stand_ins = {"langchain": types.ModuleType("langchain"), "langchain.agents": module, "deepagents": deep,
+    mocks = {"langchain": types.ModuleType("langchain"), "langchain.agents": module, "deepagents": deep,
                  "deepagents.backends": types.ModuleType("deepagents.backends")}  # fmt: skip
     for name, names in backends.items():
-        stand_ins["deepagents.backends." + name] = made = types.ModuleType(name)
+        mocks["deepagents.backends." + name] = made = types.ModuleType(name)
         vars(made).update(names)
-    for name, made in stand_ins.items():
+    for name, made in mocks.items():
         monkeypatch.setitem(sys.modules, name, made)
 
     def here(workspace, options=(), **more):

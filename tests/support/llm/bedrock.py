@@ -1,4 +1,4 @@
-"""bedrock.py - the stand-in's Amazon Bedrock: signatures, event streams, and the Converse API
+"""bedrock.py - the mock's Amazon Bedrock: signatures, event streams, and the Converse API
 
 A request is signed with the real access key (Signature 4, which tests/integration/sigv4.py checks), or it carries
 the real API key as a bearer token. Whatever else comes is answered with 403, as AWS answers it.

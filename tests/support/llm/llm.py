@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""llm.py - a strict, scripted stand-in for the providers of models, under their own names
+"""llm.py - a strict, scripted mock for the providers of models, under their own names
 
 One server for all, told apart by the host of the request; what is common (TLS, HTTP, the log) is
 deploy/demo/mock_upstream.py. Each provider has a key of its own (`key_of`), and whatever else comes as a key is

@@ -1,9 +1,9 @@
-"""script.py - what the stand-in of a model says: scripts of tool calls, for whatever tools an agent offers
+"""script.py - what the mock of a model says: scripts of tool calls, for whatever tools an agent offers
 
 A conversation is a list of items, the same for each provider: Item("user"|"assistant", text=…),
 Item("call", id=…, name=…), Item("result", id=…, text=…). A prompt names its script and the folder to work
 in: "[[work /path/of/project]]". A step is a tool call, and what its result has to contain. Which step is
-next is read from the conversation alone, so the stand-in has no memory. If a result is not as expected,
+next is read from the conversation alone, so the mock has no memory. If a result is not as expected,
 the answer is "FAILED: …", and what follows is not asked for.
 """
 

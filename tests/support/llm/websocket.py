@@ -1,4 +1,4 @@
-"""websocket.py - a WebSocket's server side over a connection of the stand-in: whole messages of text"""
+"""websocket.py - a WebSocket's server side over a connection of the mock: whole messages of text"""
 
 import base64
 import hashlib

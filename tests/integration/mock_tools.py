@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""stand_in.py - kubectl, podman, docker and devcontainer for the commands of pages: refuses what they would
+"""mock_tools.py - kubectl, podman, docker and devcontainer for the commands of pages: refuses what they would
 
-It goes by the name that it is called by. What was done is in $STAND_IN_STATE, a JSON list of lines and resources.
+It goes by the name that it is called by. What was done is in $MOCK_STATE, a JSON list of lines and resources.
 """
 
 import json
@@ -147,7 +147,7 @@ def devcontainer(words):
 
 
 def main():
-    path, name, words = os.environ["STAND_IN_STATE"], os.path.basename(sys.argv[0]), sys.argv[1:]
+    path, name, words = os.environ["MOCK_STATE"], os.path.basename(sys.argv[0]), sys.argv[1:]
     state = {"lines": [], "cluster": {}}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
