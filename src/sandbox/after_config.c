@@ -1,8 +1,8 @@
 /*
  * after_config.c - judges a git configuration after a run
  *
- * A configuration stays if each of its settings is harmless. Else the whole file is set aside, and
- * one with its harmless settings takes its place.
+ * A configuration stays if each of its settings is harmless, or is the user's own of before. Else
+ * the whole file is set aside, and one with these settings takes its place.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include <keyhole/base/limits.h>
 
 #include "after_internal.h"
+#include "git_before.h"
 #include "git_config.h"
 #include "git_path.h"
 #include "git_remote.h"
@@ -24,7 +25,7 @@
 struct sifted {
 	struct kh_after *after;
 	bool only_leads; /* it says what it said before, and may say it */
-	const char *git_dir, *common_dir;
+	const char *path, *git_dir, *common_dir;
 	unsigned worktrees;
 	struct kh_buf remotes; /* that have an address which is harmless: names, each with a NUL */
 	struct kh_buf kept;
@@ -67,12 +68,25 @@ static bool is_remote_as_before(const struct sifted *s, const struct kh_git_conf
 	       kh_git_remote_is_absent(path);
 }
 
+/* The user's own, in this file, before the run. */
+static bool was_set(const struct sifted *s, const struct kh_git_config_entry *entry)
+{
+	unsigned char digest[KH_CONCERN_DIGEST_BYTES];
+	return kh_git_before_digest(s->path, entry, digest) &&
+	       kh_after_was_there(s->after, digest) && is_remote_as_before(s, entry);
+}
+
+static bool may_stay(const struct sifted *s, const struct kh_git_config_entry *entry)
+{
+	return (kh_git_config_is_harmless(entry) && is_remote_inside(s, entry)) ||
+	       was_set(s, entry);
+}
+
 static bool note_remote(void *arg, const struct kh_git_config_entry *entry)
 {
 	struct sifted *s = arg;
 	bool good = strcmp(entry->section, "remote") == 0 && entry->subsection &&
-		    strcmp(entry->name, "url") == 0 && kh_git_config_is_harmless(entry) &&
-		    is_remote_inside(s, entry);
+		    strcmp(entry->name, "url") == 0 && may_stay(s, entry);
 	return !good ||
 	       kh_buf_append(&s->remotes, entry->subsection, strlen(entry->subsection) + 1);
 }
@@ -108,9 +122,8 @@ static bool sift(void *arg, const struct kh_git_config_entry *entry)
 {
 	struct sifted *s = arg;
 	bool harmless = kh_git_config_is_worktree(entry) ? is_worktree_harmless(s, entry->value)
-			: s->only_leads
-				? is_remote_as_before(s, entry)
-				: kh_git_config_is_harmless(entry) && is_remote_inside(s, entry);
+			: s->only_leads			 ? is_remote_as_before(s, entry)
+							 : may_stay(s, entry);
 	if (harmless && kh_git_config_is_worktree(entry)) {
 		kh_auto_free char *tree = kh_path_join(s->git_dir, entry->value);
 		if (tree && s->after->reads.len > 0)
@@ -138,7 +151,7 @@ bool kh_after_judge_config(struct kh_after *after, const struct kh_concern *c, b
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	struct sifted s = { .after = after,
 			    .only_leads = only_leads,
-
+			    .path = c->path,
 			    .git_dir = c->folder->path };
 	kh_auto_free char *common = kh_tree_git_dir(c->folder->path);
 	s.common_dir = common;

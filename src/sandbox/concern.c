@@ -159,6 +159,13 @@ void kh_concern_content_digest(const char *path, const struct kh_buf *content,
 		unlike_any(out);
 }
 
+void kh_concern_setting_digest(const char *path, const struct kh_buf *setting,
+			       unsigned char out[KH_CONCERN_DIGEST_BYTES])
+{
+	enum { SETTING = 253 };
+	digest(SETTING, path, kh_buf_view(setting), out);
+}
+
 void kh_concern_link_digest(const char *path, struct kh_slice text,
 			    unsigned char out[KH_CONCERN_DIGEST_BYTES])
 {

@@ -96,6 +96,9 @@ bool kh_concern_each_open(const struct kh_walk_folder *folder,
  * digest that is equal to no other. */
 void kh_concern_content_digest(const char *path, const struct kh_buf *content,
 			       unsigned char out[KH_CONCERN_DIGEST_BYTES]);
+/* The digest of one setting of a git configuration, in the form of kh_git_config_write. */
+void kh_concern_setting_digest(const char *path, const struct kh_buf *setting,
+			       unsigned char out[KH_CONCERN_DIGEST_BYTES]);
 /* The digest of any symbolic link, and what it says (outlets.h). */
 void kh_concern_link_digest(const char *path, struct kh_slice text,
 			    unsigned char out[KH_CONCERN_DIGEST_BYTES]);

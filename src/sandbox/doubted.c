@@ -179,7 +179,7 @@ bool kh_doubted_mark(struct kh_slice list, const char *path, bool *marks)
 }
 
 const char kh_doubted_why[] =
-	"it was protected, and was removed and made again while the sandbox ran, by "
+	"it was protected, and was replaced, or removed and made again, while the sandbox ran, by "
 	"the host or by the agent";
 
 bool kh_doubted_is_empty(int folder, const char *name)

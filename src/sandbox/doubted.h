@@ -15,8 +15,9 @@ struct kh_aside;
  * Where somebody on the host removes a protected file, the mount over it is gone. Until the
  * launcher has put something in its place, the agent can take the name. What has the name
  * afterwards may be the host's (an editor, `git checkout`) or the agent's, and nothing tells which:
- * both are the same user. It is the same where the launcher was stopped, or could not protect a
- * name again. So the survey after the run does not take it for what was there before.
+ * both are the same user. It is the same where the host puts another file in its place, since the
+ * agent can write to it before it is protected, where the launcher was stopped, or could not
+ * protect a name again. So the survey after the run does not take it for what was there before.
  */
 
 /* Which file that is: inode numbers are given anew, so when it was made counts too (0: the file

@@ -16,6 +16,7 @@
 #include <keyhole/base/file.h>
 
 #include "concern.h"
+#include "git_before.h"
 #include "gitlinks.h"
 #include "inlets.h"
 #include "name_fold.h"
@@ -105,6 +106,8 @@ static bool note(void *arg, const struct kh_concern *c, struct kh_err *err)
 	struct kh_survey *survey = arg;
 	if (!kh_buf_append(&survey->before, c->digest, sizeof(c->digest)) ||
 	    !kh_buf_append(&survey->before, c->leads, sizeof(c->leads)))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
+	if (c->kind == KH_CONCERN_CONFIG && !kh_git_before_note(c, &survey->before))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "--workspace: no memory");
 	(void)kh_stores_add(survey->stores, c, true);
 	/* Named .git, and no folder: what it says, or where it leads, must not change. */

@@ -7,8 +7,9 @@
  * mounts again (workspace_guard_mount.c).
  *
  * Between the host's rename and the new mount there is about a millisecond in which an agent that
- * waits for it can write. keyhole can't prevent that; docs/sandbox-risks.md documents it. If the
- * file can't be mounted again, or a folder above it was replaced, the launcher ends the sandbox.
+ * waits for it can write. keyhole can't prevent that, so the survey after the run judges what was
+ * replaced (doubted.h). If the file can't be mounted again, or a folder above it was replaced, the
+ * launcher ends the sandbox.
  *
  * Agent and host can change files in these folders as fast as they like. So each call reads a
  * bounded number of events, marks the entries that they concern, and handles one entry, in order.
@@ -38,7 +39,6 @@
 
 enum {
 	ROUNDS = 3, /* replaced again meanwhile, and again: that is no accident */
-	LATE_MS = 250,
 	ABSENT_MS =
 		100,   /* between an editor's removing of the old file and its making of the new */
 	EXITING = 0x4, /* PF_EXITING of the kernel, in the flags of /proc/PID/stat */
@@ -214,19 +214,14 @@ static void doubt(struct kh_workspace_guard *guard, size_t i)
 			doubt_one(guard, j);
 }
 
-/* The agent has had longer than it takes to mount. */
-static bool is_late(const struct kh_workspace_guard *guard, size_t i)
-{
-	return holds_its_name(&guard->view->list[i]) &&
-	       kh_clock_mono_ms() - guard->names[i].touched_ms > LATE_MS;
-}
-
 static bool is_the_same(const struct kh_workspace_guard *guard, size_t i)
 {
 	return kh_doubted_is(guard->view->list[i].target, &guard->names[i].id);
 }
 
-/* It is protected, and was this file before it was. */
+/* It is protected, and was this file before it was. If it is another than before, the agent could
+ * write to it meanwhile, and still can if it has opened it: so what it says is judged at the end.
+ */
 static bool take_over(struct kh_workspace_guard *guard, size_t i, const struct kh_doubted_id *found,
 		      struct kh_err *err)
 {
@@ -234,11 +229,10 @@ static bool take_over(struct kh_workspace_guard *guard, size_t i, const struct k
 	const char *path = guard->view->list[i].target;
 	kh_buf_init(&note, KH_LIMIT_SURVEY_PATH_BYTES + 128);
 	bool is_another = !kh_doubted_is_same(found, &guard->names[i].id);
-	if (is_another && is_late(guard, i))
-		doubt(guard, i);
 	guard->names[i].id = *found;
 	if (!is_another || !holds_its_name(&guard->view->list[i]))
 		return true;
+	doubt(guard, i);
 	return (kh_doubted_guarded(&note, path, found) ||
 		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory")) &&
 	       kh_doubted_guard(guard->record->path, kh_buf_view(&note), true, err);

@@ -53,6 +53,12 @@ def within(seconds, condition):
     return condition()
 
 
+def restore(sandbox, said):
+    item = said.split("`keyhole workspace restore ")[1].split("`")[0]
+    words = sandbox.as_identity([os.path.join(sandbox.programs, "keyhole"), "workspace", "restore", item])
+    subprocess.run(words, cwd="/", env=sandbox.environment(), capture_output=True, timeout=PATIENCE, check=True)
+
+
 class Agent:
     """Attacks the paths when the host has done its part, and all that was protected before is so again."""
 
@@ -84,10 +90,10 @@ def test_git_config_on_the_host_opens_nothing(sandbox, workspace):
     repository(sandbox, workspace)
     agent = Agent(sandbox, workspace, [".git/config", ".git/hooks/pre-commit", ".git/commondir"])
     for i in range(5):
-        git(workspace, "config", "some.value", str(i))
+        git(workspace, "config", "user.name", str(i))
     git(workspace, "remote", "add", "origin", "https://example.com/x.git")
     assert agent.go() == ("[]", 0, "")
-    assert git(workspace, "config", "some.value") == "4\n"
+    assert git(workspace, "config", "user.name") == "4\n"
     with open(os.path.join(workspace, ".git/config"), encoding="ascii") as file:
         assert "evil" not in file.read()
 
@@ -106,16 +112,92 @@ def test_an_editor_that_writes_a_new_file_opens_nothing(sandbox, workspace):
     sandbox.file(path, "better")
     out, status, said = agent.go()
     assert (out, status) == ("[]", 0)
-    with open(os.path.join(workspace, ".envrc"), encoding="ascii") as file:
-        assert file.read() == "better"
-    # Nobody had this name for a moment, in which the agent could have taken it.
-    assert said.count("was set aside") == 1 and "/.mcp.json was set aside: it was protected, and was removed and made again" in said
-    assert not os.path.exists(path)
-    item = said.split("`keyhole workspace restore ")[1].split("`")[0]
-    words = sandbox.as_identity([os.path.join(sandbox.programs, "keyhole"), "workspace", "restore", item])
-    subprocess.run(words, cwd="/", env=sandbox.environment(), capture_output=True, timeout=PATIENCE, check=True)
-    with open(path, encoding="ascii") as file:
-        assert file.read() == "better"
+    # The agent could write to one before it was protected, and nobody had the other name for a moment.
+    assert said.count("was set aside") == 2
+    for name in (".envrc", ".mcp.json"):
+        path = os.path.join(workspace, name)
+        line = next(line for line in said.splitlines() if f"{path} was set aside: it was protected, and was replaced" in line)
+        assert not os.path.exists(path)
+        restore(sandbox, line)
+        with open(path, encoding="ascii") as file:
+            assert file.read() == "better"
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("user")
+def test_what_the_host_sets_in_git_config_stays_where_it_is_harmless(sandbox, workspace):
+    """And the user's own of before does, whatever it says."""
+    repository(sandbox, workspace)
+    git(workspace, "config", "core.hooksPath", "/srv/hooks")
+    git(workspace, "config", "alias.up", "!git pull")
+    git(workspace, "remote", "add", "local", "/srv/git/x.git")
+    agent = Agent(sandbox, workspace, [".git/config"])
+    git(workspace, "config", "user.email", "you@example.com")
+    git(workspace, "config", "branch.new.remote", "local")
+    with open(os.path.join(workspace, ".git/config"), encoding="ascii") as file:
+        text = file.read()
+    assert agent.go() == ("[]", 0, "")
+    with open(os.path.join(workspace, ".git/config"), encoding="ascii") as file:
+        assert file.read() == text
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("user")
+def test_what_the_host_sets_in_git_config_and_may_be_the_agents_can_be_restored(sandbox, workspace):
+    repository(sandbox, workspace)
+    git(workspace, "config", "alias.up", "!git pull")
+    agent = Agent(sandbox, workspace, [".git/config"])
+    git(workspace, "config", "user.email", "you@example.com")
+    git(workspace, "config", "core.hooksPath", "/srv/hooks")
+    with open(os.path.join(workspace, ".git/config"), encoding="ascii") as file:
+        text = file.read()
+    out, status, said = agent.go()
+    assert (out, status) == ("[]", 0)
+    assert said.count("was set aside") == 1 and ".git/config was set aside: a git configuration with core.hookspath" in said
+    assert git(workspace, "config", "--local", "--get-all", "alias.up") == "!git pull\n"
+    assert git(workspace, "config", "--local", "user.email") == "you@example.com\n"
+    with open(os.path.join(workspace, ".git/config"), encoding="ascii") as file:
+        assert "hookspath" not in file.read().lower()
+    restore(sandbox, said)
+    with open(os.path.join(workspace, ".git/config"), encoding="ascii") as file:
+        assert file.read() == text
+
+
+HOLD = """
+import os, time
+names = ["new.envrc", ".git/new.config"]
+files = [open(name, "a") for name in names]
+say("up")
+while any(os.path.exists(name) for name in names) or not os.path.exists("go"): time.sleep(0.01)
+files[0].write("evil")
+files[1].write("[core]\\n\\tfsmonitor = evil\\n")
+for file in files: file.close()
+say("done")
+"""
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("user")
+def test_what_the_agent_opened_before_the_host_gave_it_a_protected_name_is_judged(sandbox, workspace):
+    """No mount over the name keeps it from writing there."""
+    repository(sandbox, workspace)
+    sandbox.file(os.path.join(workspace, ".envrc"), "good")
+    sandbox.file(os.path.join(workspace, "new.envrc"), "better")
+    shutil.copy(os.path.join(workspace, ".git/config"), os.path.join(workspace, ".git/new.config"))
+    sandbox.give(workspace)
+    process = sandbox.start(PYTHON, "-I", "-c", HEAD + HOLD, workspace=workspace)
+    assert process.stdout.readline() == b'"up"\n', process.stderr.read()
+    before = mounts(process.pid, workspace)
+    os.rename(os.path.join(workspace, "new.envrc"), os.path.join(workspace, ".envrc"))
+    os.rename(os.path.join(workspace, ".git/new.config"), os.path.join(workspace, ".git/config"))
+    wait_for_mounts(process, workspace, before)
+    sandbox.file(os.path.join(workspace, "go"))
+    out, said = (text.decode() for text in process.communicate(timeout=PATIENCE))
+    assert out == '"done"\n' and process.returncode == 0, said
+    assert f"{workspace}/.envrc was set aside" in said and not os.path.exists(os.path.join(workspace, ".envrc"))
+    assert ".git/config was set aside: a git configuration with core.fsmonitor" in said
+    with open(os.path.join(workspace, ".git/config"), encoding="ascii") as file:
+        assert "fsmonitor" not in file.read()
 
 
 TAKE = """
@@ -411,7 +493,7 @@ def test_what_the_host_replaces_while_the_launcher_is_stopped_stays_protected(sa
     before = mounts(process.pid, workspace)
     process.send_signal(signal.SIGTSTP)
     assert within(PATIENCE, lambda: is_stopped(process.pid))
-    git(workspace, "config", "some.value", "1")
+    git(workspace, "config", "user.name", "1")
     wait_for_mounts(process, workspace, before)
     with open(os.path.join(workspace, "attack"), "w", encoding="ascii"):
         pass
@@ -424,7 +506,7 @@ def test_what_the_host_replaces_while_the_launcher_is_stopped_stays_protected(sa
     with open(os.path.join(workspace, "go"), "w", encoding="ascii"):
         pass
     assert process.communicate(timeout=PATIENCE) == (b"", b"") and process.returncode == 0
-    assert git(workspace, "config", "some.value") == "1\n"
+    assert git(workspace, "config", "user.name") == "1\n"
 
 
 def test_a_stopped_launcher_wakes_to_end_what_it_can_not_protect(sandbox, workspace):
