@@ -108,28 +108,37 @@ static const char *read_entry(const char *entry, struct kh_doubted_id *id)
 	return entry + at;
 }
 
-static bool is_noted(struct kh_slice note, const char *path)
+/* Is there a later entry of the same path? */
+static bool is_superseded(struct kh_slice note, size_t at, const char *path)
 {
 	struct kh_doubted_id id;
 	const char *entry;
-	for (size_t at = 0; (entry = next(note, &at));) {
+	while ((entry = next(note, &at))) {
 		const char *other = read_entry(entry, &id);
-		if (other && strcmp(other, path) == 0 && kh_doubted_is(path, &id))
+		if (other && strcmp(other, path) == 0)
 			return true;
 	}
 	return false;
 }
 
+const char *kh_doubted_next_guarded(struct kh_slice note, size_t *at, struct kh_doubted_id *id)
+{
+	const char *entry;
+	while ((entry = next(note, at))) {
+		const char *path = read_entry(entry, id);
+		if (path && !is_superseded(note, *at, path))
+			return path;
+	}
+	return NULL;
+}
+
 bool kh_doubted_unguarded(struct kh_slice note, struct kh_buf *list)
 {
 	struct kh_doubted_id id;
-	const char *entry;
-	for (size_t at = 0; (entry = next(note, &at));) {
-		const char *path = read_entry(entry, &id);
-		if (path && !kh_doubted_is(path, &id) && !is_noted(note, path) &&
-		    !kh_buf_append(list, path, strlen(path) + 1))
+	const char *path;
+	for (size_t at = 0; (path = kh_doubted_next_guarded(note, &at, &id));)
+		if (!kh_doubted_is(path, &id) && !kh_buf_append(list, path, strlen(path) + 1))
 			return false;
-	}
 	return true;
 }
 

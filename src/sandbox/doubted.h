@@ -38,6 +38,9 @@ bool kh_doubted_is(const char *path, const struct kh_doubted_id *id);
  * launcher guards, and kh_doubted_unguarded adds to the list what has been replaced since, if the
  * launcher came to a sudden end. */
 bool kh_doubted_guarded(struct kh_buf *note, const char *path, const struct kh_doubted_id *id);
+/* Gets the next entry from *at on. Of several of one path the last counts, and what is damaged is
+ * none. Return: its path, in the note; NULL: there is none. */
+const char *kh_doubted_next_guarded(struct kh_slice note, size_t *at, struct kh_doubted_id *id);
 bool kh_doubted_unguarded(struct kh_slice note, struct kh_buf *list);
 /* Writes the entries, or adds them; empty: removes the note. */
 bool kh_doubted_guard(const char *record, struct kh_slice entries, bool adds, struct kh_err *err);
