@@ -49,23 +49,32 @@ bool kh_doubted_guarded(struct kh_buf *note, const char *path, const struct kh_d
 	       kh_buf_append(note, "", 1);
 }
 
+static bool write_guarded(const char *path, int flags, struct kh_slice entries, struct kh_err *err)
+{
+	kh_auto_close int fd =
+		open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
+	if (fd < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "the list of protected names");
+	return kh_file_write_all(fd, entries, err) ||
+	       kh_err_wrap(err, "the list of protected names");
+}
+
 bool kh_doubted_guard(const char *record, struct kh_slice entries, bool adds, struct kh_err *err)
 {
 	if (!record)
 		return true;
 	kh_auto_free char *path = kh_strf("%s/guarded", record);
-	if (path && entries.len == 0)
+	kh_auto_free char *new = kh_strf("%s/guarded.new", record);
+	if (!path || !new)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	if (entries.len == 0)
 		return unlink(path) == 0 || errno == ENOENT;
-	kh_auto_close int fd = path ? open(path,
-					   O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC |
-						   (adds ? O_APPEND : O_TRUNC),
-					   0600)
-				    : -1;
-	if (fd < 0)
-		return kh_err_sys(err, KH_ERR_SYSTEM, path ? errno : ENOMEM,
-				  "the list of protected names");
-	return kh_file_write_all(fd, entries, err) ||
-	       kh_err_wrap(err, "the list of protected names");
+	if (adds)
+		return write_guarded(path, O_APPEND, entries, err);
+	/* If the launcher comes to an end here, the list of before holds. */
+	return write_guarded(new, O_TRUNC, entries, err) &&
+	       (rename(new, path) == 0 ||
+		kh_err_sys(err, KH_ERR_SYSTEM, errno, "the list of protected names"));
 }
 
 /* A path that ends in a slash is of a folder around what is doubted. */

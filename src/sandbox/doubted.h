@@ -42,7 +42,7 @@ bool kh_doubted_guarded(struct kh_buf *note, const char *path, const struct kh_d
  * none. Return: its path, in the note; NULL: there is none. */
 const char *kh_doubted_next_guarded(struct kh_slice note, size_t *at, struct kh_doubted_id *id);
 bool kh_doubted_unguarded(struct kh_slice note, struct kh_buf *list);
-/* Writes the entries, or adds them; empty: removes the note. */
+/* Writes the entries in place of those of before, or adds them; empty: removes the note. */
 bool kh_doubted_guard(const char *record, struct kh_slice entries, bool adds, struct kh_err *err);
 
 /* Adds to the note "doubted" of a run's record. `is_around`: not the folder itself is doubted, but

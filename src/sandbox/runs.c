@@ -25,7 +25,12 @@
 #include "runs_retry.h"
 #include "sandbox_internal.h"
 
-enum { STUBS_BYTES = 1024 * 1024, BEFORE_BYTES = 256 * 1024 * 1024 };
+enum {
+	STUBS_BYTES = 1024 * 1024,
+	BEFORE_BYTES = 256 * 1024 * 1024,
+	/* and what is added to the list until it is written anew */
+	GUARDED_BYTES = KH_LIMIT_SURVEY_GUARDED_BYTES + 1024 * 1024,
+};
 
 char *kh_workspace_state(void)
 {
@@ -86,9 +91,10 @@ static bool remove_stubs(const char *folder, struct kh_err *err)
 
 static void remove_record(const char *folder)
 {
-	static const char *const names[] = { "stubs",	"before", "reads",  "doubted",
-					     "guarded", "init",	  "place",  "workspace",
-					     "sees",	"home",	  "failed", "alive" };
+	static const char *const names[] = { "stubs",	  "before",	 "reads", "doubted",
+					     "guarded",	  "guarded.new", "init",  "place",
+					     "workspace", "sees",	 "home",  "failed",
+					     "alive" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		kh_auto_free char *path = kh_strf("%s/%s", folder, names[i]);
 		if (path)
@@ -173,8 +179,8 @@ static bool survey_run(const char *state, const struct kh_other_runs *others,
 	kh_buf_init(&guarded, 0);
 	if (note == KH_NOTE_FAILED ||
 	    !read_note(run, "reads", KH_LIMIT_SURVEY_FILE_BYTES, &reads, err) ||
-	    kh_run_note(run->path, "doubted", STUBS_BYTES, &doubted, err) == KH_NOTE_FAILED ||
-	    kh_run_note(run->path, "guarded", STUBS_BYTES, &guarded, err) == KH_NOTE_FAILED)
+	    kh_run_note(run->path, "doubted", GUARDED_BYTES, &doubted, err) == KH_NOTE_FAILED ||
+	    kh_run_note(run->path, "guarded", GUARDED_BYTES, &guarded, err) == KH_NOTE_FAILED)
 		return false;
 	if (!kh_doubted_unguarded(kh_buf_view(&guarded), &doubted))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "a run's record: no memory");

@@ -333,6 +333,7 @@ struct kh_workspace_guard {
 	size_t n_watches;
 	bool *touched; /* by the view's index: has to be checked */
 	size_t n_touched, next;
+	size_t added_bytes; /* to the record's list of what is guarded (doubted.h) */
 	struct kh_workspace_guard_name {
 		struct kh_doubted_id id; /* what was protected last under this name */
 		uint64_t touched_ms;	 /* since when it waits */

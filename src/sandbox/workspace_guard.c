@@ -44,6 +44,7 @@ enum {
 	EXITING = 0x4, /* PF_EXITING of the kernel, in the flags of /proc/PID/stat */
 	NAMES_BYTES = 4096,
 	SMALL_BYTES = 16 * 1024,
+	ADDED_BYTES = 64 * 1024,
 	LAST_LOOKS = 1024,	 /* more than the kernel keeps (fs.inotify.max_queued_events) */
 	EVENT_BYTES = 32 * 1024, /* a thousand changes a look */
 	WATCHED = IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR,
@@ -109,11 +110,45 @@ static size_t names_bytes(const struct kh_view *view)
 	return (view->n + 1) * sizeof(struct kh_workspace_guard_name);
 }
 
+/* ---- the record ---- */
+
+static bool note_all(struct kh_workspace_guard *guard, struct kh_err *err)
+{
+	struct kh_buf note kh_cleanup(kh_buf_fini);
+	kh_buf_init(&note, KH_LIMIT_SURVEY_GUARDED_BYTES);
+	for (size_t i = 0; i < guard->view->n; i++) {
+		const struct kh_mount *entry = &guard->view->list[i];
+		if (holds_its_name(entry) && guard->names[i].id.ino &&
+		    !kh_doubted_guarded(&note, entry->target, &guard->names[i].id))
+			return kh_err_set(err, KH_ERR_CONFIG,
+					  "--workspace: more protected names than can be noted in "
+					  "%d MiB (take a smaller folder)",
+					  KH_LIMIT_SURVEY_GUARDED_BYTES >> 20);
+	}
+	guard->added_bytes = 0;
+	return kh_buf_len(&note) == 0 ||
+	       kh_doubted_guard(guard->record->path, kh_buf_view(&note), false, err);
+}
+
+/* What it says of the name before counts no more. So that the list does not grow with each file
+ * that the host saves, it is written anew from time to time. */
+static bool note_one(struct kh_workspace_guard *guard, size_t i, struct kh_err *err)
+{
+	struct kh_buf note kh_cleanup(kh_buf_fini);
+	kh_buf_init(&note, KH_LIMIT_SURVEY_PATH_BYTES + 128);
+	if (guard->added_bytes > ADDED_BYTES)
+		return note_all(guard, err);
+	if (!kh_doubted_guarded(&note, guard->view->list[i].target, &guard->names[i].id))
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	guard->added_bytes += kh_buf_len(&note);
+	return kh_doubted_guard(guard->record->path, kh_buf_view(&note), true, err);
+}
+
+/* ---- the beginning ---- */
+
 bool kh_workspace_guard_begin(struct kh_workspace_guard *guard, const struct kh_view *view,
 			      const char *workspace, struct kh_err *err)
 {
-	struct kh_buf note kh_cleanup(kh_buf_fini);
-	kh_buf_init(&note, KH_LIMIT_SURVEY_MEMORY_BYTES);
 	guard->view = view;
 	guard->workspace = workspace;
 	guard->touched = calloc(view->n, sizeof(*guard->touched));
@@ -135,16 +170,14 @@ bool kh_workspace_guard_begin(struct kh_workspace_guard *guard, const struct kh_
 			continue;
 		if (!watch_parent(guard, path, err))
 			return false;
-		bool there = kh_doubted_identify(path, &guard->names[i].id);
-		if (!holds_its_name(&view->list[i]))
-			continue;
-		guard->names[i].content = read_small(path, &guard->names[i].len);
-		if (there && !kh_doubted_guarded(&note, path, &guard->names[i].id))
-			return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+		(void)kh_doubted_identify(path, &guard->names[i].id);
+		if (holds_its_name(&view->list[i]))
+			guard->names[i].content = read_small(path, &guard->names[i].len);
 	}
-	return kh_buf_len(&note) == 0 ||
-	       kh_doubted_guard(guard->record->path, kh_buf_view(&note), false, err);
+	return note_all(guard, err);
 }
+
+/* ---- during the run ---- */
 
 /* PID 1 of the sandbox is dead or dying, and with it all that could write: it has let go of its
  * mounts before it has waited for the others. A number that was given anew counts as alive. */
@@ -225,17 +258,12 @@ static bool is_the_same(const struct kh_workspace_guard *guard, size_t i)
 static bool take_over(struct kh_workspace_guard *guard, size_t i, const struct kh_doubted_id *found,
 		      struct kh_err *err)
 {
-	struct kh_buf note kh_cleanup(kh_buf_fini);
-	const char *path = guard->view->list[i].target;
-	kh_buf_init(&note, KH_LIMIT_SURVEY_PATH_BYTES + 128);
 	bool is_another = !kh_doubted_is_same(found, &guard->names[i].id);
 	guard->names[i].id = *found;
 	if (!is_another || !holds_its_name(&guard->view->list[i]))
 		return true;
 	doubt(guard, i);
-	return (kh_doubted_guarded(&note, path, found) ||
-		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory")) &&
-	       kh_doubted_guard(guard->record->path, kh_buf_view(&note), true, err);
+	return note_one(guard, i, err);
 }
 
 static bool restore(struct kh_workspace_guard *guard, size_t index, pid_t init, struct kh_err *err)

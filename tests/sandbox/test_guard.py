@@ -376,6 +376,35 @@ def test_what_was_replaced_before_the_launcher_was_killed_is_judged_by_the_next_
         assert "fsmonitor" not in file.read()
 
 
+@pytest.mark.before_the_engine
+@pytest.mark.identity("user")
+def test_the_note_of_what_is_guarded_does_not_grow_with_each_file_that_the_host_saves(sandbox, workspace):
+    """The survey after a crash could read it no more."""
+    folder = os.path.join(workspace, *["d" * 200] * 15)
+    path = sandbox.file(os.path.join(folder, ".envrc"), "good")
+    sandbox.give(workspace)
+    process = sandbox.start("sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.02; done", workspace=workspace)
+    assert process.stdout.readline() == b"up\n", process.stderr.read()
+    records = os.path.join(sandbox.state(), "workspaces")
+    (run,) = (name for name in os.listdir(records) if name != "lock")
+    note = os.path.join(records, run, "guarded")
+
+    def noted():
+        with open(note, "rb") as file:
+            return file.read()
+
+    first = len(noted())
+    for _ in range(60):
+        sandbox.file(path + ".new", "good")
+        entry = b" %d " % os.stat(path + ".new").st_ino
+        os.rename(path + ".new", path)
+        assert within(PATIENCE, lambda entry=entry: entry in noted().split(b"\0")[-2] or noted().count(path.encode()) == 1 and entry in noted())
+    assert len(noted()) < first + 64 * 1024 + 2 * len(path) < first + 40 * len(path)
+    sandbox.file(os.path.join(workspace, "go"))
+    # Its content is that of before the run.
+    assert process.communicate(timeout=PATIENCE) == (b"", b"") and process.returncode == 0
+
+
 def test_a_repository_that_is_replaced_ends_the_sandbox(sandbox, workspace):
     repository(sandbox, workspace)
     agent = Agent(sandbox, workspace, [".git/config"])

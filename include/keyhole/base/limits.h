@@ -618,10 +618,11 @@ enum {
 	   elsewhere lead. LEADS: folders that one of git's files names (a list of alternates) and
 	   that are followed. FILE: how much is read of a file that is compared, of a git
 	   configuration, or of a link. SETTINGS: of one git configuration that are noted (an agent
-	   may leave many short ones). MEMORY: what a walk keeps of the folders that wait and of
-	   one folder's entries, and what the survey notes of paths (an agent that makes millions
-	   of long names, so that the launcher is killed for want of memory, and each later one as
-	   well). */
+	   may leave many short ones). GUARDED: the list of protected names in a run's record, which
+	   a survey reads after a crash (an agent may give them long paths). MEMORY: what a walk
+	   keeps of the folders that wait and of one folder's entries, and what the survey notes of
+	   paths (an agent that makes millions of long names, so that the launcher is killed for
+	   want of memory, and each later one as well). */
 	KH_LIMIT_SURVEY_ENTRIES = 4 * 1000 * 1000,
 	KH_LIMIT_SURVEY_DEPTH = 200,
 	KH_LIMIT_SURVEY_PATH_BYTES = 4000,
@@ -646,6 +647,7 @@ enum {
 	KH_LIMIT_SURVEY_LINKED_MOUNTS = 64,
 	KH_LIMIT_SURVEY_FILE_BYTES = 1024 * 1024,
 	KH_LIMIT_SURVEY_SETTINGS = 4096,
+	KH_LIMIT_SURVEY_GUARDED_BYTES = 16 * 1024 * 1024,
 	/* git's index: enough for about a million files. It is read into memory, so a larger one,
 	   which an agent can make, is set aside. */
 	KH_LIMIT_SURVEY_INDEX_BYTES = 256 * 1024 * 1024,
