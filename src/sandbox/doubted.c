@@ -10,10 +10,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <openssl/evp.h>
+
 #include <keyhole/base/cleanup.h>
+#include <keyhole/base/encode.h>
 #include <keyhole/base/file.h>
 
 #include "aside.h"
+
+enum { SMALL_BYTES = 16 * 1024 };
 
 bool kh_doubted_identify(const char *path, struct kh_doubted_id *id)
 {
@@ -42,10 +47,31 @@ bool kh_doubted_is(const char *path, const struct kh_doubted_id *id)
 
 /* ---- what is guarded ---- */
 
-bool kh_doubted_guarded(struct kh_buf *note, const char *path, const struct kh_doubted_id *id)
+bool kh_doubted_digest(const char *path, char out[KH_DOUBTED_DIGEST_ROOM])
 {
-	return kh_buf_printf(note, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRIu32 " %s", id->dev,
-			     id->ino, id->made_s, id->made_ns, path) &&
+	unsigned char digest[KH_DOUBTED_DIGEST_ROOM / 2];
+	struct stat st;
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	kh_auto_close int fd =
+		open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	kh_buf_init(&text, SMALL_BYTES);
+	out[0] = '\0';
+	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > SMALL_BYTES ||
+	    !kh_file_read_fd(fd, &text, NULL))
+		return false;
+	struct kh_slice bytes = kh_buf_view(&text);
+	if (EVP_Digest(bytes.len ? bytes.ptr : "", bytes.len, digest, NULL, EVP_sha256(), NULL) !=
+	    1)
+		return false;
+	kh_hex_encode(digest, sizeof(digest), out);
+	return true;
+}
+
+bool kh_doubted_guarded(struct kh_buf *note, const char *path, const struct kh_doubted_id *id,
+			const char *digest)
+{
+	return kh_buf_printf(note, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRIu32 " %s %s", id->dev,
+			     id->ino, id->made_s, id->made_ns, *digest ? digest : "-", path) &&
 	       kh_buf_append(note, "", 1);
 }
 
@@ -107,12 +133,17 @@ static const char *next(struct kh_slice list, size_t *at)
 }
 
 /* Return: the path of an entry; NULL: damaged. */
-static const char *read_entry(const char *entry, struct kh_doubted_id *id)
+static const char *read_entry(const char *entry, struct kh_doubted_id *id,
+			      char digest[KH_DOUBTED_DIGEST_ROOM])
 {
 	int at = -1;
-	if (sscanf(entry, "%" SCNu64 " %" SCNu64 " %" SCNd64 " %" SCNu32 " %n", &id->dev, &id->ino,
-		   &id->made_s, &id->made_ns, &at) != 4 ||
+	if (sscanf(entry, "%" SCNu64 " %" SCNu64 " %" SCNd64 " %" SCNu32 " %64s %n", &id->dev,
+		   &id->ino, &id->made_s, &id->made_ns, digest, &at) != 5 ||
 	    at < 0 || entry[at] != '/')
+		return NULL;
+	if (strcmp(digest, "-") == 0)
+		digest[0] = '\0';
+	else if (strlen(digest) != 64 || !kh_hex_is_valid(kh_slice_str(digest)))
 		return NULL;
 	return entry + at;
 }
@@ -121,32 +152,56 @@ static const char *read_entry(const char *entry, struct kh_doubted_id *id)
 static bool is_superseded(struct kh_slice note, size_t at, const char *path)
 {
 	struct kh_doubted_id id;
+	char digest[KH_DOUBTED_DIGEST_ROOM];
 	const char *entry;
 	while ((entry = next(note, &at))) {
-		const char *other = read_entry(entry, &id);
+		const char *other = read_entry(entry, &id, digest);
 		if (other && strcmp(other, path) == 0)
 			return true;
 	}
 	return false;
 }
 
-const char *kh_doubted_next_guarded(struct kh_slice note, size_t *at, struct kh_doubted_id *id)
+const char *kh_doubted_next_guarded(struct kh_slice note, size_t *at, struct kh_doubted_id *id,
+				    char digest[KH_DOUBTED_DIGEST_ROOM])
 {
 	const char *entry;
 	while ((entry = next(note, at))) {
-		const char *path = read_entry(entry, id);
+		const char *path = read_entry(entry, id, digest);
 		if (path && !is_superseded(note, *at, path))
 			return path;
 	}
 	return NULL;
 }
 
-bool kh_doubted_unguarded(struct kh_slice note, struct kh_buf *list)
+static bool has_content(const char *path, const char *digest)
+{
+	char now[KH_DOUBTED_DIGEST_ROOM];
+	return *digest && kh_doubted_digest(path, now) && strcmp(now, digest) == 0;
+}
+
+static bool has_its_content(struct kh_slice guarded, const char *path)
 {
 	struct kh_doubted_id id;
+	char digest[KH_DOUBTED_DIGEST_ROOM];
+	const char *other;
+	for (size_t at = 0; (other = kh_doubted_next_guarded(guarded, &at, &id, digest));)
+		if (strcmp(other, path) == 0)
+			return has_content(path, digest);
+	return false;
+}
+
+bool kh_doubted_list(struct kh_slice guarded, struct kh_slice doubted, struct kh_buf *list)
+{
+	struct kh_doubted_id id;
+	char digest[KH_DOUBTED_DIGEST_ROOM];
 	const char *path;
-	for (size_t at = 0; (path = kh_doubted_next_guarded(note, &at, &id));)
-		if (!kh_doubted_is(path, &id) && !kh_buf_append(list, path, strlen(path) + 1))
+	for (size_t at = 0; (path = next(doubted, &at));)
+		if (!has_its_content(guarded, path) && !kh_buf_append(list, path, strlen(path) + 1))
+			return false;
+	for (size_t at = 0; (path = kh_doubted_next_guarded(guarded, &at, &id, digest));)
+		if (!kh_doubted_is(path, &id) && !has_content(path, digest) &&
+		    !kh_buf_append(list, path, strlen(path) + 1))
 			return false;
 	return true;
 }

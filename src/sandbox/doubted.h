@@ -34,14 +34,23 @@ bool kh_doubted_is(const char *path, const struct kh_doubted_id *id);
 /* `record` below is the folder of a run's record. NULL: there is none, since the run may not write
  * to the workspace, and there is nothing to note. */
 
-/* An entry of the note "guarded": what is protected under the name. It is there as long as the
- * launcher guards, and kh_doubted_unguarded adds to the list what has been replaced since, if the
- * launcher came to a sudden end. */
-bool kh_doubted_guarded(struct kh_buf *note, const char *path, const struct kh_doubted_id *id);
+/* SHA-256 of the content of a small regular file, in hexadecimal. Return: false, and "": it is
+ * none, or can't be read. */
+enum { KH_DOUBTED_DIGEST_ROOM = 64 + 1 };
+bool kh_doubted_digest(const char *path, char out[KH_DOUBTED_DIGEST_ROOM]);
+
+/* An entry of the note "guarded": what is protected under the name, and the digest of the content
+ * before the run ("": unknown). It is there as long as the launcher guards. */
+bool kh_doubted_guarded(struct kh_buf *note, const char *path, const struct kh_doubted_id *id,
+			const char *digest);
 /* Gets the next entry from *at on. Of several of one path the last counts, and what is damaged is
  * none. Return: its path, in the note; NULL: there is none. */
-const char *kh_doubted_next_guarded(struct kh_slice note, size_t *at, struct kh_doubted_id *id);
-bool kh_doubted_unguarded(struct kh_slice note, struct kh_buf *list);
+const char *kh_doubted_next_guarded(struct kh_slice note, size_t *at, struct kh_doubted_id *id,
+				    char digest[KH_DOUBTED_DIGEST_ROOM]);
+/* Appends to `list` what is doubted, by the note of that name and, if the launcher came to a sudden
+ * end, by what has been replaced since the note "guarded". A file with the content of before the
+ * run is the user's, whoever put it there. */
+bool kh_doubted_list(struct kh_slice guarded, struct kh_slice doubted, struct kh_buf *list);
 /* Writes the entries in place of those of before, or adds them; empty: removes the note. */
 bool kh_doubted_guard(const char *record, struct kh_slice entries, bool adds, struct kh_err *err);
 

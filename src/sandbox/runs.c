@@ -175,19 +175,20 @@ static bool survey_run(const char *state, const struct kh_other_runs *others,
 	/* Without it nothing had been started yet. */
 	if (note == KH_NOTE_ABSENT)
 		return true;
-	struct kh_buf guarded kh_cleanup(kh_buf_fini);
+	struct kh_buf guarded kh_cleanup(kh_buf_fini), names kh_cleanup(kh_buf_fini);
 	kh_buf_init(&guarded, 0);
+	kh_buf_init(&names, 2 * GUARDED_BYTES);
 	if (note == KH_NOTE_FAILED ||
 	    !read_note(run, "reads", KH_LIMIT_SURVEY_FILE_BYTES, &reads, err) ||
 	    kh_run_note(run->path, "doubted", GUARDED_BYTES, &doubted, err) == KH_NOTE_FAILED ||
 	    kh_run_note(run->path, "guarded", GUARDED_BYTES, &guarded, err) == KH_NOTE_FAILED)
 		return false;
-	if (!kh_doubted_unguarded(kh_buf_view(&guarded), &doubted))
+	if (!kh_doubted_list(kh_buf_view(&guarded), kh_buf_view(&doubted), &names))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "a run's record: no memory");
 	if (!*run->workspace)
 		return kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "%s/workspace", run->path);
 	struct kh_survey_notes notes = { kh_buf_view(&before), kh_buf_view(&reads),
-					 kh_buf_view(&doubted) };
+					 kh_buf_view(&names) };
 	return look_in_place(run, &folder, err) &&
 	       (folder < 0 || (find_outlets(&outlets, state, others, run, folder, err) &&
 			       kh_survey_after(state, run->id, run->workspace, folder, &notes,

@@ -337,8 +337,8 @@ struct kh_workspace_guard {
 	struct kh_workspace_guard_name {
 		struct kh_doubted_id id; /* what was protected last under this name */
 		uint64_t touched_ms;	 /* since when it waits */
-		char *content;		 /* of a small file at the beginning; NULL: unknown */
-		size_t len;
+		/* Of the content at the beginning. */
+		char digest[KH_DOUBTED_DIGEST_ROOM];
 		bool was_shown;	 /* a new file had no mask for a moment */
 		bool is_settled; /* it was doubted */
 		bool is_doubted; /* which is in the run's record (doubted.h) */

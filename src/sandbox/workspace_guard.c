@@ -43,7 +43,6 @@ enum {
 		100,   /* between an editor's removing of the old file and its making of the new */
 	EXITING = 0x4, /* PF_EXITING of the kernel, in the flags of /proc/PID/stat */
 	NAMES_BYTES = 4096,
-	SMALL_BYTES = 16 * 1024,
 	ADDED_BYTES = 64 * 1024,
 	LAST_LOOKS = 1024,	 /* more than the kernel keeps (fs.inotify.max_queued_events) */
 	EVENT_BYTES = 32 * 1024, /* a thousand changes a look */
@@ -90,21 +89,6 @@ static bool holds_its_name(const struct kh_mount *entry)
 	return (entry->kind == KH_MOUNT_READ && !entry->may_go) || entry->kind == KH_MOUNT_BLANK;
 }
 
-/* On the heap; NULL: no regular file, or a large one. */
-static char *read_small(const char *path, size_t *len)
-{
-	struct stat st;
-	struct kh_buf text kh_cleanup(kh_buf_fini);
-	kh_auto_close int fd =
-		open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	kh_buf_init(&text, SMALL_BYTES);
-	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > SMALL_BYTES ||
-	    !kh_file_read_fd(fd, &text, NULL))
-		return NULL;
-	*len = kh_buf_len(&text);
-	return kh_slice_dup(kh_buf_view(&text));
-}
-
 static size_t names_bytes(const struct kh_view *view)
 {
 	return (view->n + 1) * sizeof(struct kh_workspace_guard_name);
@@ -119,7 +103,8 @@ static bool note_all(struct kh_workspace_guard *guard, struct kh_err *err)
 	for (size_t i = 0; i < guard->view->n; i++) {
 		const struct kh_mount *entry = &guard->view->list[i];
 		if (holds_its_name(entry) && guard->names[i].id.ino &&
-		    !kh_doubted_guarded(&note, entry->target, &guard->names[i].id))
+		    !kh_doubted_guarded(&note, entry->target, &guard->names[i].id,
+					guard->names[i].digest))
 			return kh_err_set(err, KH_ERR_CONFIG,
 					  "--workspace: more protected names than can be noted in "
 					  "%d MiB (take a smaller folder)",
@@ -135,10 +120,11 @@ static bool note_all(struct kh_workspace_guard *guard, struct kh_err *err)
 static bool note_one(struct kh_workspace_guard *guard, size_t i, struct kh_err *err)
 {
 	struct kh_buf note kh_cleanup(kh_buf_fini);
-	kh_buf_init(&note, KH_LIMIT_SURVEY_PATH_BYTES + 128);
+	kh_buf_init(&note, KH_LIMIT_SURVEY_PATH_BYTES + 256);
 	if (guard->added_bytes > ADDED_BYTES)
 		return note_all(guard, err);
-	if (!kh_doubted_guarded(&note, guard->view->list[i].target, &guard->names[i].id))
+	const struct kh_workspace_guard_name *name = &guard->names[i];
+	if (!kh_doubted_guarded(&note, guard->view->list[i].target, &name->id, name->digest))
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 	guard->added_bytes += kh_buf_len(&note);
 	return kh_doubted_guard(guard->record->path, kh_buf_view(&note), true, err);
@@ -172,7 +158,7 @@ bool kh_workspace_guard_begin(struct kh_workspace_guard *guard, const struct kh_
 			return false;
 		(void)kh_doubted_identify(path, &guard->names[i].id);
 		if (holds_its_name(&view->list[i]))
-			guard->names[i].content = read_small(path, &guard->names[i].len);
+			(void)kh_doubted_digest(path, guard->names[i].digest);
 	}
 	return note_all(guard, err);
 }
@@ -444,10 +430,10 @@ int kh_workspace_guard_wait_ms(const struct kh_workspace_guard *guard)
 
 static bool has_its_content(const struct kh_workspace_guard *guard, size_t i)
 {
-	size_t len = 0;
-	kh_auto_free char *now =
-		guard->names[i].content ? read_small(guard->view->list[i].target, &len) : NULL;
-	return now && len == guard->names[i].len && memcmp(now, guard->names[i].content, len) == 0;
+	const char *digest = guard->names[i].digest;
+	char now[KH_DOUBTED_DIGEST_ROOM];
+	return *digest && kh_doubted_digest(guard->view->list[i].target, now) &&
+	       strcmp(now, digest) == 0;
 }
 
 /* Whoever put it there, it says what the user's said before the run: `git checkout` and back. */
@@ -502,8 +488,6 @@ void kh_workspace_guard_end(struct kh_workspace_guard *guard)
 	say_shown(guard);
 	for (size_t i = 0; i < guard->n_watches; i++)
 		free(guard->watches[i].folder);
-	for (size_t i = 0; guard->names && i < guard->view->n; i++)
-		free(guard->names[i].content);
 	free(guard->watches);
 	free(guard->touched);
 	if (guard->names)

@@ -23,19 +23,21 @@ static void check_guarded(struct kh_slice note)
 {
 	struct kh_buf anew kh_cleanup(kh_buf_fini);
 	struct kh_doubted_id id, again;
+	char digest[KH_DOUBTED_DIGEST_ROOM], same_digest[KH_DOUBTED_DIGEST_ROOM];
 	const char *path;
 	kh_buf_init(&anew, 16 * 1024 * 1024);
-	for (size_t at = 0; (path = kh_doubted_next_guarded(note, &at, &id));) {
+	for (size_t at = 0; (path = kh_doubted_next_guarded(note, &at, &id, digest));) {
 		require(path > note.ptr && path < note.ptr + note.len && *path == '/');
-		require(kh_doubted_guarded(&anew, path, &id));
+		require(kh_doubted_guarded(&anew, path, &id, digest));
 	}
 	struct kh_slice written = kh_buf_view(&anew);
 	size_t at = 0, from = 0;
-	while ((path = kh_doubted_next_guarded(note, &at, &id))) {
-		const char *same = kh_doubted_next_guarded(written, &from, &again);
-		require(same && strcmp(same, path) == 0 && kh_doubted_is_same(&id, &again));
+	while ((path = kh_doubted_next_guarded(note, &at, &id, digest))) {
+		const char *same = kh_doubted_next_guarded(written, &from, &again, same_digest);
+		require(same && strcmp(same, path) == 0 && kh_doubted_is_same(&id, &again) &&
+			strcmp(digest, same_digest) == 0);
 	}
-	require(!kh_doubted_next_guarded(written, &from, &again));
+	require(!kh_doubted_next_guarded(written, &from, &again, same_digest));
 }
 
 static void check_list(struct kh_slice list, const char *path)

@@ -359,11 +359,17 @@ def test_neither_a_link_nor_a_harmless_file_shields_what_a_hook_leads_to(sandbox
 @pytest.mark.identity("user")
 def test_what_was_replaced_before_the_launcher_was_killed_is_judged_by_the_next_survey(sandbox, workspace):
     repository(sandbox, workspace)
+    for name in (".envrc", ".mcp.json"):
+        sandbox.file(os.path.join(workspace, name), "good")
+    sandbox.give(workspace)
     process = sandbox.start(PYTHON, "-I", "-c", HEAD + DETACHED, workspace=workspace)
     assert process.stdout.readline() == b'"up"\n', process.stderr.read()
     process.send_signal(signal.SIGSTOP)
     assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
     git(workspace, "config", "core.fsmonitor", "evil") # as the agent may have written it by now
+    for name, content in ((".envrc", "good"), (".mcp.json", "better")):
+        sandbox.file(os.path.join(workspace, name + ".new"), content)
+        os.rename(os.path.join(workspace, name + ".new"), os.path.join(workspace, name))
     process.kill()
     process.communicate(timeout=PATIENCE)
     words = sandbox.as_identity([os.path.join(sandbox.programs, "keyhole"), "workspace", "survey"])
@@ -372,6 +378,9 @@ def test_what_was_replaced_before_the_launcher_was_killed_is_judged_by_the_next_
     while "set aside" not in said and time.monotonic() < end: # not before the last of the sandbox is gone
         said += subprocess.run(words, cwd="/", env=sandbox.environment(), capture_output=True, text=True, timeout=PATIENCE, check=False).stderr
     assert ".git/config was set aside: a git configuration with core.fsmonitor" in said
+    assert f"{workspace}/.mcp.json was set aside" in said
+    # It says what it said before the run.
+    assert ".envrc" not in said and os.path.exists(os.path.join(workspace, ".envrc"))
     with open(os.path.join(workspace, ".git/config"), encoding="ascii") as file:
         assert "fsmonitor" not in file.read()
 

@@ -94,33 +94,36 @@ static void expect(struct kh_slice note, const char *path, struct kh_doubted_id 
 {
 	struct kh_doubted_id id;
 	size_t from = 0;
-	const char *found = kh_doubted_next_guarded(note, &from, &id);
+	char digest[KH_DOUBTED_DIGEST_ROOM];
+	const char *found = kh_doubted_next_guarded(note, &from, &id, digest);
 	assert_true(path ? found && strcmp(found, path) == 0 : !found);
 	if (!path)
 		return;
 	assert_true(kh_doubted_is_same(&id, &wanted));
-	assert_null(kh_doubted_next_guarded(note, &from, &id));
+	assert_null(kh_doubted_next_guarded(note, &from, &id, digest));
 }
 
 static void test_of_several_entries_the_last_whole_one_counts(void **state)
 {
 	(void)state;
 	const struct kh_doubted_id one = { 1, 2, 3, 4 }, none = { 0 };
-	expect(LIST("1 2 3 4 /a\0"), "/a", one);
-	expect(LIST("9 9 9 9 /a\0"
-		    "1 2 3 4 /a\0"),
+	expect(LIST("1 2 3 4 - /a\0"), "/a", one);
+	expect(LIST("9 9 9 9 - /a\0"
+		    "1 2 3 4 - /a\0"),
 	       "/a", one);
 	/* The launcher came to its end while it wrote. */
-	expect(LIST("1 2 3 4 /a\0"
-		    "9 9 9 9 /a"),
+	expect(LIST("1 2 3 4 - /a\0"
+		    "9 9 9 9 - /a"),
 	       "/a", one);
-	expect(LIST("1 2 3 4 /a\0"
+	expect(LIST("1 2 3 4 - /a\0"
 		    "9 9 9 /a\0"
-		    "9 9 9 9 a\0"
+		    "9 9 9 9 - a\0"
+		    "9 9 9 9 abc /a\0"
+		    "9 9 9 9 /a\0"
 		    "/a\0\0"),
 	       "/a", one);
-	expect(LIST("1 2 -3 4 /a b\n\0"), "/a b\n", (struct kh_doubted_id){ 1, 2, -3, 4 });
-	expect(LIST("1 2 3 4 "), NULL, none);
+	expect(LIST("1 2 -3 4 - /a b\n\0"), "/a b\n", (struct kh_doubted_id){ 1, 2, -3, 4 });
+	expect(LIST("1 2 3 4 - "), NULL, none);
 	expect(LIST("\0\0"), NULL, none);
 }
 
@@ -136,15 +139,15 @@ static void test_what_is_not_the_file_that_was_guarded_last_is_doubted(void **st
 	put(&w, "a", "one");
 	put(&w, "b", "one");
 	assert_true(kh_doubted_identify(at(&w, "a"), &id));
-	assert_true(kh_doubted_guarded(&note, at(&w, "a"), &id));
+	assert_true(kh_doubted_guarded(&note, at(&w, "a"), &id, ""));
 	assert_true(kh_doubted_identify(at(&w, "b"), &id));
-	assert_true(kh_doubted_guarded(&note, at(&w, "b"), &id));
-	assert_true(kh_doubted_unguarded(kh_buf_view(&note), &list));
+	assert_true(kh_doubted_guarded(&note, at(&w, "b"), &id, ""));
+	assert_true(kh_doubted_list(kh_buf_view(&note), kh_slice_of("", 0), &list));
 	assert_int_equal(kh_buf_len(&list), 0);
 
 	replace(&w, "a", "two");
 	assert_int_equal(unlink(at(&w, "b")), 0);
-	assert_true(kh_doubted_unguarded(kh_buf_view(&note), &list));
+	assert_true(kh_doubted_list(kh_buf_view(&note), kh_slice_of("", 0), &list));
 	assert_int_equal(kh_doubted_count(kh_buf_view(&list)), 2);
 	assert_true(kh_doubted_has(kh_buf_view(&list), at(&w, "a")));
 	assert_true(kh_doubted_has(kh_buf_view(&list), at(&w, "b")));
@@ -152,8 +155,8 @@ static void test_what_is_not_the_file_that_was_guarded_last_is_doubted(void **st
 	/* It was protected again. */
 	kh_buf_clear(&list);
 	assert_true(kh_doubted_identify(at(&w, "a"), &id));
-	assert_true(kh_doubted_guarded(&note, at(&w, "a"), &id));
-	assert_true(kh_doubted_unguarded(kh_buf_view(&note), &list));
+	assert_true(kh_doubted_guarded(&note, at(&w, "a"), &id, ""));
+	assert_true(kh_doubted_list(kh_buf_view(&note), kh_slice_of("", 0), &list));
 	assert_int_equal(kh_doubted_count(kh_buf_view(&list)), 1);
 	assert_true(kh_doubted_has(kh_buf_view(&list), at(&w, "b")));
 	tear_down(&w);
@@ -172,10 +175,69 @@ static void test_no_earlier_file_is_taken_for_the_one_that_was_guarded_last(void
 	put(&w, "b", "two");
 	assert_true(kh_doubted_identify(at(&w, "a"), &first));
 	assert_true(kh_doubted_identify(at(&w, "b"), &second));
-	assert_true(kh_doubted_guarded(&note, at(&w, "a"), &first));
-	assert_true(kh_doubted_guarded(&note, at(&w, "a"), &second));
-	assert_true(kh_doubted_unguarded(kh_buf_view(&note), &list));
+	assert_true(kh_doubted_guarded(&note, at(&w, "a"), &first, ""));
+	assert_true(kh_doubted_guarded(&note, at(&w, "a"), &second, ""));
+	assert_true(kh_doubted_list(kh_buf_view(&note), kh_slice_of("", 0), &list));
 	assert_true(kh_doubted_has(kh_buf_view(&list), at(&w, "a")));
+	tear_down(&w);
+}
+
+/* `git checkout` and back, also if the launcher was killed before it could see that. */
+static void test_what_has_the_content_of_before_is_not_doubted(void **state)
+{
+	struct world w;
+	struct kh_doubted_id id;
+	char digest[KH_DOUBTED_DIGEST_ROOM];
+	struct kh_buf note kh_cleanup(kh_buf_fini), list kh_cleanup(kh_buf_fini),
+		doubted kh_cleanup(kh_buf_fini);
+	(void)state;
+	set_up(&w);
+	kh_buf_init(&note, 4096);
+	kh_buf_init(&list, 4096);
+	kh_buf_init(&doubted, 4096);
+	static const char *const names[] = { "a", "b" };
+	for (size_t i = 0; i < 2; i++) {
+		const char *path = at(&w, names[i]);
+		put(&w, names[i], "one");
+		assert_true(kh_doubted_identify(path, &id) && kh_doubted_digest(path, digest));
+		assert_true(kh_doubted_guarded(&note, path, &id, digest));
+		assert_true(kh_buf_append(&doubted, path, strlen(path) + 1));
+	}
+	/* With a slash: what is protected in the folder. */
+	assert_true(kh_buf_append(&doubted, "/w/.git/", 9));
+	replace(&w, "a", "one");
+	replace(&w, "b", "two");
+	assert_true(kh_doubted_list(kh_buf_view(&note), kh_buf_view(&doubted), &list));
+	assert_false(kh_doubted_has(kh_buf_view(&list), at(&w, "a")));
+	assert_true(kh_doubted_has(kh_buf_view(&list), at(&w, "b")));
+	assert_true(kh_doubted_has(kh_buf_view(&list), "/w/.git/config"));
+
+	/* Once the launcher guards no more, it has looked itself. */
+	kh_buf_clear(&list);
+	assert_true(kh_doubted_list(kh_slice_of("", 0), kh_buf_view(&doubted), &list));
+	assert_true(kh_slice_eq(kh_buf_view(&list), kh_buf_view(&doubted)));
+	tear_down(&w);
+}
+
+static void test_only_a_small_file_has_a_digest(void **state)
+{
+	struct world w;
+	char digest[KH_DOUBTED_DIGEST_ROOM];
+	static char large[16 * 1024 + 2];
+	(void)state;
+	set_up(&w);
+	put(&w, "a", "test");
+	assert_true(kh_doubted_digest(at(&w, "a"), digest));
+	assert_string_equal(digest,
+			    "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08");
+	memset(large, 'x', sizeof(large) - 1);
+	put(&w, "b", large);
+	assert_false(kh_doubted_digest(at(&w, "b"), digest));
+	assert_string_equal(digest, "");
+	assert_int_equal(symlink("a", at(&w, "new")), 0);
+	assert_false(kh_doubted_digest(at(&w, "new"), digest));
+	assert_false(kh_doubted_digest(w.top, digest));
+	assert_false(kh_doubted_digest(at(&w, "absent"), digest));
 	tear_down(&w);
 }
 
@@ -239,6 +301,8 @@ int main(void)
 		cmocka_unit_test(test_of_several_entries_the_last_whole_one_counts),
 		cmocka_unit_test(test_what_is_not_the_file_that_was_guarded_last_is_doubted),
 		cmocka_unit_test(test_no_earlier_file_is_taken_for_the_one_that_was_guarded_last),
+		cmocka_unit_test(test_what_has_the_content_of_before_is_not_doubted),
+		cmocka_unit_test(test_only_a_small_file_has_a_digest),
 		cmocka_unit_test(test_a_record_holds_what_was_noted_until_it_is_forgotten),
 		cmocka_unit_test(test_an_empty_file_or_folder_says_nothing),
 	};
