@@ -141,6 +141,27 @@ bool kh_mounts_id(int fd, uint64_t *id)
 	return (st.stx_mask & STATX_MNT_ID) != 0;
 }
 
+static bool is_nothing(int why)
+{
+	return why == ENOENT || why == ENOTDIR || why == ELOOP || why == EACCES ||
+	       why == ENAMETOOLONG;
+}
+
+bool kh_mounts_hold(const char *name, uint64_t id, int *fd)
+{
+	uint64_t is;
+	kh_auto_close int there = kh_file_hold(name);
+
+	*fd = -1;
+	if (there < 0)
+		return is_nothing(errno);
+	if (!kh_mounts_id(there, &is))
+		return false;
+	if (is == id)
+		*fd = kh_steal_fd(&there);
+	return true;
+}
+
 /* ---- names ---- */
 
 /* What follows in `path` below `folder`: "" or "/x". NULL: it is not in there. */
@@ -162,26 +183,35 @@ static char *join(const char *folder, const char *rest)
 	return kh_strf("%s%s", folder, ends ? "" : rest);
 }
 
+/* How a mount shows a place, or a part of it. */
+struct shown {
+	const struct kh_mounts_entry *by;
+	const char *name; /* by that mount */
+	const char *own;  /* what the same has for a name below the path that is asked for */
+};
+
 /* By each mount that shows the place `root` of a file system, or a part of it. */
 static bool each_view(const struct kh_mounts *mounts, const struct kh_mounts_entry *of,
-		      const char *root, const char *but,
-		      bool (*each)(void *arg, const char *name, uint64_t id), void *arg)
+		      const char *root, const char *path,
+		      bool (*each)(void *arg, const struct shown *shown), void *arg)
 {
 	for (size_t i = 0; i < mounts->n; i++) {
 		const struct kh_mounts_entry *m = &mounts->list[i];
-		const char *rest = rest_of(root, m->root);
-		if (m->major != of->major || m->minor != of->minor ||
-		    (!rest && !rest_of(m->root, root)))
+		const char *rest = rest_of(root, m->root), *part = rest_of(m->root, root);
+		if (m->major != of->major || m->minor != of->minor || (!rest && !part))
 			continue;
 		kh_auto_free char *name = join(m->point, rest ? rest : "");
-		if (!name || (strcmp(name, but) != 0 && !each(arg, name, m->id)))
+		kh_auto_free char *own = join(path, rest ? "" : part);
+		if (!name || !own || !each(arg, &(struct shown){ m, name, own }))
 			return false;
 	}
 	return true;
 }
 
-bool kh_mounts_each_name(const struct kh_mounts *mounts, uint64_t id, const char *folder,
-			 bool (*each)(void *arg, const char *name, uint64_t id), void *arg)
+/* By each mount that shows the folder, or a part of it; and each that shows what is mounted in it,
+ * if that is writable: the agent sees that. */
+static bool each_shown(const struct kh_mounts *mounts, uint64_t id, const char *folder,
+		       bool (*each)(void *arg, const struct shown *shown), void *arg)
 {
 	const struct kh_mounts_entry *own = NULL;
 
@@ -191,14 +221,50 @@ bool kh_mounts_each_name(const struct kh_mounts *mounts, uint64_t id, const char
 	const char *rest = own ? rest_of(folder, own->point) : NULL;
 	kh_auto_free char *root = rest ? join(own->root, rest) : NULL;
 	bool ok = root && each_view(mounts, own, root, folder, each, arg);
-	/* The agent sees what is mounted in there. */
 	for (size_t i = 0; ok && i < mounts->n; i++) {
 		const struct kh_mounts_entry *m = &mounts->list[i];
 		rest = rest_of(m->point, folder);
 		if (rest && *rest && m->is_writable)
-			ok = each_view(mounts, m, m->root, folder, each, arg);
+			ok = each_view(mounts, m, m->root, m->point, each, arg);
 	}
 	return ok;
+}
+
+struct naming {
+	const char *but;
+	bool (*each)(void *arg, const char *name, uint64_t id);
+	void *arg;
+};
+
+static bool name_one(void *arg, const struct shown *shown)
+{
+	const struct naming *n = arg;
+
+	return strcmp(shown->name, n->but) == 0 || n->each(n->arg, shown->name, shown->by->id);
+}
+
+bool kh_mounts_each_name(const struct kh_mounts *mounts, uint64_t id, const char *folder,
+			 bool (*each)(void *arg, const char *name, uint64_t id), void *arg)
+{
+	struct naming naming = { folder, each, arg };
+
+	return each_shown(mounts, id, folder, name_one, &naming);
+}
+
+static bool name_second(void *arg, const struct shown *shown)
+{
+	const struct naming *n = arg;
+
+	return !shown->by->is_writable || strcmp(shown->name, shown->own) == 0 ||
+	       n->each(n->arg, shown->name, shown->by->id);
+}
+
+bool kh_mounts_each_second_name(const struct kh_mounts *mounts, uint64_t id, const char *folder,
+				bool (*each)(void *arg, const char *name, uint64_t id), void *arg)
+{
+	struct naming naming = { folder, each, arg };
+
+	return each_shown(mounts, id, folder, name_second, &naming);
 }
 
 bool kh_mounts_has_below(const struct kh_mounts *mounts, const char *folder)

@@ -81,12 +81,6 @@ static bool add_name(struct cover *cover, const char *path, bool is_folder)
 }
 
 /* Nothing is found by this name: not by us, nor by what we start. */
-static bool is_nothing(int why)
-{
-	return why == ENOENT || why == ENOTDIR || why == ELOOP || why == EACCES ||
-	       why == ENAMETOOLONG;
-}
-
 static bool cant_tell(struct cover *cover, const char *path)
 {
 	return kh_err_set(cover->err, KH_ERR_SYSTEM,
@@ -100,14 +94,11 @@ static bool add_other_name(void *arg, const char *path, uint64_t id)
 {
 	struct cover *cover = arg;
 	struct stat st;
-	uint64_t is;
-	kh_auto_close int fd = kh_file_hold(path);
+	kh_auto_close int fd = -1;
 
-	if (fd < 0 && is_nothing(errno))
-		return true;
-	if (fd < 0 || fstat(fd, &st) != 0 || !kh_mounts_id(fd, &is))
+	if (!kh_mounts_hold(path, id, &fd) || (fd >= 0 && fstat(fd, &st) != 0))
 		return cant_tell(cover, path);
-	if (is != id || S_ISLNK(st.st_mode))
+	if (fd < 0 || S_ISLNK(st.st_mode))
 		return true;
 	return strcmp(path, "/") == 0 ? cant_tell(cover, path)
 				      : add_name(cover, path, S_ISDIR(st.st_mode));

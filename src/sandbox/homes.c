@@ -23,18 +23,26 @@
 #include "outlets.h"
 #include "sandbox_internal.h"
 
-/* Is the folder this home, or above it? Both are followed through links. */
-static bool holds(const char *folder, const char *home)
+/* Is the folder this home, or above it, by whatever mount? The home is followed through links. */
+static bool holds(const char *folder, int held, const char *home)
 {
 	kh_auto_free char *real = home && home[0] == '/' ? realpath(home, NULL) : NULL;
-	return real && kh_git_holds(folder, real);
+	kh_auto_free char *source = strdup(folder);
+	if (!real)
+		return false;
+	struct kh_mount only = {
+		.kind = KH_MOUNT_READ, .source = source, .fd = held, .tree = KH_TREE_AS_IS
+	};
+	const struct kh_view view = { .list = &only, .n = 1 };
+	const char *const path = real;
+	return !source || kh_git_holds(folder, real) || !kh_forbidden_check(&view, &path, 1, NULL);
 }
 
-static bool holds_home_of(const char *folder, uid_t uid)
+static bool holds_home_of(const char *folder, int held, uid_t uid)
 {
 	/* cppcheck-suppress getpwuidCalled ; one thread */
 	const struct passwd *user = getpwuid(uid);
-	return user && holds(folder, user->pw_dir);
+	return user && holds(folder, held, user->pw_dir);
 }
 
 bool kh_homes_check(const char *option, const char *path, const char *instead, struct kh_err *err)
@@ -47,8 +55,8 @@ bool kh_homes_check(const char *option, const char *path, const char *instead, s
 		return true;
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return kh_err_set(err, KH_ERR_USAGE, "%s %s", option, why.text);
-	if (!holds(path, getenv("HOME")) && !holds_home_of(path, geteuid()) &&
-	    !holds_home_of(path, st.st_uid))
+	if (!holds(path, fd, getenv("HOME")) && !holds_home_of(path, fd, geteuid()) &&
+	    !holds_home_of(path, fd, st.st_uid))
 		return true;
 	return kh_err_set(
 		err, KH_ERR_USAGE,

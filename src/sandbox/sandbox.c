@@ -29,6 +29,7 @@
 #include "trees.h"
 #include "uplink.h"
 #include "sandbox_internal.h"
+#include "second_mount.h"
 
 enum { INIT_MOST_BYTES = 8 * 1024 * 1024, FILTER_MOST_BYTES = 32 * 1024 };
 
@@ -158,6 +159,8 @@ static bool plan_workspace(struct kh_build *b, const struct kh_sandbox_spec *spe
 		      ? kh_workspace_check(spec->workspace, err)
 		      : kh_workspace_may_be(spec->workspace, err) &&
 				kh_outlets_check_homes(spec->state, spec->workspace, err)))
+		return false;
+	if (!kh_second_mount_check(spec, err))
 		return false;
 	b->record.workspace_held = spec->workspace_held;
 	b->record.home_held = spec->home_held;

@@ -112,13 +112,14 @@ def test_nor_what_the_agent_of_a_later_run_writes(run):
 
 @contextlib.contextmanager
 def mounted(*pairs):
-    """Bind mounts: of what, where."""
+    """Bind mounts: of what, where, and how."""
     done = []
     try:
-        for what, where in pairs:
+        for what, where, how in pairs:
             if subprocess.run(["mount", "--bind", what, where], capture_output=True, check=False).returncode:
                 pytest.skip("nothing can be mounted here")
             done.append(where)
+            subprocess.run(["mount", "-o", f"remount,bind,{how}", where], check=True)
         yield
     finally:
         for where in reversed(done):
@@ -139,7 +140,9 @@ def test_nor_by_another_mount_of_what_an_agent_writes(run):
     config = settings(Tools(run), {"exec": ["/bin/sh", "-c", script]})
     inside = run.sandbox.folder("place/work/inside")
     run.sandbox.give(run.sandbox.place)
-    pairs = [(work, names["bound"]), (place, names["above"]), (os.path.dirname(file), names["part\\ of it"]), (file, one), (other, inside)]
+    # What the agent can write to has one path by which anybody can (test_second_mount.py).
+    pairs = [(work, names["bound"], "ro"), (place, names["above"], "ro"), (os.path.dirname(file), names["part\\ of it"], "ro"), (file, one, "ro"),
+             (other, inside, "rw"), (other, other, "ro")]  # fmt: skip
     with mounted(*pairs):
         for options, expected in [([], ALL), (["--workspace", work], [])]:
             run("-c", config, *options, "--", "true", use=None, check=0)

@@ -65,7 +65,7 @@ def test_beside_the_workspace_is_fine(sandbox, workspace):
 @pytest.mark.identity("root")
 @pytest.mark.parametrize("way", ["secret elsewhere", "workspace elsewhere", "mounted below"])
 def test_through_a_second_mount(sandbox, workspace, way):
-    """In a mount namespace of the test's own."""
+    """In a mount namespace of the test's own. A workspace with a second mount is never the agent's to write to (test_second_mount.py)."""
     real = sandbox.folder("real")
     sandbox.file(os.path.join(real, "conf", "ca.key"), "key")
     view = sandbox.folder("view")
@@ -80,7 +80,7 @@ def test_through_a_second_mount(sandbox, workspace, way):
         below = os.path.join(workspace, "below")
         os.mkdir(below)
         mount, seen = [real, below], workspace
-    command = sandbox.command("true", forbid=secret, workspace=seen)
+    command = sandbox.command("true", forbid=secret, workspace_ro=seen)
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", 'mount --bind "$1" "$2" && shift 2 && exec "$@"', "sh",
          *mount, *command],

@@ -90,6 +90,36 @@ static void what_is_mounted_in_the_folder_has_its_names_too(void **state)
 	expect(text, 20, "/w", "21 /data/set\n22 /w/set\n20 /opt\n26 /w/opt\n");
 }
 
+static void expect_second(const char *text, uint64_t id, const char *folder, const char *names)
+{
+	struct names found = { .text = "" };
+	struct kh_mounts mounts kh_cleanup(kh_mounts_fini);
+
+	assert_true(kh_mounts_parse(kh_slice_str(text), &mounts));
+	assert_true(kh_mounts_each_second_name(&mounts, id, folder, put, &found));
+	assert_string_equal(found.text, names);
+}
+
+static void a_second_name_can_be_written_to_and_is_not_the_folders_own(void **state)
+{
+	/* /w/a is mounted onto itself, /w/b shows what is in /w/a, and /w/x and /y are one. */
+	static const char text[] = "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+				   "21 20 8:1 /w/a /w/a rw - ext4 /dev/sda1 rw\n"
+				   "22 20 8:1 /w/a /w/b rw - ext4 /dev/sda1 rw\n"
+				   "23 20 8:2 /set /w/x rw - ext4 /dev/sdb1 rw\n"
+				   "24 20 8:2 / /y rw - ext4 /dev/sdb1 rw\n"
+				   "25 20 8:1 / /all ro - ext4 /dev/sda1 rw\n"
+				   "26 20 8:1 /v /v rw - ext4 /dev/sda1 rw\n"
+				   "27 20 8:1 /v /v/in rw - ext4 /dev/sda1 rw\n";
+
+	(void)state;
+	expect_second(text, 20, "/w", "22 /w/b\n22 /w/b\n20 /w/a\n21 /w/a\n24 /y/set\n");
+	expect_second(text, 20, "/other", "");
+	expect_second(text, 26, "/v", "27 /v/in\n20 /v\n26 /v\n");
+	expect_second(text, 24, "/y/other", "");
+	expect_second(text, 25, "/all/other", "20 /other\n");
+}
+
 static void the_caller_can_stop(void **state)
 {
 	struct names found = { .stop_at = "/srv/work" };
@@ -179,6 +209,7 @@ int main(void)
 		cmocka_unit_test(each_mount_of_a_folder_above_it_or_in_it_gives_a_name),
 		cmocka_unit_test(a_folder_that_no_other_mount_shows_has_no_other_name),
 		cmocka_unit_test(what_is_mounted_in_the_folder_has_its_names_too),
+		cmocka_unit_test(a_second_name_can_be_written_to_and_is_not_the_folders_own),
 		cmocka_unit_test(the_caller_can_stop),
 		cmocka_unit_test(a_folder_of_which_the_table_says_nothing_is_an_error),
 		cmocka_unit_test(what_is_mounted_in_a_folder_is_known),

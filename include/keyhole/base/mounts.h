@@ -45,6 +45,13 @@ bool kh_mounts_id(int fd, uint64_t *id);
  */
 bool kh_mounts_each_name(const struct kh_mounts *mounts, uint64_t id, const char *folder,
 			 bool (*each)(void *arg, const char *name, uint64_t id), void *arg);
+/* The same, but only names by which something can be written that has another name in the folder: a
+ * mount that is read-only, or that shows what is at its point anyway, gives none. */
+bool kh_mounts_each_second_name(const struct kh_mounts *mounts, uint64_t id, const char *folder,
+				bool (*each)(void *arg, const char *name, uint64_t id), void *arg);
+/* Holds (kh_file_hold) what such a name leads to. *fd: -1: another mount hides it, or the folders
+ * on its way are shut to this process. Return: false: that can't be told. */
+bool kh_mounts_hold(const char *name, uint64_t id, int *fd);
 /* Is anything mounted in the folder, at a path below its own? */
 bool kh_mounts_has_below(const struct kh_mounts *mounts, const char *folder);
 
