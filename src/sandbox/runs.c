@@ -23,6 +23,7 @@
 #include "runs_home.h"
 #include "runs_others.h"
 #include "runs_retry.h"
+#include "runs_stubs.h"
 #include "sandbox_internal.h"
 
 enum {
@@ -47,7 +48,7 @@ char *kh_workspace_state(void)
 void kh_run_record_init(struct kh_run_record *record)
 {
 	*record = (struct kh_run_record){ .alive = -1, .lock = -1, .stubs = -1 };
-	kh_buf_init(&record->others, STUBS_BYTES);
+	kh_buf_init(&record->others, KH_RUN_STUBS_OF_OTHERS_BYTES);
 }
 
 static void record_fini(struct kh_run_record *record)
@@ -66,28 +67,6 @@ static void record_fini(struct kh_run_record *record)
 }
 
 /* ---- the end of a run ---- */
-
-static bool remove_stubs(const char *folder, struct kh_err *err)
-{
-	struct kh_buf text kh_cleanup(kh_buf_fini);
-	enum kh_note note = kh_run_note(folder, "stubs", STUBS_BYTES, &text, err);
-	if (note == KH_NOTE_FAILED)
-		return false;
-	struct kh_slice paths = kh_buf_view(&text);
-	/* The inner ones were made after the outer ones. */
-	for (size_t end = paths.len; end > 0;) {
-		size_t start = end - 1;
-		while (start > 0 && paths.ptr[start - 1] != '\0')
-			start--;
-		if (paths.ptr[end - 1] == '\0' && paths.ptr[start] == '/')
-			kh_mountpoint_remove(paths.ptr + start);
-		end = start;
-	}
-	/* The survey may be long in coming: what is made there meanwhile is somebody's own. */
-	kh_auto_free char *list = kh_strf("%s/stubs", folder);
-	return (list && (unlink(list) == 0 || errno == ENOENT)) ||
-	       kh_err_sys(err, KH_ERR_SYSTEM, list ? errno : ENOMEM, "%s/stubs", folder);
-}
 
 static void remove_record(const char *folder)
 {
@@ -195,9 +174,10 @@ static bool survey_run(const char *state, const struct kh_other_runs *others,
 					       &outlets, deadline)));
 }
 
-/* `heeds_signals`: one of another run, for which nobody is to wait who wants to end. */
+/* `heeds_signals`: one of another run, for which nobody is to wait who wants to end. *surveyed, or
+ * NULL: what was there was looked at, as far as was said. */
 static bool finish(const char *state, const struct kh_other_runs *others,
-		   const struct kh_other_run *run, bool heeds_signals)
+		   const struct kh_other_run *run, bool heeds_signals, bool *surveyed)
 {
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_deadline deadline;
@@ -208,8 +188,12 @@ static bool finish(const char *state, const struct kh_other_runs *others,
 	bool shut = kh_run_home_shut(run->path);
 	if (survey_run(state, others, run, &deadline, &err) && shut) {
 		remove_record(run->path);
+		if (surveyed)
+			*surveyed = true;
 		return true;
 	}
+	if (surveyed)
+		*surveyed = err.code == KH_ERR_NONE;
 	/* One that a signal ended has not failed. */
 	if (!deadline.signalled)
 		kh_run_retry_note(run->path, kh_clock_mono_ms() - begun_ms);
@@ -237,8 +221,10 @@ static void say_awaited(const struct kh_other_runs *others, const struct kh_othe
 }
 
 /* Each run that has ended, unless a live one may hold what it has opened; the run `own` (or NULL)
- * first, and whatever signal comes. `asked`: also one that rests (runs_retry.h). */
-static bool sweep(const char *state, const char *own, bool asked, struct kh_err *err)
+ * first, and whatever signal comes. `asked`: also one that rests (runs_retry.h). *surveyed, or
+ * NULL: the workspace of `own` was looked at, or it was said until when that waits. */
+static bool sweep(const char *state, const char *own, bool asked, bool *surveyed,
+		  struct kh_err *err)
 {
 	struct kh_other_runs others kh_cleanup(kh_other_runs_fini) = { 0 };
 	if (!kh_other_runs_find(state, NULL, &others, err))
@@ -258,17 +244,20 @@ static bool sweep(const char *state, const char *own, bool asked, struct kh_err 
 		const struct kh_other_run *run = &others.list[i];
 		struct kh_err why = KH_ERR_INIT;
 		if (run->live || kh_other_runs_share(&others, run->workspace) ||
-		    remove_stubs(run->path, &why))
+		    kh_run_stubs_remove(run->path, &why))
 			continue;
 		kh_log_error("%s", why.text);
 		all = no_stubs = false;
 	}
 	for (size_t i = 0; no_stubs && i < others.n; i++) {
 		size_t n;
-		if (!kh_other_runs_awaited(&others, &others.list[i], &n) &&
-		    (asked || !kh_run_retry_in_backoff(&others.list[i], !own)))
-			all = finish(state, &others, &others.list[i],
-				     !own || strcmp(others.list[i].id, own) != 0) &&
+		bool is_own = own && strcmp(others.list[i].id, own) == 0;
+		bool waits = kh_other_runs_awaited(&others, &others.list[i], &n) != NULL;
+		if (is_own && waits && surveyed)
+			*surveyed = true;
+		if (!waits && (asked || !kh_run_retry_in_backoff(&others.list[i], !own)))
+			all = finish(state, &others, &others.list[i], !is_own,
+				     is_own ? surveyed : NULL) &&
 			      all;
 	}
 	return all || kh_err_set(err, KH_ERR_SYSTEM,
@@ -287,7 +276,7 @@ bool kh_workspace_survey(const char *state, struct kh_err *err)
 	if (lock < 0)
 		return false;
 	kh_log_hold();
-	bool ok = sweep(state, NULL, true, err);
+	bool ok = sweep(state, NULL, true, NULL, err);
 	close(kh_steal_fd(&lock));
 	kh_log_release();
 	return ok;
@@ -355,15 +344,27 @@ static bool register_run(struct kh_run_record *record, const char *home, struct 
 	       (!home || note_home(record, home, err)) && note(record, "sees", sees, err);
 }
 
+static bool lock_record(struct kh_run_record *record, bool heeds_signals, struct kh_err *err)
+{
+	bool signalled = false;
+	record->lock = kh_run_records_lock(record->state, KH_LIMIT_WORKSPACE_LOCK_MS,
+					   heeds_signals ? &signalled : NULL, err);
+	if (record->lock < 0)
+		return false;
+	/* Others wait for it, and so not for whoever reads what we say. */
+	kh_log_hold();
+	return true;
+}
+
 static bool register_first(struct kh_run_record *record, const char *home, struct kh_slice sees,
 			   struct kh_err *err)
 {
 	/* What a run before could not finish has been said, and is not this run's fault. */
 	struct kh_err left = KH_ERR_INIT;
 	struct kh_deadline signals;
-	if (!kh_run_record_lock(record, err))
+	if (!lock_record(record, true, err))
 		return false;
-	(void)sweep(record->state, NULL, false, &left);
+	(void)sweep(record->state, NULL, false, NULL, &left);
 	kh_deadline_start(&signals, KH_LIMIT_SURVEY_MS, true);
 	bool ok = kh_deadline_passed(&signals)
 			  ? kh_err_set(err, KH_ERR_SYSTEM,
@@ -398,33 +399,9 @@ bool kh_run_record_begin(struct kh_run_record *record, const char *state, const 
 	return kh_err_wrap(err, "the notes on workspaces (XDG_STATE_HOME names another place)");
 }
 
-static bool lock_record(struct kh_run_record *record, bool heeds_signals, struct kh_err *err)
-{
-	bool signalled = false;
-	record->lock = kh_run_records_lock(record->state, KH_LIMIT_WORKSPACE_LOCK_MS,
-					   heeds_signals ? &signalled : NULL, err);
-	if (record->lock < 0)
-		return false;
-	/* Others wait for it, and so not for whoever reads what we say. */
-	kh_log_hold();
-	struct kh_other_runs others kh_cleanup(kh_other_runs_fini) = { 0 };
-	kh_buf_clear(&record->others);
-	if (!kh_other_runs_find(record->state, record->id, &others, err))
-		return false;
-	for (size_t i = 0; i < others.n; i++) {
-		struct kh_buf text kh_cleanup(kh_buf_fini);
-		if (kh_run_note(others.list[i].path, "stubs", STUBS_BYTES, &text, err) ==
-		    KH_NOTE_FAILED)
-			return false;
-		if (!kh_buf_append_slice(&record->others, kh_buf_view(&text)))
-			return kh_err_set(err, KH_ERR_NO_MEMORY, "too many runs at a time");
-	}
-	return true;
-}
-
 bool kh_run_record_lock(struct kh_run_record *record, struct kh_err *err)
 {
-	return lock_record(record, true, err);
+	return lock_record(record, true, err) && kh_run_stubs_of_others(record, err);
 }
 
 void kh_run_record_unlock(struct kh_run_record *record)
@@ -433,24 +410,6 @@ void kh_run_record_unlock(struct kh_run_record *record)
 		return;
 	close(kh_steal_fd(&record->lock));
 	kh_log_release();
-}
-
-bool kh_run_record_is_stub(const struct kh_run_record *record, const char *path)
-{
-	struct kh_slice all = kh_buf_view(&record->others);
-	for (size_t at = 0; at < all.len;) {
-		size_t end = kh_slice_find(all, '\0', at);
-		if (kh_slice_eq(kh_slice_sub(all, at, end), kh_slice_str(path)))
-			return true;
-		at = end + 1;
-	}
-	return false;
-}
-
-bool kh_run_record_stub(const struct kh_run_record *record, const char *path, struct kh_err *err)
-{
-	return kh_file_write_all(record->stubs, kh_slice_of(path, strlen(path) + 1), err) ||
-	       kh_err_wrap(err, "the list of what is put into the workspace");
 }
 
 bool kh_run_record_before(const struct kh_run_record *record, struct kh_slice digests,
@@ -484,12 +443,13 @@ static void say_unsurveyed(const struct kh_run_record *record, const char *why)
 		     record->workspace ? " " : "", why);
 }
 
-static void end_now(struct kh_run_record *record, bool gone)
+static bool end_now(struct kh_run_record *record, bool gone)
 {
 	struct kh_err err = KH_ERR_INIT;
+	bool surveyed = false;
 	if (!gone) {
 		say_unsurveyed(record, "a process of the sandbox may still live");
-		return;
+		return false;
 	}
 	kh_auto_free char *init = kh_strf("%s/init", record->path);
 	if (init)
@@ -498,18 +458,23 @@ static void end_now(struct kh_run_record *record, bool gone)
 	 * still removes something has inherited the descriptor. */
 	(void)flock(record->alive, LOCK_UN);
 	close(kh_steal_fd(&record->alive));
-	if (!sweep(record->state, record->id, false, &err))
+	if (!sweep(record->state, record->id, false, &surveyed, &err))
 		kh_log_error("%s", err.text);
+	return surveyed || !record->workspace;
 }
 
-void kh_run_record_end(struct kh_run_record *record, bool gone)
+bool kh_run_record_end(struct kh_run_record *record, bool gone)
 {
 	struct kh_err err = KH_ERR_INIT;
+	bool surveyed = true;
 	if (record->path && record->id) {
-		if (lock_record(record, false, &err))
-			end_now(record, gone);
-		else
+		if (lock_record(record, false, &err)) {
+			surveyed = end_now(record, gone);
+		} else {
 			say_unsurveyed(record, err.text);
+			surveyed = !record->workspace;
+		}
 	}
 	record_fini(record);
+	return surveyed;
 }

@@ -40,7 +40,7 @@ struct kh_run_record {
 	/* Of the spec: what the paths had when they were resolved, or NULL. */
 	const int *workspace_held, *home_held;
 	int alive, lock, stubs; /* -1 */
-	struct kh_buf others;	/* stubs of other live runs: paths, each with a NUL */
+	struct kh_buf others;	/* stubs of other runs in this workspace: paths, each with a NUL */
 };
 
 void kh_run_record_init(struct kh_run_record *record);
@@ -53,17 +53,19 @@ bool kh_run_record_begin(struct kh_run_record *record, const char *state, const 
 /* Held while the workspace is surveyed and stubs are made: no other run does either meanwhile. */
 bool kh_run_record_lock(struct kh_run_record *record, struct kh_err *err);
 void kh_run_record_unlock(struct kh_run_record *record);
-/* Is this path a stub of another live run? Call it with the lock held. */
+/* Is this path, in the workspace, a stub of another run? Call it with the lock held. */
 bool kh_run_record_is_stub(const struct kh_run_record *record, const char *path);
-/* Records a stub before it is made, or another run's stub that this one needs. */
+/* Records a stub before it is made, or another run's stub that this one needs. They have at most
+ * KH_LIMIT_RUN_STUBS_BYTES. */
 bool kh_run_record_stub(const struct kh_run_record *record, const char *path, struct kh_err *err);
 bool kh_run_record_before(const struct kh_run_record *record, struct kh_slice digests,
 			  struct kh_slice reads, struct kh_err *err);
 /* Records PID 1 of the sandbox, by its pid on the host. */
 void kh_run_record_started(const struct kh_run_record *record, pid_t init);
 /* The sandbox has ended: surveys the workspace and removes the stubs, unless a joined run is live,
- * or `gone` is false (a process of the sandbox may still run). */
-void kh_run_record_end(struct kh_run_record *record, bool gone);
+ * or `gone` is false (a process of the sandbox may still run). Return: false: the workspace was not
+ * surveyed, although no other run is to be waited for, and that was said. */
+bool kh_run_record_end(struct kh_run_record *record, bool gone);
 /* Takes the lock. If another process holds it for longer than `wait_ms`, err names it. *signalled:
  * a pending signal ended the wait (deadline.h); NULL: ignore signals. Return: a descriptor, whose
  * close releases the lock; -1. */

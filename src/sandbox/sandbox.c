@@ -49,8 +49,9 @@ static void build_init(struct kh_build *b)
 	}
 }
 
-/* What a workspace needs is done whoever reads what the command or keyhole says. */
-static void build_fini(struct kh_build *b)
+/* What a workspace needs is done whoever reads what the command or keyhole says. Return: false: it
+ * was not, and that was said. */
+static bool build_fini(struct kh_build *b)
 {
 	kh_log_hold();
 	int *fds[] = { &b->control,   &b->control_peer, &b->pty_master, &b->pty_slave,
@@ -67,12 +68,13 @@ static void build_fini(struct kh_build *b)
 		kh_changed_warn(&b->changed);
 	kh_changed_fini(&b->changed);
 	kh_idmap_fini(&b->idmap);
-	kh_run_record_end(&b->record, !b->lingers);
+	bool surveyed = kh_run_record_end(&b->record, !b->lingers);
 	kh_stdio_end(b);
 	kh_env_fini(&b->env);
 	kh_view_fini(&b->view);
 	if (!b->holds_log || !b->started)
 		kh_log_release();
+	return surveyed;
 }
 
 /* ---- the view ---- */
@@ -430,6 +432,18 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	return ok;
 }
 
+/* A workspace that nobody has looked at is no success. */
+static bool run_built(struct kh_build *b, const struct kh_sandbox_spec *spec,
+		      const struct kh_engine *engine, int *status, bool *started,
+		      struct kh_err *err)
+{
+	bool ok = run(b, spec, engine, status, err);
+	*started = b->started;
+	if (!build_fini(b) && ok && *status == 0)
+		*status = KH_INIT_FAILED;
+	return ok;
+}
+
 /* What the image says is what the spec does not say. */
 static bool run_image(const struct kh_sandbox_spec *given, const struct kh_engine *engine,
 		      int *status, bool *started, struct kh_err *err)
@@ -448,10 +462,7 @@ static bool run_image(const struct kh_sandbox_spec *given, const struct kh_engin
 	struct kh_build b;
 	build_init(&b);
 	b.holds_log = given->holds_log;
-	bool ok = run(&b, &spec, engine, status, err);
-	*started = b.started;
-	build_fini(&b);
-	return ok;
+	return run_built(&b, &spec, engine, status, started, err);
 }
 
 bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_engine *engine,
@@ -479,10 +490,7 @@ bool kh_sandbox_run_with(const struct kh_sandbox_spec *spec, const struct kh_eng
 		engine = engine->layered;
 	build_init(&b);
 	b.holds_log = spec->holds_log;
-	bool ok = run(&b, spec, engine, status, err);
-	*started = b.started;
-	build_fini(&b);
-	return ok;
+	return run_built(&b, spec, engine, status, started, err);
 }
 
 bool kh_sandbox_run(const struct kh_sandbox_spec *spec, int *status, struct kh_err *err)

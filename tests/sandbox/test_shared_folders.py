@@ -161,3 +161,15 @@ def test_a_survey_that_can_not_read_its_notes_keeps_them_and_tries_again(host, n
     host.keyhole("survey")
     host.works("dep")
     assert not os.path.exists(record)
+
+
+def test_a_run_whose_workspace_could_not_be_surveyed_is_no_success(host):
+    process = host.sandbox.start("sh", "-c", "echo up; exec cat", workspace=host.workspace, stdin=subprocess.PIPE)
+    assert process.stdout.readline() == b"up\n"
+    records = os.path.join(host.sandbox.state(), "workspaces")
+    (record,) = [os.path.join(records, name) for name in os.listdir(records) if name != "lock"]
+    os.rename(os.path.join(record, "reads"), os.path.join(host.sandbox.place, "kept"))
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 125 and b"was not surveyed: " in err and b"/reads: " in err, (process.returncode, err)
+    os.rename(os.path.join(host.sandbox.place, "kept"), os.path.join(record, "reads"))
+    host.keyhole("survey")

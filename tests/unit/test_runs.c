@@ -12,6 +12,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/clock.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/limits.h>
 #include <keyhole/base/writable.h>
 #include <keyhole/sandbox/run_uses.h>
 
@@ -180,6 +181,49 @@ static void no_race_has_a_record_name_another_folder(void **state)
 	assert_int_equal(unlink("link"), 0);
 }
 
+/* A path of its own for each number, as long as an agent can make one. */
+static char *long_path(const char *work, unsigned number)
+{
+	char part[3501];
+	memset(part, 'x', sizeof(part) - 1);
+	part[sizeof(part) - 1] = '\0';
+	return kh_strf("%s/%u%s", work, number, part);
+}
+
+static void a_run_with_too_many_long_paths_fails_alone(void **state)
+{
+	(void)state;
+	kh_auto_free char *work = at("above/work"), *elsewhere = at("other/work");
+	kh_auto_close int held = kh_file_hold(work), held_elsewhere = kh_file_hold(elsewhere);
+	struct kh_run_record run, same, other;
+	struct kh_err err = KH_ERR_INIT;
+	size_t bytes = 0;
+	assert_true(begin(&run, &held, work, NULL, &err));
+	assert_true(begin(&same, &held, work, NULL, &err));
+	assert_true(begin(&other, &held_elsewhere, elsewhere, NULL, &err));
+	for (struct kh_run_record *one = &run; one; one = one == &run ? &same : NULL)
+		for (unsigned i = 0;; i++) {
+			kh_auto_free char *path = long_path(work, i);
+			if (!kh_run_record_stub(one, path, &err))
+				break;
+			bytes += strlen(path) + 1;
+		}
+	assert_in_range(bytes, 2 * KH_LIMIT_RUN_STUBS_BYTES - 8000, 2 * KH_LIMIT_RUN_STUBS_BYTES);
+	assert_non_null(strstr(err.text, "have to be kept from being made"));
+	/* What is noted may be made once more. */
+	kh_auto_free char *first = long_path(work, 0);
+	assert_true(kh_run_record_stub(&run, first, &err));
+	assert_true(kh_run_record_lock(&other, &err));
+	assert_int_equal(kh_buf_view(&other.others).len, 0);
+	kh_run_record_unlock(&other);
+	assert_true(kh_run_record_lock(&run, &err));
+	assert_true(kh_run_record_is_stub(&run, first));
+	kh_run_record_unlock(&run);
+	assert_true(kh_run_record_end(&other, true));
+	assert_true(kh_run_record_end(&same, true));
+	assert_false(kh_run_record_end(&run, false));
+}
+
 static int enter(void **state)
 {
 	static char folder[] = "/tmp/keyhole-runs-XXXXXX";
@@ -211,6 +255,7 @@ int main(void)
 		cmocka_unit_test(a_record_names_no_folder_to_which_a_link_leads),
 		cmocka_unit_test(a_record_names_no_other_folder_of_the_same_path),
 		cmocka_unit_test(no_list_has_the_folder_to_which_a_link_leads),
+		cmocka_unit_test(a_run_with_too_many_long_paths_fails_alone),
 		cmocka_unit_test(no_race_has_a_record_name_another_folder),
 	};
 	return cmocka_run_group_tests(tests, enter, leave);

@@ -637,6 +637,9 @@ enum {
 	/* How often a path with ".." is tried again that could not be walked because something was
 	   renamed: an agent may rename all the time. */
 	KH_LIMIT_RESOLVE_TRIES = 1024,
+	/* The paths of the empty folders and files that a run has in its workspace: an agent leaves
+	   as many repositories as the next run may protect, with the longest paths. */
+	KH_LIMIT_RUN_STUBS_BYTES = 1024 * 1024,
 	/* Folders that were --home of a run: a program that names a new one each time. After each
 	   run all of them are checked; above this number the oldest is forgotten. */
 	KH_LIMIT_SURVEY_HOMES = 1024,
