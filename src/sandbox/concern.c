@@ -341,9 +341,10 @@ static unsigned mark_below(const struct looking *l, const struct kh_walk_entry *
 	mark |= kh_concern_names_mark(l->folder->mark, name, l->folder->top);
 	/* Sapling's folder in a git folder. */
 	mark |= l->is_git && is(name, "sl") ? kh_concern_names_mark(0, ".sl", false) : 0;
+	mark |= l->is_git && is(name, "arc") ? KH_CONCERN_NAMES_ARC : 0;
+	/* No other spelling, and no other folder that one may be taken for: they exempt. */
 	mark |= strcmp(name, ".git") == 0 ? IN_DOT_GIT : 0;
-	/* No other folder that one may be taken for: it exempts. */
-	mark |= strcasecmp(name, "node_modules") == 0 ? IN_PACKAGES : 0;
+	mark |= strcmp(name, "node_modules") == 0 ? IN_PACKAGES : 0;
 	return mark;
 }
 

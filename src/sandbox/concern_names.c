@@ -87,7 +87,8 @@ static const struct held {
 	{ IS_YARN, "plugins" },
 	{ IS_RENV, "activate.R" },
 	{ IS_SETTINGS, "language.settings.xml" },
-	{ IS_CVS, "Root" }, /* a repository, which names programs in its CVSROOT */
+	{ KH_CONCERN_NAMES_ARC, "config" }, /* names libraries to load, and aliases to run */
+	{ IS_CVS, "Root" },		    /* a repository, which names programs in its CVSROOT */
 };
 
 /* The mark of a folder with this name. */
@@ -103,6 +104,7 @@ unsigned kh_concern_names_mark(unsigned above, const char *name, bool top)
 {
 	unsigned mark = holder_of(name, top);
 	mark |= (above & IS_DARCS) && kh_name_fold_is(name, "prefs") ? IS_DARCS_PREFS : 0;
+	mark |= (above & IS_HG) && kh_name_fold_is(name, "arc") ? KH_CONCERN_NAMES_ARC : 0;
 	mark |= (above & IS_BZR) && kh_name_fold_is(name, "branch") ? IS_BZR_BRANCH : 0;
 	return mark;
 }

@@ -5,7 +5,10 @@
 #include <stdbool.h>
 
 /* The first mark of such a folder. Lower ones are the caller's. */
-enum { KH_CONCERN_NAMES_MARK = 1 << 8 };
+enum {
+	KH_CONCERN_NAMES_MARK = 1 << 8,
+	KH_CONCERN_NAMES_ARC = 1 << 29, /* Arcanist's folder in that of git or hg */
+};
 
 /* The marks of a folder with this name, in a folder that is marked `above`. `top`: directly in the
  * workspace. Return: 0: none of its names counts. */

@@ -240,6 +240,16 @@ const struct kh_protected kh_protected_names[] = {
 	{ ".gitreview", false },
 	/* fossil evaluates the scripts th1-setup and tcl-setup in there. */
 	{ ".fossil-settings", false },
+	/* vile runs it in the folder in which it is started, and nvi with `set exrc`. */
+	{ ".vilerc", false },
+	{ ".nexrc", false },
+	/* Trunk's git hooks and its daemon run the actions of trunk.yaml. */
+	{ ".trunk", false },
+	/* Neovim's nlsp-settings hands it to language servers, which run what it names. */
+	{ ".nlsp-settings", false },
+	/* Scilab runs them in the folder in which it is started. */
+	{ ".scilab", false },
+	{ "scilab.ini", false },
 	{ "keyhole.yaml", false },
 	{ ".keyhole", false },
 	{ NULL, false },

@@ -27,7 +27,6 @@
 #include "sandbox_internal.h"
 
 enum {
-	STUBS_BYTES = 1024 * 1024,
 	BEFORE_BYTES = 256 * 1024 * 1024,
 	/* and what is added to the list until it is written anew */
 	GUARDED_BYTES = KH_LIMIT_SURVEY_GUARDED_BYTES + 1024 * 1024,

@@ -19,6 +19,7 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/log.h>
 #include <keyhole/base/slice.h>
 #include <keyhole/sandbox/workspace.h>
 
@@ -303,6 +304,29 @@ bool kh_workspace_may_be(const char *path, struct kh_err *err)
 			      err);
 }
 
+/* The engine and the kernel go through all of them at each mount. An agent may have left them. */
+static void warn_of_long_paths(const struct kh_work *w, size_t first)
+{
+	enum { MUCH = 256 * 1024, LONG = 1024, SHOWN = 128 };
+	size_t bytes = 0, n = 0, root = strlen(w->root);
+	const char *path = NULL;
+	for (size_t i = first; i < w->view->n; i++) {
+		size_t len = strlen(w->view->list[i].target);
+		bytes += len;
+		n += len > LONG;
+		path = len > LONG && !path ? w->view->list[i].target : path;
+	}
+	if (!path || bytes <= MUCH)
+		return;
+	int shown = (int)(root + 1 + strcspn(path + root + 1, "/"));
+	kh_auto_free char *folder =
+		kh_strf("%.*s", shown < (int)root + SHOWN ? shown : (int)root + SHOWN, path);
+	kh_log_warn("%zu of the names that keyhole protects have paths of more than %d bytes, so "
+		    "that the start takes long (remove or move the repositories with long paths, "
+		    "the first of which is below %s…)",
+		    n, LONG, kh_esc_str(folder ? folder : w->root));
+}
+
 static bool begin(struct kh_work *w, const struct kh_sandbox_spec *spec, struct kh_err *err)
 {
 	*w = (struct kh_work){ .root = spec->workspace, .err = err };
@@ -333,7 +357,10 @@ bool kh_workspace_plan(struct kh_view *view, const struct kh_sandbox_spec *spec,
 	w.view = view;
 	w.record = record;
 	size_t first = view->n;
-	return protect_all(&w, survey) && kh_work_protect_leads(&w, survey, first);
+	if (!protect_all(&w, survey) || !kh_work_protect_leads(&w, survey, first))
+		return false;
+	warn_of_long_paths(&w, first);
+	return true;
 }
 
 bool kh_workspace_pin_above(struct kh_view *view, const struct kh_sandbox_spec *spec,

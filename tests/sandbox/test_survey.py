@@ -241,7 +241,8 @@ def test_what_a_link_into_node_modules_showed_before_is_read_only(host):
     assert host.read("node_modules/app/.claude/settings.json") == "mine\n" and said(done) == []
 
 
-NAMES = [".bzr/branch/branch.conf", "sub/.bzr/branch/branch.conf", ".lintstagedrc", "sub/.lintstagedrc.mjs", "sub/.gitlint", ".czrc", ".prototools", ".miserc.toml", ".bsp/x", ".ropeproject/x", ".grok/x", ".iflow/x", ".codebuddy/x", ".vibe/x", "gptme.toml", "codebuff.json", ".autoenv.zsh", ".rvmrc", ".lvimrc", ".dir-locals.el", ".overcommit.yml", ".yarn/releases/yarn.cjs", "sub/.yarn/plugins/x.cjs", "keyhole.yaml", ".keyhole/keyhole.yaml", "sub/keyhole.yaml", ".git/lazygit.yml", ".lazygit.yml", ".repo/repo/main.py", ".pijul/config", ".Renviron", ".irbrc", ".pryrc", ".exrc", ".nvimrc",
+NAMES = [".vilerc", "sub/.nexrc", ".trunk/trunk.yaml", ".nlsp-settings/lua.json", ".scilab", "sub/scilab.ini", ".git/arc/config", "sub/.hg/arc/config",
+         ".bzr/branch/branch.conf", "sub/.bzr/branch/branch.conf", ".lintstagedrc", "sub/.lintstagedrc.mjs", "sub/.gitlint", ".czrc", ".prototools", ".miserc.toml", ".bsp/x", ".ropeproject/x", ".grok/x", ".iflow/x", ".codebuddy/x", ".vibe/x", "gptme.toml", "codebuff.json", ".autoenv.zsh", ".rvmrc", ".lvimrc", ".dir-locals.el", ".overcommit.yml", ".yarn/releases/yarn.cjs", "sub/.yarn/plugins/x.cjs", "keyhole.yaml", ".keyhole/keyhole.yaml", "sub/keyhole.yaml", ".git/lazygit.yml", ".lazygit.yml", ".repo/repo/main.py", ".pijul/config", ".Renviron", ".irbrc", ".pryrc", ".exrc", ".nvimrc",
          ".nvim.lua", "prek.toml", ".pre-commit-config.yml", ".amazonq/x", ".kilocode/x", ".trae/x", ".junie/x", ".openhands/x", ".vs/x",
          *("sub/" + name for name in (".codex/x", ".gemini/x", ".opencode/x", ".windsurf/x", ".kiro/x", ".roo/x", ".continue/x", ".qwen/x",
                                       ".cargo/config.toml", "mise.toml", "mise.local.toml", ".mise.toml", ".irbrc", ".exrc")),
@@ -257,6 +258,23 @@ def test_names_that_tools_run_something_from_are_set_aside(host):
     done = run(host, "".join(write(name, "evil") for name in NAMES))
     assert len(said(done)) == len(NAMES), done.stderr
     assert [name for name in NAMES if os.path.exists(host.path(name))] == []
+
+
+def test_another_spelling_of_a_folder_that_is_exempt_exempts_nothing(host):
+    names = ["NODE_MODULES/app/.envrc", "Node_Modules/.exrc", "sub/node_moduleS/a/.vscode/tasks.json", "sub/.GIT/.envrc"]
+    done = run(host, "".join(write(name, "evil") for name in [*names, "node_modules/a/.envrc"]))
+    assert len(said(done)) == len(names), done.stderr
+    assert [name for name in names if os.path.exists(host.path(name))] == [] and host.read("node_modules/a/.envrc") == "evil\n"
+
+
+def test_repositories_whose_long_paths_slow_the_start_are_named(host):
+    long = "x" * 250
+    deep = f"import os\nfor i in range(14):\n    os.mkdir({long!r}); os.chdir({long!r})\n"
+    deep += "for i in range(20):\n    [os.makedirs(f'{i}/{n}') for n in ('objects', 'refs')]; open(f'{i}/HEAD', 'w').close()\n"
+    done = host.sandbox.run("/usr/bin/python3", "-c", deep, workspace=host.workspace, check=0)
+    assert b"the start takes long" not in done.stderr
+    done = host.sandbox.run("true", workspace=host.workspace, check=0)
+    assert b"the start takes long" in done.stderr and f"is below {host.workspace}/xxx".encode() in done.stderr, done.stderr
 
 
 SHAPE = "mkdir -p $d/objects $d/refs && echo 'ref: refs/heads/main' > $d/HEAD; printf '[core]\\n\\tbare = true\\n' > $d/config"
