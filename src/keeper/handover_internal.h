@@ -172,7 +172,8 @@ void kh_handover_new_fini(struct kh_handover_new *handover_new);
 
 /* segment.c: the journal's names */
 /* Makes PATH.handover: empty, locked, with the mode and owner of the journal `before`, which must
- * be the file at `path`. *lock: see kh_journal_lock. Return: its descriptor; -1 with `err`. */
+ * be the file at `path`. If somebody else has a file of that name, it gets one that nobody can
+ * guess. *lock: see kh_journal_lock. Return: its descriptor; -1 with `err`. */
 int kh_segment_open(const char *path, int before, int *lock, struct kh_err *err);
 /* Returns "PATH.<cut>", on the heap. NULL without memory. */
 char *kh_segment_name(const char *path, uint64_t cut);

@@ -2,7 +2,9 @@
  * segment.c - renames the files of a journal that continues in a new file
  *
  * PATH is the current segment. PATH.N is the one before, whose last line was number N.
- * PATH.handover is the next one, until it is in use. The old segment first gets the second name by
+ * PATH.handover is the next one, until it is in use. In a sticky folder another user may have a
+ * file of that name, which would stop every later worker: then it gets a name that nobody can know
+ * before. The old segment first gets the second name by
  * link(2); then the new one is renamed to PATH. So there is a journal at PATH at every moment, for
  * a daemon that starts and for readers that follow it by name.
  */
@@ -11,7 +13,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
@@ -20,9 +24,20 @@
 
 #include "handover_internal.h"
 
+/* Of the next segment's name; 0: there is none. The process that opens it also renames it. */
+static uint64_t drawn;
+
+static uint64_t draw(void)
+{
+	uint64_t number = 0;
+	ssize_t n = getrandom(&number, sizeof(number), GRND_NONBLOCK);
+	return n == (ssize_t)sizeof(number) ? number : 0;
+}
+
 static char *new_name(const char *path)
 {
-	return kh_strf("%s.handover", path);
+	return drawn ? kh_strf("%s.handover-%016llx", path, (unsigned long long)drawn)
+		     : kh_strf("%s.handover", path);
 }
 
 char *kh_segment_name(const char *path, uint64_t cut)
@@ -55,26 +70,22 @@ static bool remove_leftover(const char *path, const char *name, struct kh_err *e
 	return unlink(name) == 0 || failed(name, err);
 }
 
-int kh_segment_open(const char *path, int before, int *lock, struct kh_err *err)
+/* Return: -1 with `err`; *taken: somebody else's file has the name. */
+static int open_next(const char *path, int before, bool *taken, int *lock, struct kh_err *err)
 {
 	kh_auto_free char *name = new_name(path);
-	struct stat like;
+	struct stat like, there;
+	*taken = false;
 	if (!name) {
 		kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
 		return -1;
 	}
-	if (!is_at(path, before)) {
-		kh_err_set(err, KH_ERR_CONFIG,
-			   "audit.file %s is not the journal that is being written (restart to "
-			   "change it)",
-			   kh_esc_str(path));
+	kh_auto_close int fd =
+		remove_leftover(path, name, err) ? kh_journal_lock(path, name, lock, err) : -1;
+	if (fd < 0) {
+		*taken = lstat(name, &there) == 0;
 		return -1;
 	}
-	if (!remove_leftover(path, name, err))
-		return -1;
-	kh_auto_close int fd = kh_journal_lock(path, name, lock, err);
-	if (fd < 0)
-		return -1;
 	/* Whoever could read the one before can read this one; owner first, it clears bits. */
 	if (fstat(before, &like) != 0 ||
 	    ((like.st_uid != geteuid() || like.st_gid != getegid()) &&
@@ -82,6 +93,29 @@ int kh_segment_open(const char *path, int before, int *lock, struct kh_err *err)
 	    fchmod(fd, like.st_mode & 0777) != 0)
 		kh_log_warn("journal %s: mode or owner could not be set", kh_esc_str(name));
 	return kh_steal_fd(&fd);
+}
+
+int kh_segment_open(const char *path, int before, int *lock, struct kh_err *err)
+{
+	struct kh_err why = KH_ERR_INIT;
+	bool taken;
+	if (!is_at(path, before)) {
+		kh_err_set(err, KH_ERR_CONFIG,
+			   "audit.file %s is not the journal that is being written (restart to "
+			   "change it)",
+			   kh_esc_str(path));
+		return -1;
+	}
+	drawn = 0;
+	int fd = open_next(path, before, &taken, lock, &why);
+	if (fd >= 0 || !taken || (drawn = draw()) == 0) {
+		if (fd < 0 && err)
+			*err = why;
+		return fd;
+	}
+	kh_log_warn("%s: the next file of the journal gets another name until it is in use",
+		    why.text);
+	return open_next(path, before, &taken, lock, err);
 }
 
 static bool sync_folder_of(const char *path)
@@ -123,14 +157,16 @@ bool kh_segment_move(const char *path, int before, uint64_t cut, struct kh_err *
 }
 
 /* Which may be taken: by a segment that continued the same line. The next one is not where `keyhole
- * audit verify` looks; of the first it then says that it does not fit. Return: NULL, errno. */
+ * audit verify` looks; of the first it then says that it does not fit. After a few the numbers are
+ * drawn: in a sticky folder others may have taken all that they can guess. Return: NULL, errno. */
 static char *link_aside(const char *path, int before, uint64_t cut)
 {
-	enum { NAMES_MOST = 1000 };
+	enum { COUNTED = 1000, NAMES_MOST = COUNTED + 3 };
 	for (unsigned n = 1; n <= NAMES_MOST; n++) {
+		unsigned long long number = n <= COUNTED ? n : draw();
 		kh_auto_free char *name =
 			n == 1 ? kh_segment_name(path, cut)
-			       : kh_strf("%s.%012llu.%u", path, (unsigned long long)cut, n);
+			       : kh_strf("%s.%012llu.%llu", path, (unsigned long long)cut, number);
 		if (!name)
 			return NULL;
 		if (link(path, name) == 0 || (errno == EEXIST && is_at(name, before)))

@@ -63,6 +63,25 @@ def test_who_may_read_the_journal_does_not_hinder_a_handover(upgradable):
     assert not os.path.exists(one.journal_path + ".lock")
 
 
+@pytest.mark.skipif(not ROOT, reason="only root can give a file away")
+def test_another_users_file_of_the_next_segments_name_stops_no_handover(upgradable):
+    """As anybody can make it where the folder is sticky."""
+    one = upgradable()
+    folder, left = os.path.dirname(one.journal_path), one.journal_path + ".handover"
+    os.chmod(folder, 0o1777)
+    with open(left, "wb"):
+        os.chown(left, USER, USER)
+    assert ask(one).status == 200
+    one.install()
+    one.hand_over()
+    one.last_ended()
+    assert ask(one).status == 200
+    assert f"belongs to uid {USER}" in one.stderr()
+    assert os.stat(left).st_uid == USER
+    assert not [name for name in os.listdir(folder) if ".handover-" in name]
+    os.unlink(left)
+
+
 def test_no_request_fails_over_several_handovers(upgradable):
     one = upgradable()
     load = Load(one)
