@@ -115,6 +115,11 @@ void init_hardening(unsigned uid, bool own_tty);
 /* In the command's process: sets all uids to the effective one. Return: false with errno. */
 bool init_hardening_no_more(void);
 
+/* directory.c */
+/* Makes this folder the current one. `own_kernel`: the kernel is the engine's. Exits on failure,
+ * and where the folder is not in the sandbox's root. */
+void init_directory_enter(const char *path, bool own_kernel);
+
 /* environ.c */
 /* Makes the variables in this file the command's whole environment. */
 void init_environ(const char *path);

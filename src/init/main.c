@@ -103,7 +103,7 @@ static unsigned long large(const char *option, const char *text)
 
 struct arguments {
 	int port, control;
-	const char *socket, *bound, *variables, *connect;
+	const char *socket, *bound, *variables, *connect, *directory;
 	const char *filters[FILTERS_MOST]; /* in the order in which they are loaded */
 	size_t n_filters;
 	bool capture, change_user, hold;
@@ -252,6 +252,8 @@ static void parse(int argc, char **argv, struct arguments *out)
 			expect(value);
 		else if (strcmp(argv[i], "--environ") == 0 && value)
 			out->variables = value;
+		else if (strcmp(argv[i], "--directory") == 0 && value)
+			out->directory = value;
 		else if (strcmp(argv[i], "--hold") == 0)
 			out->hold = number("--hold", value, 0, 1) == 1;
 		else if (strcmp(argv[i], "--memory") == 0)
@@ -429,6 +431,10 @@ int main(int argc, char **argv)
 	if (args.bound) {
 		take_bound(args.bound, &bound);
 	} else {
+		/* As whoever the engine would have entered it as: the rest of the start keeps it.
+		 */
+		if (args.directory)
+			init_directory_enter(args.directory, args.apart != 0);
 		bind_all(&args, &bound);
 		if (args.hold)
 			init_control_hold(args.control);

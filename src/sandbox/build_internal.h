@@ -57,6 +57,8 @@ struct kh_build {
 /* The sandbox's uid and gid on the host. */
 uid_t kh_build_host_uid(const struct kh_sandbox_spec *spec);
 gid_t kh_build_host_gid(const struct kh_sandbox_spec *spec);
+/* The folder that the command starts in. */
+const char *kh_build_directory(const struct kh_sandbox_spec *spec);
 
 /* ---- stdio.c: what the command gets in the place of our standard descriptors ---- */
 

@@ -2,7 +2,7 @@
  * engine.h - what makes a sandbox: one file per engine, behind one struct
  *
  * The launcher builds a plan that is independent of the engine: the view (what is seen), the
- * environment, the working directory, and the command line of keyhole-init followed by the command.
+ * environment, and the command line of keyhole-init followed by the command.
  * An engine turns the plan into the command line of an existing program, which makes the sandbox
  * and becomes, or waits for, keyhole-init. keyhole-init does the rest of the isolation inside,
  * before the command runs, in the same way for every engine.
@@ -13,6 +13,9 @@
  * - exactly the view, in its order; later entries cover earlier ones
  * - exactly the environment; only the descriptors of kh_engine_command_fd
  * - no capability on the host, no new privileges
+ * - keyhole-init starts in /, which it leaves by itself for the folder that the command starts in:
+ * an image may have named that folder, and the program may have folders of the host open
+ * (/proc/self/fd)
  * - keyhole-init starts as uid 0 of the user namespace that owns the net namespace, with only
  *   CAP_NET_BIND_SERVICE, CAP_NET_ADMIN and CAP_SETFCAP there. It drops them, enters a child user
  *   namespace as uid KH_SANDBOX_UID, and loads the filter. (`called`: it starts as the host's uid
@@ -41,7 +44,6 @@ struct kh_sandbox_limits;
 struct kh_plan {
 	const struct kh_view *view;
 	const struct kh_env *env;
-	const char *directory; /* to start in */
 	const char *hostname;
 	char *const *init; /* argv of keyhole-init, followed by the command */
 	bool layered;	   /* the root is a writable overlay, already mounted (nested) */

@@ -170,8 +170,7 @@ static bool take_env(const json_t *all, struct kh_image_config *out, struct kh_e
 	return true;
 }
 
-/* In place: one "/" between, no "." and no ".."; what would be above the root is the root. */
-static void clean(char *path)
+void kh_image_config_clean(char *path)
 {
 	char *end = path; /* after what is kept */
 	for (const char *at = path; *at;) {
@@ -201,7 +200,7 @@ static bool take_directory(const json_t *all, struct kh_image_config *out, struc
 		return true;
 	if (out->directory[0] != '/')
 		return wrong("WorkingDir", err);
-	clean(out->directory);
+	kh_image_config_clean(out->directory);
 	return true;
 }
 

@@ -21,6 +21,13 @@ gid_t kh_build_host_gid(const struct kh_sandbox_spec *spec)
 	return spec->host_gid == (gid_t)-1 ? KH_SANDBOX_HOST_GID : spec->host_gid;
 }
 
+const char *kh_build_directory(const struct kh_sandbox_spec *spec)
+{
+	return spec->workspace	 ? spec->workspace
+	       : spec->directory ? spec->directory
+				 : KH_SANDBOX_HOME;
+}
+
 void kh_words_fini(struct kh_words *words)
 {
 	for (size_t i = 0; i < words->n; i++)
@@ -154,6 +161,7 @@ bool kh_build_words(struct kh_words *out, const struct kh_build *b,
 		ok = ok && add_word(out, "--hold") && add_word(out, "1");
 	if (engine->environ_file)
 		ok = ok && add_word(out, "--environ") && add_word(out, ENVIRON_INSIDE);
+	ok = ok && add_word(out, "--directory") && add_word(out, kh_build_directory(spec));
 	if (*tty)
 		ok = ok && add_word(out, engine->own_kernel ? "--engine-tty" : "--tty") &&
 		     add_word(out, tty);

@@ -144,7 +144,7 @@ static json_t *process(const struct kh_plan *plan, bool own_kernel)
 					       : strings(capabilities, COUNT(capabilities)));
 	return json_pack("{s:b, s:{s:i, s:i}, s:o, s:o, s:s, s:o, s:b}", "terminal",
 			 (int)plan->terminal, "user", "uid", 0, "gid", 0, "args", words(plan->init),
-			 "env", variables(plan->env), "cwd", plan->directory, "capabilities", caps,
+			 "env", variables(plan->env), "cwd", "/", "capabilities", caps,
 			 "noNewPrivileges", 1);
 }
 
@@ -159,7 +159,7 @@ static bool is_text(const char *word)
 
 static bool is_all_text(const struct kh_plan *plan)
 {
-	bool ok = is_text(plan->directory);
+	bool ok = true;
 	for (char *const *word = plan->init; ok && *word; word++)
 		ok = is_text(*word);
 	for (size_t i = 0; ok && i < plan->env->n; i++)

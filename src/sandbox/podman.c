@@ -151,7 +151,7 @@ static bool put_words(const struct kh_plan *plan, struct kh_engine_command *out)
 {
 	static const char *const sealed[] = { "--read-only", "--read-only-tmpfs=false", NULL };
 	static const char root[] = KH_OUTER_NAMESPACE_ROOT;
-	const char *const own[] = { "--hostname", plan->hostname, "--workdir", plan->directory,
+	const char *const own[] = { "--hostname", plan->hostname, "--workdir", "/",
 				    "--rootfs",	  root,		  NULL };
 	bool ok = kh_engine_command_args(out, isolation) && put_masks(out) &&
 		  (plan->layered || kh_engine_command_args(out, sealed)) &&

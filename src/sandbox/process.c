@@ -181,7 +181,7 @@ static bool put_all(struct kh_buf *args, const struct kh_plan *plan, struct kh_e
 	for (size_t i = 0; ok && i < plan->view->n; i++)
 		if (!plan->nested || is_for_program(&plan->view->list[i]))
 			ok = put_mount(args, &plan->view->list[i], out);
-	return ok && put(args, "--chdir", plan->directory, NULL);
+	return ok && put(args, "--chdir", "/", NULL);
 }
 
 bool kh_sandbox_has_landlock(void)

@@ -303,14 +303,6 @@ static bool take_stdio(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	       (!*tty || !engine->own_kernel || make_terminal(b, spec, err));
 }
 
-/* Where the command starts. */
-static const char *directory_of(const struct kh_sandbox_spec *spec)
-{
-	return spec->workspace	 ? spec->workspace
-	       : spec->directory ? spec->directory
-				 : KH_SANDBOX_HOME;
-}
-
 static uint64_t start_ms(const struct kh_sandbox_spec *spec)
 {
 	return spec->start_ms ? spec->start_ms : KH_LIMIT_SANDBOX_START_MS;
@@ -335,7 +327,6 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 	struct kh_plan plan = {
 		.view = &b->view,
 		.env = &b->env,
-		.directory = directory_of(spec),
 		.hostname = "sandbox",
 		.init = words.list,
 		.layered = spec->layer,
@@ -379,7 +370,7 @@ static bool run(struct kh_build *b, const struct kh_sandbox_spec *spec,
 			   KH_WRITABLE_FOR_PROGRAMS, err) ||
 	    !note_writable(spec->home, spec->home_held, "--home", KH_WRITABLE_FOR_ALL, err))
 		return false;
-	kh_env_set(&b->env, "PWD", directory_of(spec));
+	kh_env_set(&b->env, "PWD", kh_build_directory(spec));
 	if (!kh_env_fill(&b->env, spec, err) || !plan_all(b, spec, engine, err))
 		return false;
 	/* The agent can't write into a workspace under review, whatever the host does there. */

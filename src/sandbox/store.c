@@ -255,7 +255,7 @@ static bool put_create(struct kh_engine_command *out, const struct kh_plan *plan
 		       const char *folder, const char *name)
 {
 	const char *const own[] = { "--name",	    name,	   "--hostname",
-				    plan->hostname, "--workdir",   plan->directory,
+				    plan->hostname, "--workdir",   "/",
 				    "--entrypoint", plan->init[0], NULL };
 	bool ok = kh_engine_command_arg(out, out->path) && kh_engine_command_args(out, isolation) &&
 		  kh_engine_command_args(out, own) && put_limits(out, plan->limits);

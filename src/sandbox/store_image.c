@@ -10,6 +10,7 @@
 #include <keyhole/base/json_load.h>
 #include <keyhole/base/program.h>
 #include <keyhole/base/slice.h>
+#include <keyhole/sandbox/image.h>
 
 #include "sandbox_internal.h"
 #include "store.h"
@@ -134,8 +135,11 @@ static bool take(const json_t *image, struct kh_store_image *out)
 {
 	const json_t *config = json_object_get(image, "Config");
 	const char *directory = json_string_value(json_object_get(config, "WorkingDir"));
-	if (directory && directory[0] == '/' && !(out->directory = strdup(directory)))
-		return false;
+	if (directory && directory[0] == '/') {
+		if (!(out->directory = strdup(directory)))
+			return false;
+		kh_image_config_clean(out->directory);
+	}
 	return take_env(json_object_get(config, "Env"), out) &&
 	       take_words(json_object_get(config, "Entrypoint"), &out->entrypoint) &&
 	       take_words(json_object_get(config, "Cmd"), &out->command);

@@ -32,7 +32,7 @@ with open(os.path.join(folder, 'said.jsonl'), 'a') as file:
 if words[0] == 'cp':
     open(os.path.join(folder, 'root.tar'), 'wb').write(given)
 if words[:2] == ['image', 'inspect']:
-    print(json.dumps([{'Os': 'linux', 'Architecture': 'ARCHITECTURE', 'Config': {'Env': ['WORD=said'], 'Entrypoint': ['/bin/entry'], 'Cmd': ['its-own']}}]))
+    print(json.dumps([{'Os': 'linux', 'Architecture': 'ARCHITECTURE', 'Config': {'Env': ['WORD=said'], 'WorkingDir': '/../srv/./app//', 'Entrypoint': ['/bin/entry'], 'Cmd': ['its-own']}}]))
 if words[0] == 'start':
     sys.exit('Error response from daemon: this is a fake')
 """
@@ -80,14 +80,15 @@ def test_the_command_line_is_what_docker_documents(sandbox):
     assert copy == ["cp", "-", name + ":/"] and start == ["start", "--attach", name]
     assert removed == [["rm", "--force", "--volumes", name], ["rmi", "--force", name]]
     assert {("--network", "none"), ("--cap-drop", "ALL"), ("--security-opt", "no-new-privileges"), ("--memory", "67108864b"),
-            ("--memory-swap", "67108864b"), ("--pids-limit", "66"), ("--cpus", "1.500"), ("--pull", "never"),
+            ("--memory-swap", "67108864b"), ("--pids-limit", "66"), ("--cpus", "1.500"), ("--pull", "never"), ("--workdir", "/"),
             ("--ulimit", "core=1:1")} <= set(options)  # fmt: skip
     assert {v for o, v in options if o == "--cap-add"} == {"NET_BIND_SERVICE", "NET_ADMIN", "SETUID", "SETGID"}
     quoted = work.replace('"', '""')
     assert f'type=bind,"source={quoted}","destination={quoted}"' in [v for o, v in options if o == "--mount"]
     with tarfile.open(os.path.join(folder, "root.tar")) as tar:
         entries = {m.name: m for m in tar}
-    assert entries["run/keyhole-init"].mode == 0o555 and entries["etc/passwd"].isfile()
+    assert entries["run/keyhole-init"].mode == 0o555 and entries["etc/passwd"].isfile() and entries["srv/app"].isdir()
+    assert rest[rest.index("--directory") + 1] == work
     assert all(m.uid == m.gid == 0 for m in entries.values()) and "etc/resolv.conf" not in entries
 
 
@@ -128,6 +129,23 @@ def test_an_image_is_run_with_its_variables_and_ends_with_its_status(sandbox, im
     sandbox.run("/etc/passwd", engine="docker", stored_image=image, check=126)
     done = sandbox.run("true", engine="docker", stored_image="keyhole-absent:1", check=125)
     assert b"docker pull keyhole-absent:1" in done.stderr
+
+
+@pytest.mark.identity("user")
+@pytest.mark.parametrize("said", ["/proc/self/cwd", "/w/etc", "/../srv//app", "/root"])
+def test_the_folder_of_an_image_is_entered_in_the_root_alone(sandbox, said):
+    """Also by a link in it; and one that only root may enter is entered as before."""
+    sandbox.docker, name = docker_host(), f"keyhole-tried-{os.getpid()}:2"
+    layer = Layer().programs().add("w", tarfile.SYMTYPE, link="/proc/self/root").add("root", tarfile.DIRTYPE, mode=0o700)
+    docker("import", "--change", f"WORKDIR {said}", "-", name, input=layer.done())
+    try:
+        done = sandbox.run("/bin/sh", "-c", "readlink /proc/self/cwd", engine="docker", stored_image=name)
+    finally:
+        docker("rmi", "--force", name)
+    if said in ("/proc/self/cwd", "/w/etc"):
+        assert done.returncode == 125 and done.stdout == b"", done
+    else:
+        assert done.returncode == 0 and done.stdout.decode().strip() == said.replace("/..", "").replace("//", "/"), done
 
 
 @pytest.mark.identity("user")

@@ -210,6 +210,21 @@ def test_its_variables_and_its_folder_are_taken_and_the_rest_is_ours(run, layout
         workspace, "of", "the", "image"]  # fmt: skip
 
 
+# No text of these leads to a folder of the root, whatever the engine's program has open while it starts.
+OUT = ["/proc/self/fd/3", "/proc/self/cwd", "/proc/1/root", "/proc/thread-self/root/etc", "/dev/fd/3", "/w/etc"]
+
+
+@pytest.mark.parametrize("said", OUT)
+def test_a_folder_to_start_in_is_no_way_out(run, layout, engine, said):
+    """bubblewrap has the host's /proc open as 3, and `..` of that is the host's root."""
+    layout.image([Layer().programs().add("w", tarfile.SYMTYPE, link="/proc/self/root").done()], WorkingDir=said)
+    done = run(f"oci:{layout.path}", "sh", "-c", "cd -P ..; cd -P ..; test . -ef / && echo inside; cat run/keyhole-init >/dev/null", check=None)
+    if done.returncode == 0:  # a folder of the sandbox's own was made there, or the kernel is the engine's
+        assert b"inside" in done.stdout and (engine == "gvisor" or said in ("/w/etc", "/dev/fd/3")), done.stdout
+    else:
+        assert done.returncode == 125 and done.stdout == b"" and done.stderr.count(b"\n") == 1, done
+
+
 @pytest.mark.before_the_engine
 def test_layers_lie_over_each_other(run, layout):
     lower = Layer().programs().add("etc/a", content=b"lower").add("etc/b", content=b"b").add("data/old", content=b"old").done()

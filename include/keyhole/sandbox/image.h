@@ -42,6 +42,9 @@ void kh_image_config_fini(struct kh_image_config *config);
 /* Parses the configuration of an image (OCI image specification 1.0, "image configuration";
  * Docker's has the same form). On error *out needs no fini. */
 bool kh_image_config_parse(struct kh_slice json, struct kh_image_config *out, struct kh_err *err);
+/* Cleans an absolute path that an image names, in place: one "/" between names, no "." and no "..";
+ * what would be above the root is the root. The links of the root may still lead anywhere in it. */
+void kh_image_config_clean(char *path);
 /* Parses index.json of a layout: the digest of its only image. */
 bool kh_image_index_parse(struct kh_slice json, char digest[KH_IMAGE_DIGEST_ROOM],
 			  struct kh_err *err);

@@ -9,7 +9,8 @@
  *              [--stdio IN,OUT,ERR]
  *              [--tty FDS | --engine-tty FDS] [--capture PORTS] [--user UID:GID] [--seccomp FILE]
  *              [--writable PATH]… [--memory BYTES] [--pids N] [--environ FILE] [--hold 1]
- *              [--become UID:GID] [--apart UID] [--expect DEV:INO:PATH]… -- CMD…
+ *              [--become UID:GID] [--apart UID] [--expect DEV:INO:PATH]… [--directory PATH]
+ *              -- CMD…
  *
  *   --port     the port on 127.0.0.1 where it listens (3128)
  *   --socket   the Unix socket that each connection is relayed to (/run/keyhole/s)
@@ -46,6 +47,9 @@
  *   --expect   start nothing unless there is a mount at this path, and it is this file (INO 0: any
  *              file), since a path may have been replaced before it was mounted. Several times
  *   --environ  a file with the command's whole environment: NAME=VALUE, each ended by a NUL
+ *   --directory  the folder that the command starts in; without it, the one that keyhole-init was
+ *              started in. No link of /proc that leads to an open file (/proc/self/fd/3,
+ *              /proc/1/root) is followed on the way there, since the text may be an image's
  *
  * (It adds --bound itself when it executes itself again: main.c.)
  *
