@@ -70,7 +70,7 @@ struct kh_engine_command {
 	struct {
 		const char *name;
 		char *text;
-	} files[2];
+	} files[3];
 	bool own_network; /* nested: the program has a network namespace of its own as well */
 	/* called: */
 	int alive; /* closed at the end, which tells the watcher to remove everything; -1 */

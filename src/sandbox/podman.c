@@ -24,6 +24,7 @@
 
 #define CONF "containers.conf"
 #define STORAGE "storage.conf"
+#define MOUNTS "mounts.conf"
 
 /* Locks are files, since those in /dev/shm are the host's; programs are found on a PATH of ours. */
 static const char settings[] = "[containers]\n"
@@ -61,6 +62,10 @@ static const char hostname[] =
 
 static const char *const isolation[] = {
 	"podman",
+	/* Its list of what of the host is copied into every container (containers-mounts.conf(5)),
+	 * which no file of settings turns off: an empty one instead of those in /etc and /usr. */
+	"--default-mounts-file",
+	KH_OUTER_NAMESPACE_BUNDLE "/" MOUNTS,
 	"run",
 	"--network",
 	"none",
@@ -174,11 +179,14 @@ static bool prepare(const struct kh_plan *plan, struct kh_engine_command *out, s
 	out->files[0].text = strdup(settings);
 	out->files[1].name = STORAGE;
 	out->files[1].text = strdup(storage);
+	out->files[2].name = MOUNTS;
+	out->files[2].text = strdup("");
 	out->hide_cgroups = true;
 	out->seals_root = true;
 	out->own_terminals = true;
 	out->own_file = "/run/.containerenv";
-	return (out->files[0].text && out->files[1].text && put_words(plan, out)) ||
+	return (out->files[0].text && out->files[1].text && out->files[2].text &&
+		put_words(plan, out)) ||
 	       kh_err_set(err, KH_ERR_NO_MEMORY, "the sandbox: no memory");
 }
 

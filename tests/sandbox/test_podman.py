@@ -90,6 +90,22 @@ def test_podmans_own_settings_and_store_have_no_part_in_it(sandbox, place):
 
 @podman
 @pytest.mark.identity("user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount over /etc/containers")
+def test_what_the_host_has_podman_copy_into_every_container_is_not_copied(sandbox):
+    """containers-mounts.conf(5): Fedora and its like have such a file, for their subscriptions."""
+    secret = os.path.dirname(sandbox.file(os.path.join(sandbox.folder("kept", 0o700), "key"), "of the host", 0o600))
+    containers = sandbox.folder("containers")
+    sandbox.file(os.path.join(containers, "mounts.conf"), f"{secret}:/run/secrets\n")
+    command = sandbox.command("sh", "-c", "ls /run; cat /run/secrets/key", engine="podman")
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/containers && exec "$@"', containers, *command],
+        capture_output=True, timeout=PATIENCE, env=sandbox.environment(), cwd="/", check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and b"keyhole" in done.stdout and b"secrets" not in done.stdout, (done.stdout, done.stderr)
+
+
+@podman
+@pytest.mark.identity("user")
 @pytest.mark.parametrize("lies", ["link", "loop", "folder", "full"])
 def test_what_a_root_has_where_podman_puts_a_file_gives_way(sandbox, lies):
     """As all that lies where a sandbox has a file of its own: it goes in the layer, and a full folder is refused."""
