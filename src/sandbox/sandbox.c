@@ -265,7 +265,8 @@ static bool plan_all(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		return false;
 	if (!kh_given_check_forbidden(view, spec, err))
 		return false;
-	if (!plan_way_out(b, spec, engine, err))
+	if (!plan_way_out(b, spec, engine, err) ||
+	    (engine->called && !kh_mounts_below_plan(view, err)))
 		return false;
 	if (!spec->layer)
 		kh_view_over(view, KH_MOUNT_SEAL, "/", 0);

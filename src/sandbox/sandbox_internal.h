@@ -137,6 +137,10 @@ bool kh_files_plan_links(struct kh_view *view, const struct kh_sandbox_spec *spe
 /* trust.c: the CA, alone and among the system's roots, over every usual path. */
 bool kh_trust_plan(struct kh_view *view, const struct kh_sandbox_spec *spec, struct kh_err *err);
 
+/* mounts_below.c: for an engine whose program makes a mount read-only, but not what is mounted
+ * below it: each of those gets an entry of its own. What covers such a place stays as it is. */
+bool kh_mounts_below_plan(struct kh_view *view, struct kh_err *err);
+
 /* mountpoint.c: stubs, which a workspace lacks, made for the time of the run (runs.h). */
 struct kh_run_record;
 bool kh_mountpoint_make(const struct kh_run_record *record, const char *path,

@@ -149,6 +149,33 @@ def test_the_folder_of_an_image_is_entered_in_the_root_alone(sandbox, said):
 
 
 @pytest.mark.identity("user")
+@pytest.mark.skipif(not docker_daemon.makes_its_own(), reason="the daemon here is not the tests' own, and sees no mount of theirs")
+@pytest.mark.parametrize("way", ["ro", "workspace_ro"])
+def test_what_is_mounted_below_a_read_only_folder_is_read_only(sandbox, image, way):
+    """A daemon before 25 leaves it as it is, and Landlock knows neither modes nor times."""
+    top = sandbox.folder("top")
+    places = [os.path.join(top, "a"), os.path.join(top, "a/b"), os.path.join(top, ".git/hooks")]
+    mounted, own = [], docker_daemon.started()
+    try:
+        for place in places:
+            os.makedirs(place, exist_ok=True)
+            subprocess.run(["mount", "-t", "tmpfs", "kh-test", place], check=True, timeout=PATIENCE)
+            mounted.append(place)
+            sandbox.file(os.path.join(place, "f"), "mine", 0o600)
+            sandbox.give(place)
+            own.show(place)
+        before = [(os.stat(p).st_mode, os.stat(p).st_mtime_ns) for place in places for p in (place, place + "/f")]
+        script = 'cd "$1"; for d in a a/b .git/hooks; do cat $d/f; chmod 777 $d $d/f; touch -t 200101010101 $d/f; echo x >$d/f; done; :'
+        done = sandbox.run("/bin/sh", "-c", script, "sh", top, engine="docker", stored_image=image, **{way: top})
+        after = [(os.stat(p).st_mode, os.stat(p).st_mtime_ns) for place in places for p in (place, place + "/f")]
+    finally:
+        for place in reversed(mounted):
+            own.hide(place)
+            subprocess.run(["umount", place], check=True, timeout=PATIENCE)
+    assert done.stdout == b"mine" * 3 and after == before, (done, before, after)
+
+
+@pytest.mark.identity("user")
 def test_a_protected_file_that_is_replaced_on_the_host_ends_the_sandbox(sandbox, image):
     """Elsewhere it is covered again; the daemon's mounts are not ours to change."""
     work = sandbox.folder("work")
