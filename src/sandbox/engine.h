@@ -50,6 +50,7 @@ struct kh_plan {
 	bool nested;	   /* the root is already mounted */
 	/* called: */
 	const char *image;			/* in the program's store */
+	char *const *volumes;			/* of the image (kh_sandbox_spec) */
 	const struct kh_sandbox_limits *limits; /* limits that the program must enforce */
 	uint64_t start_ms;			/* the most time for each command of the program */
 	uid_t uid;				/* the sandbox's on the host */

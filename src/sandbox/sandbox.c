@@ -333,6 +333,7 @@ static bool prepare(struct kh_build *b, const struct kh_sandbox_spec *spec,
 		.layered = spec->layer,
 		.nested = engine->nested,
 		.image = spec->image,
+		.volumes = spec->volumes,
 		.limits = &spec->limits,
 		.start_ms = start_ms(spec),
 		.uid = geteuid() == 0 ? kh_build_host_uid(spec) : geteuid(),
@@ -447,6 +448,7 @@ static bool run_image(const struct kh_sandbox_spec *given, const struct kh_engin
 	spec.root_env = image.env;
 	spec.n_root_env = image.n_env;
 	spec.directory = image.directory;
+	spec.volumes = image.volumes;
 	kh_auto_free char **argv = kh_store_argv(&image, given, err);
 	if (!argv)
 		return false;

@@ -125,7 +125,25 @@ static bool make_folder(char *folder, struct kh_err *err)
 struct remains {
 	char *program, *name;
 	const char *folder;
+	size_t n_volumes;
 };
+
+/* Docker makes only a volume with a name read-only; and it removes none of those by itself. */
+static char *name_of_volume(const char *name, size_t i)
+{
+	return kh_strf("%s-%zu", name, i);
+}
+
+static void remove_volumes(const struct remains *remains)
+{
+	static char volume[] = "volume", rm[] = "rm", force[] = "--force";
+	for (size_t i = 0; i < remains->n_volumes; i++) {
+		struct kh_err err = KH_ERR_INIT;
+		kh_auto_free char *name = name_of_volume(remains->name, i);
+		char *argv[] = { remains->program, volume, rm, force, name, NULL };
+		(void)kh_store_tool(argv, -1, KH_LIMIT_SANDBOX_START_MS, NULL, &err);
+	}
+}
 
 /* At the launcher's end: the program removes what has this name. */
 static void remove_remains(void *arg)
@@ -138,13 +156,16 @@ static void remove_remains(void *arg)
 	/* Gone by itself already, as a rule. */
 	(void)kh_store_tool(container, -1, KH_LIMIT_SANDBOX_START_MS, NULL, &err);
 	(void)kh_store_tool(image, -1, KH_LIMIT_SANDBOX_START_MS, NULL, &err);
+	remove_volumes(remains);
 	remove_folder(remains->folder);
 }
 
-static bool start_watcher(struct kh_engine_command *out, char *name, const char *folder,
-			  struct kh_err *err)
+static bool start_watcher(const struct kh_plan *plan, struct kh_engine_command *out, char *name,
+			  const char *folder, struct kh_err *err)
 {
-	struct remains remains = { out->path, name, folder };
+	struct remains remains = { out->path, name, folder, 0 };
+	while (plan->volumes && plan->volumes[remains.n_volumes])
+		remains.n_volumes++;
 	return kh_child_watch(remove_remains, &remains, &out->watcher, &out->alive, err);
 }
 
@@ -170,6 +191,47 @@ static bool put_bind(struct kh_engine_command *out, const char *source, const ch
 		  (!read_only || kh_buf_append_str(&line, ",readonly"));
 	const char *text = ok ? kh_buf_cstr(&line) : NULL;
 	return text && kh_engine_command_arg(out, "--mount") && kh_engine_command_arg(out, text);
+}
+
+/* Is something mounted there by our words? What the tar has is not. */
+static bool is_mounted(const struct kh_view *view, const char *path)
+{
+	size_t len = strlen(path);
+	for (size_t i = 0; i < view->n; i++) {
+		const struct kh_mount *m = &view->list[i];
+		bool mounts = kh_mount_is_tree(m) || m->kind == KH_MOUNT_BLANK ||
+			      m->kind == KH_MOUNT_EMPTY || m->kind == KH_MOUNT_TMPFS ||
+			      m->kind == KH_MOUNT_SOCKET ||
+			      (m->kind == KH_MOUNT_FILE && !kh_store_in_tar(m));
+		if (mounts && strcmp(m->target, path) == 0)
+			return true;
+	}
+	for (size_t i = 0; isolation[i]; i++)
+		if (strncmp(isolation[i], path, len) == 0 && isolation[i][len] == ':')
+			return true;
+	return false;
+}
+
+/* A volume of the image would be a folder of the daemon's disk, of any size, and the agent could
+ * write to one in its home or /tmp: it shows the image's files, and nobody can write to it. */
+static bool put_volumes(struct kh_engine_command *out, const struct kh_plan *plan, const char *name)
+{
+	bool ok = true;
+	for (size_t i = 0; ok && plan->volumes && plan->volumes[i]; i++) {
+		const char *path = plan->volumes[i];
+		kh_auto_free char *source = name_of_volume(name, i);
+		struct kh_buf line kh_cleanup(kh_buf_fini);
+		kh_buf_init(&line, 4L * PATH_MAX);
+		if (is_mounted(plan->view, path))
+			continue;
+		ok = source && kh_buf_append_str(&line, "type=volume") &&
+		     put_field(&line, "source", source) && put_field(&line, "destination", path) &&
+		     kh_buf_append_str(&line, ",readonly");
+		const char *text = ok ? kh_buf_cstr(&line) : NULL;
+		ok = text && kh_engine_command_arg(out, "--mount") &&
+		     kh_engine_command_arg(out, text);
+	}
+	return ok;
 }
 
 static bool put_tmpfs(struct kh_engine_command *out, const struct kh_plan *plan,
@@ -261,7 +323,8 @@ static bool put_create(struct kh_engine_command *out, const struct kh_plan *plan
 		  kh_engine_command_args(out, own) && put_limits(out, plan->limits);
 	for (size_t i = 0; ok && i < plan->view->n; i++)
 		ok = put_mount(out, plan, folder, i);
-	ok = ok && kh_engine_command_arg(out, plan->image ? plan->image : name);
+	ok = ok && put_volumes(out, plan, name) &&
+	     kh_engine_command_arg(out, plan->image ? plan->image : name);
 	for (char *const *word = plan->init + 1; ok && *word; word++)
 		ok = kh_engine_command_arg(out, *word);
 	return ok;
@@ -317,7 +380,7 @@ static bool create(const struct kh_plan *plan, struct kh_engine_command *out, co
 	if (getrandom(number, sizeof(number), 0) != (ssize_t)sizeof(number))
 		return kh_err_set(err, KH_ERR_SYSTEM, "no random bytes");
 	snprintf(name, sizeof(name), "keyhole-%08x%08x", number[0], number[1]);
-	if (!start_watcher(out, name, folder, err) ||
+	if (!start_watcher(plan, out, name, folder, err) ||
 	    (!plan->image && !make_image(plan, out, name, err)))
 		return false;
 	if (!put_create(out, plan, folder, name))

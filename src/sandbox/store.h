@@ -37,6 +37,8 @@ struct kh_store_image {
 	size_t n_env;
 	char *directory;	      /* NULL: none */
 	char **entrypoint, **command; /* ended by NULL; NULL: none */
+	/* The same: the places of its volumes, absolute, without "..", "." and "//". */
+	char **volumes;
 };
 /* Asks the program about an image. Return: false with `err`: it has no such image, or one for
  * another architecture. */

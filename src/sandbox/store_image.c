@@ -24,8 +24,8 @@ void kh_store_image_fini(struct kh_store_image *image)
 		free(image->env[i].value);
 	}
 	free(image->env);
-	char **lists[] = { image->entrypoint, image->command };
-	for (size_t n = 0; n < 2; n++) {
+	char **lists[] = { image->entrypoint, image->command, image->volumes };
+	for (size_t n = 0; n < sizeof(lists) / sizeof(lists[0]); n++) {
 		for (size_t i = 0; lists[n] && lists[n][i]; i++)
 			free(lists[n][i]);
 		free(lists[n]);
@@ -64,6 +64,40 @@ static bool take_words(const json_t *list, char ***out)
 		ok = word && ((*out)[i] = strdup(word)) != NULL;
 	}
 	return ok;
+}
+
+/* Docker takes each place once. Else it is freed. */
+static bool is_new(char **list, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (strcmp(list[i], list[at]) == 0) {
+			free(list[at]);
+			list[at] = NULL;
+			return false;
+		}
+	return true;
+}
+
+/* The names of an object are the places. */
+static bool take_volumes(json_t *object, struct kh_store_image *out)
+{
+	size_t n = json_object_size(object);
+	if (n == 0)
+		return true;
+	out->volumes = n <= WORDS_MOST ? calloc(n + 1, sizeof(*out->volumes)) : NULL;
+	if (!out->volumes)
+		return false;
+	n = 0;
+	const char *place;
+	json_t *unused;
+	json_object_foreach(object, place, unused)
+	{
+		if (place[0] != '/' || !(out->volumes[n] = strdup(place)))
+			return false;
+		kh_image_config_clean(out->volumes[n]);
+		n += is_new(out->volumes, n);
+	}
+	return true;
 }
 
 static size_t count(char *const *words)
@@ -142,7 +176,8 @@ static bool take(const json_t *image, struct kh_store_image *out)
 	}
 	return take_env(json_object_get(config, "Env"), out) &&
 	       take_words(json_object_get(config, "Entrypoint"), &out->entrypoint) &&
-	       take_words(json_object_get(config, "Cmd"), &out->command);
+	       take_words(json_object_get(config, "Cmd"), &out->command) &&
+	       take_volumes(json_object_get(config, "Volumes"), out);
 }
 
 static bool ask(const char *program, const char *reference, uint64_t most_ms, struct kh_buf *said,

@@ -149,6 +149,24 @@ def test_the_folder_of_an_image_is_entered_in_the_root_alone(sandbox, said):
 
 
 @pytest.mark.identity("user")
+def test_no_volume_of_an_image_is_written_to(sandbox):
+    """The daemon's disk would be behind it, without a bound. Where the view has something the volume is not."""
+    sandbox.docker, name = docker_host(), f"keyhole-tried-{os.getpid()}:3"
+    places = ["/home/agent/v", "/tmp/v", "/dev/shm/v", "/data", "/data/", "/l/v", "/tmp", "/home/agent"]
+    layer = Layer().programs().add("l", tarfile.SYMTYPE, link="/tmp").add("data", tarfile.DIRTYPE, mode=0o1777).add("data/f", content=b"kept")
+    for place in ("home/agent/v", "tmp/v", "dev/shm/v"):
+        layer.add(place, tarfile.DIRTYPE, mode=0o1777)
+    docker("import", "--change", "VOLUME " + json.dumps(places), "-", name, input=layer.done())
+    try:
+        script = 'cat /data/f; for d; do echo x >$d/x && echo wrote $d; done; df -k /tmp | tail -1'
+        done = sandbox.run("/bin/sh", "-c", script, "sh", *places, engine="docker", stored_image=name, disk=8 << 20)
+    finally:
+        docker("rmi", "--force", name)
+    assert done.returncode == 0 and done.stdout.split(b"\n")[:-2] == [b"keptwrote /tmp", b"wrote /home/agent"], done
+    assert b" 8192 " in done.stdout and docker("volume", "ls", "--quiet") == ""
+
+
+@pytest.mark.identity("user")
 @pytest.mark.skipif(not docker_daemon.makes_its_own(), reason="the daemon here is not the tests' own, and sees no mount of theirs")
 @pytest.mark.parametrize("way", ["ro", "workspace_ro"])
 def test_what_is_mounted_below_a_read_only_folder_is_read_only(sandbox, image, way):

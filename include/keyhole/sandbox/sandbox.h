@@ -90,6 +90,9 @@ struct kh_sandbox_spec {
 	const struct kh_env_var *root_env;
 	size_t n_root_env;
 	const char *directory;
+	/* From an image in the store of the engine's program, which would put a folder of its own
+	 * disk there; ended by NULL; NULL: none. */
+	char *const *volumes;
 	const struct kh_env_var *env; /* --env; overrides the defaults, but not keyhole's own */
 	size_t n_env;
 	const struct kh_env_var *placeholders;
