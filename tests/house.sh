@@ -36,6 +36,17 @@ if grep -nE '(^|[^a-z_])v?fork\(\)' -r src/sandbox src/cli --include='*.c' | gre
 	complain "a process is made (above): include/keyhole/sandbox/child.h does that"
 fi
 
+# A program of the host that keyhole starts looks for others in PATH: it gets none that was not cut. keyhole-init's
+# commands are the sandbox's, the supervisor's program gets no variable, and the next keeper is keyhole itself.
+for starts in $(git grep -lE '(^|[^a-z_A-Z"])(execv|execvp|execve|execvpe|execl|execle|execlp|fexecve|posix_spawnp?|SYS_execve(at)?)[(,]' \
+	-- 'src/*.c' ':!src/init/' ':!src/sandbox/supervisor.c' ':!src/keeper/spawn.c' ':!src/sandbox/seccomp*.c' ':!src/lockin/'); do
+	grep -q 'kh_program_environment(' "$starts" ||
+		complain "$starts starts a program: its environment comes from kh_program_environment (include/keyhole/base/program.h)"
+done
+if git grep -nE '[=,:?(] *environ\)?[;,]? *$|[(,] *environ[,)]' -- src/sandbox src/cli ':!src/sandbox/store.c'; then
+	complain "the environment is handed on whole (above): kh_program_environment (include/keyhole/base/program.h)"
+fi
+
 # Times that somebody else wrote are read in base/timestamp.c.
 if grep -nE '(^|[^a-z_])(strptime|mktime)\(' -r src include --include='*.[ch]'; then
 	complain "a time is read (above): include/keyhole/base/timestamp.h does that"

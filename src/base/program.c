@@ -32,9 +32,11 @@ static bool is_good_entry(const char *entry)
 	       !kh_writable_is(entry, KH_WRITABLE_FOR_PROGRAMS);
 }
 
-char *kh_program_path(void)
+/* In an empty PATH programs look in the working folder. */
+#define NOWHERE "/nonexistent"
+
+static char *good_entries(const char *path)
 {
-	const char *path = getenv("PATH");
 	char *out = strdup("");
 
 	while (out && path && *path) {
@@ -48,5 +50,46 @@ char *kh_program_path(void)
 			      ? kh_steal_ptr(&before)
 			      : kh_strf("%s%s%s", before, *before ? ":" : "", entry);
 	}
+	if (out && !*out) {
+		free(out);
+		out = strdup(NOWHERE);
+	}
+	return out;
+}
+
+char *kh_program_path(void)
+{
+	return good_entries(getenv("PATH"));
+}
+
+static bool is_path(const char *variable)
+{
+	return strncmp(variable, "PATH=", strlen("PATH=")) == 0;
+}
+
+char **kh_program_environment(char *const *given)
+{
+	char *const *from = given ? given : environ;
+	size_t n = 0, room = 0;
+	for (; from && from[n]; n++)
+		room += is_path(from[n]) ? strlen(from[n]) + sizeof(NOWHERE) : 0;
+	char **out = malloc((n + 1) * sizeof(*out) + room);
+	char *text = (char *)(out + n + 1);
+
+	for (size_t i = 0; out && i < n; i++) {
+		out[i] = from[i];
+		if (!is_path(from[i]))
+			continue;
+		kh_auto_free char *path = good_entries(from[i] + strlen("PATH="));
+		kh_auto_free char *entry = path ? kh_strf("PATH=%s", path) : NULL;
+		if (!entry) {
+			free(out);
+			return NULL;
+		}
+		out[i] = memcpy(text, entry, strlen(entry) + 1);
+		text += strlen(entry) + 1;
+	}
+	if (out)
+		out[n] = NULL;
 	return out;
 }

@@ -186,15 +186,10 @@ static enum kh_exec_step become(const struct kh_exec *exec, char **environment,
 		strchr(exec->argv[0], '/') ? NULL : kh_program_find(exec->argv[0]);
 	if (!found && !strchr(exec->argv[0], '/'))
 		return KH_EXEC_FINDING;
-	kh_auto_free char *path = kh_program_path();
-	kh_auto_free char *entry = path ? kh_strf("PATH=%s", path) : NULL;
-	const char *ours = find("PATH");
-	for (char **at = environment; ours && *at; at++)
-		if (*at == ours)
-			*at = entry;
+	kh_auto_free char **cut = kh_program_environment(environment);
 	const char *program = found ? found : exec->argv[0];
 	struct kh_exec_cover cover;
-	if (!entry)
+	if (!cut)
 		return KH_EXEC_PREPARING;
 	if (access(program, X_OK) != 0)
 		return KH_EXEC_PROGRAM;
@@ -202,9 +197,9 @@ static enum kh_exec_step become(const struct kh_exec *exec, char **environment,
 		return refuse(report, err.text);
 	kh_spawn_restore_descriptors();
 	if (cover.program)
-		(void)execve(cover.program, (char **)(uintptr_t)cover.argv, environment);
+		(void)execve(cover.program, (char **)(uintptr_t)cover.argv, cut);
 	else
-		(void)execvpe(program, exec->argv, environment);
+		(void)execvpe(program, exec->argv, cut);
 	return cover.program ? KH_EXEC_COVER : KH_EXEC_PROGRAM;
 }
 

@@ -23,6 +23,7 @@
 #include <keyhole/base/clock.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/program.h>
 
 enum { LOOK_MS = 50, KILLED_MS = 1000, READ_BYTES = 4096, ABOVE = 16, NO_PROGRAM = 127 };
 enum { OUTPUT, COMPLAINTS, SAYS };
@@ -56,13 +57,15 @@ static _Noreturn void become(const struct kh_child_spec *spec, const int says[SA
 	sigset_t none;
 	sigemptyset(&none);
 	(void)setpgid(0, 0);
+	char **environment = kh_program_environment(spec->environment);
 	/* A change of identity takes the signal of the parent's death back, so that is set last. */
-	if (take_descriptors(spec, says) && (!spec->folder || chdir(spec->folder) == 0) &&
+	if (environment && take_descriptors(spec, says) &&
+	    (!spec->folder || chdir(spec->folder) == 0) &&
 	    (!spec->prepare || spec->prepare(spec->arg)) &&
 	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent &&
 	    sigprocmask(SIG_SETMASK, &none, NULL) == 0)
 		(void)execve(spec->program ? spec->program : spec->argv[0], spec->argv,
-			     spec->environment ? spec->environment : environ);
+			     environment);
 	_exit(NO_PROGRAM);
 }
 

@@ -3,7 +3,8 @@
  *
  * It comes from the Debian mirrors in this host's apt configuration, whichever suite that names,
  * and apt checks signatures as for the host itself. So mmdebstrap runs as the current user, with
- * the current environment. It writes a tar file, which is unpacked like any other image.
+ * the current environment, without the folders of PATH that an agent may write to. It writes a tar
+ * file, which is unpacked like any other image.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/program.h>
 
 #include "image_internal.h"
 
@@ -167,12 +169,18 @@ static bool bootstrap(const char *suite, const struct mirrors *mirrors, const ch
 {
 	const char *argv[16 + MIRRORS_MOST];
 	size_t n = 0;
+	/* Whole, since unshare would look for the name by itself. */
+	kh_auto_free char *program = kh_program_find("mmdebstrap");
+	if (!program)
+		return kh_tool_need("mmdebstrap", err) &&
+		       kh_err_set(err, KH_ERR_NO_MEMORY, "--image: no memory");
 	/* With all that it started it ends when it is killed. */
 	static const char *const wrapper[] = { "unshare", "--mount", "--pid", "--fork",
 					       "--kill-child=KILL" };
 	for (size_t i = 0; geteuid() == 0 && i < sizeof(wrapper) / sizeof(wrapper[0]); i++)
 		argv[n++] = wrapper[i];
-	argv[n++] = "mmdebstrap";
+	bool wrapped = n > 0;
+	argv[n++] = wrapped ? program : "mmdebstrap";
 	argv[n++] = geteuid() == 0 ? "--mode=root" : "--mode=unshare";
 	argv[n++] = "--variant=minbase";
 	argv[n++] = "--include=ca-certificates";

@@ -16,10 +16,11 @@
 enum { KH_TOOL_SAID_BYTES = 16 * 1024 };
 
 struct kh_tool {
-	const char *const *argv; /* the program by its name */
+	const char *const *argv; /* the program by its name; others in it by their whole path */
 	/*
 	 * True: no network, no new privileges; if root started keyhole, in a mount namespace and as
-	 * the sandboxes' uid (`idmap`). False: as the current user, with our environment.
+	 * the sandboxes' uid (`idmap`). False: as the current user, with our environment
+	 * (kh_program_environment).
 	 */
 	bool locked_in;
 	const struct kh_idmap *idmap; /* root and locked_in */

@@ -101,9 +101,9 @@ static _Noreturn void be_tool(const struct kh_tool *tool, const char *path, pid_
 	     sigprocmask(SIG_SETMASK, &none, NULL) == 0;
 	/* What is left of it when it is killed lies where it is swept away. */
 	ok = ok && (tool->locked_in || geteuid() != 0 || setenv("TMPDIR", tool->folder, 1) == 0);
-	if (ok)
-		execve(path, (char *const *)(uintptr_t)tool->argv,
-		       tool->locked_in ? variables : environ);
+	char **environment = kh_program_environment(tool->locked_in ? variables : NULL);
+	if (ok && environment)
+		execve(path, (char *const *)(uintptr_t)tool->argv, environment);
 	if (err.code == KH_ERR_NONE)
 		kh_err_sys(&err, KH_ERR_SYSTEM, errno, "starting %s", tool->argv[0]);
 	(void)!write(report, &err, sizeof(err));

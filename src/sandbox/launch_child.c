@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <keyhole/base/file.h>
+#include <keyhole/base/program.h>
 #include <keyhole/sandbox/init.h>
 
 #include "outer_namespace_internal.h"
@@ -154,8 +155,11 @@ void kh_launch_child(const struct kh_launch *launch, pid_t parent, int report, i
 	/* Its path may be covered by then (outer_namespace.c). A script can't be started so, and is
 	 * by its path. */
 	child->program = open(command->path, O_PATH | O_CLOEXEC);
-	char *const *environment = command->environment ? command->environment : no_environment;
-	if (prepare_child(child, &err)) {
+	char **environment = kh_program_environment(command->environment ? command->environment
+									 : no_environment);
+	if (!environment)
+		kh_err_set(&err, KH_ERR_NO_MEMORY, "its environment: no memory");
+	else if (prepare_child(child, &err)) {
 		(void)syscall(SYS_execveat, child->program, "", command->argv, environment,
 			      AT_EMPTY_PATH);
 		execve(command->path, command->argv, environment);

@@ -90,10 +90,50 @@ static void test_a_program_in_a_sandboxs_folder_is_not_found(void **state)
 	assert_false(kh_writable_add(at("not-there"), "it", KH_WRITABLE_FOR_ALL));
 }
 
+static void expect_path(char *const *given, const char *path)
+{
+	char **environment = kh_program_environment(given);
+
+	assert_non_null(environment);
+	assert_string_equal(environment[0], "A=b");
+	assert_string_equal(environment[1], path);
+	assert_string_equal(environment[2], "PATHS=/x");
+	assert_null(environment[3]);
+	free(environment);
+}
+
+/* What a program finds in PATH by itself is in no sandbox's folder either. */
+static void test_no_program_gets_a_path_with_a_sandboxs_folder(void **state)
+{
+	char path[512], good[512], other[] = "A=b", last[] = "PATHS=/x";
+	char *given[] = { other, path, last, NULL };
+
+	(void)state;
+	assert_true(kh_writable_add(at("theirs"), "it", KH_WRITABLE_FOR_PROGRAMS));
+	(void)snprintf(path, sizeof path, "PATH=%s:%s:.::bin:%s:/not/there", at("theirs/bin"),
+		       at("bin"), at("ours"));
+	(void)snprintf(good, sizeof good, "PATH=%s", at("ours"));
+	expect_path(given, good);
+	assert_int_equal(setenv("PATH", path + strlen("PATH="), 1), 0);
+	char **own = kh_program_environment(NULL);
+	assert_non_null(own);
+	size_t found = 0;
+	for (char **one = own; *one; one++)
+		found += strcmp(*one, good) == 0;
+	assert_int_equal(found, 1);
+	free(own);
+	/* An empty one would be the working folder. */
+	(void)snprintf(path, sizeof path, "PATH=%s", at("theirs/bin"));
+	expect_path(given, "PATH=/nonexistent");
+	(void)snprintf(path, sizeof path, "PATH=");
+	expect_path(given, "PATH=/nonexistent");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_program_in_a_sandboxs_folder_is_not_found),
+		cmocka_unit_test(test_no_program_gets_a_path_with_a_sandboxs_folder),
 	};
 
 	return cmocka_run_group_tests(tests, make, unmake);

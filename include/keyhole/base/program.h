@@ -13,7 +13,16 @@
 char *kh_program_find(const char *name);
 
 /* PATH without the entries in which kh_program_find finds nothing, for programs that look for
- * others. On the heap; NULL without memory. */
+ * others. It is never empty: without an entry it names a folder that does not exist. On the heap;
+ * NULL without memory. */
 char *kh_program_path(void);
+
+/*
+ * The environment of a program of the host that keyhole starts: `given` (NULL: this process's) with
+ * each PATH cut as kh_program_path does. A program looks for others by itself, so none may get a
+ * PATH that was not cut. The list is one block, which the caller frees; it points into `given`.
+ * NULL without memory: then the program must not be started.
+ */
+char **kh_program_environment(char *const *given);
 
 #endif

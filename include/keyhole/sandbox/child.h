@@ -20,8 +20,9 @@ enum kh_child_complaints {
 struct kh_child_spec {
 	const char *program; /* absolute; NULL: argv[0] */
 	char *const *argv;
-	char *const *environment; /* NULL: this process's */
-	const char *folder;	  /* its working directory; NULL: this process's */
+	/* NULL: this process's. Either is handed on as kh_program_environment makes it. */
+	char *const *environment;
+	const char *folder; /* its working directory; NULL: this process's */
 	int input; /* a descriptor for standard input, which stays the caller's; -1: /dev/null */
 	enum kh_child_complaints complaints;
 	/* Called in the child right before exec: sets another identity, limits, or descriptors
