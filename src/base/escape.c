@@ -55,6 +55,39 @@ const char *kh_esc_str(const char *str)
 	return kh_esc(kh_slice_str(str));
 }
 
+/* No shell reads these as anything else, wherever they are in a word. */
+static bool is_plain_in_shell(const char *text)
+{
+	for (const char *c = text; *c; c++)
+		if (!kh_is_alpha(*c) && !kh_is_digit(*c) && !strchr("/._-+,:@", *c))
+			return false;
+	return *text != '\0';
+}
+
+const char *kh_esc_word(const char *str)
+{
+	static const char quote[] = "'\\''";
+	enum { WORDS = 4, QUOTE = sizeof(quote) - 1 };
+	static _Thread_local char words[WORDS][QUOTE * KH_ESC_MAX_BYTES + 3];
+	static _Thread_local unsigned turn;
+	const char *text = kh_esc_str(str);
+	if (is_plain_in_shell(text))
+		return text;
+	char *word = words[turn++ % WORDS], *out = word;
+	*out++ = '\'';
+	for (; *text; text++) {
+		if (*text != '\'') {
+			*out++ = *text;
+			continue;
+		}
+		memcpy(out, quote, QUOTE);
+		out += QUOTE;
+	}
+	*out++ = '\'';
+	*out = '\0';
+	return word;
+}
+
 size_t kh_utf8_decode(const unsigned char *s, size_t len, uint32_t *out)
 {
 	static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };

@@ -288,7 +288,8 @@ static void say(struct init *init, const char *path)
 		       "      keyhole run claude (or keyhole run --workspace . -- COMMAND)\n");
 		return;
 	}
-	printf("next: keyhole check -c %s\n      keyhole run -c %s COMMAND\n", name, name);
+	const char *word = kh_esc_word(path);
+	printf("next: keyhole check -c %s\n      keyhole run -c %s COMMAND\n", word, word);
 	if (is_here(path))
 		kh_cli_complain(
 			"init: `keyhole run` gives a sandbox no folder with a configuration "

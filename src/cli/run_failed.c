@@ -73,5 +73,5 @@ void kh_run_failed_print(struct kh_refused_places *failed, struct kh_refused_pla
 	}
 	if (failed->count > 0 || answered->count > 0)
 		kh_cli_complain_whole("  see each: keyhole audit show %s",
-				      summary->path ? kh_esc_str(summary->path) : "JOURNAL");
+				      summary->path ? kh_esc_word(summary->path) : "JOURNAL");
 }

@@ -14,12 +14,6 @@
 
 #include "run_internal.h"
 
-/* How the path is written in a command for a shell. */
-static const char *quote_for(const char *path)
-{
-	return strpbrk(path, " \t\"\\$&;()<>|*?[]`~#!{}") && !strchr(path, '\'') ? "'" : "";
-}
-
 /* Is -c this file, by whatever name? */
 static bool is_named(const struct kh_run_options *o, const char *path)
 {
@@ -32,13 +26,12 @@ static bool is_named(const struct kh_run_options *o, const char *path)
  * with a profile would then have those of its presets. Return: may the run go on? */
 static bool changed(const char *path)
 {
-	const char *quote = quote_for(path);
+	const char *word = kh_esc_word(path);
 
 	kh_cli_complain(
 		"run: %s: has changed since you trusted it, or another file is in its place "
-		"(read it, then: keyhole trust %s%s%s; to run without it: keyhole trust "
-		"--remove %s%s%s)",
-		kh_esc_str(path), quote, kh_esc_str(path), quote, quote, kh_esc_str(path), quote);
+		"(read it, then: keyhole trust %s; to run without it: keyhole trust --remove %s)",
+		kh_esc_str(path), word, word);
 	return false;
 }
 
@@ -62,13 +55,11 @@ static bool not_used(const struct kh_run_options *o, const char *path, bool name
 {
 	if (named)
 		kh_cli_complain("run: -c %s: is in the workspace, where the agent may write, and "
-				"%s (read it, then: keyhole trust %s%s%s)",
-				kh_esc_str(o->config_path), why, quote_for(path), kh_esc_str(path),
-				quote_for(path));
+				"%s (read it, then: keyhole trust %s)",
+				kh_esc_str(o->config_path), why, kh_esc_word(path));
 	else
-		kh_cli_complain("run: %s is not used: %s (read it, then: keyhole trust %s%s%s)",
-				kh_esc_str(path), why, quote_for(path), kh_esc_str(path),
-				quote_for(path));
+		kh_cli_complain("run: %s is not used: %s (read it, then: keyhole trust %s)",
+				kh_esc_str(path), why, kh_esc_word(path));
 	return !named;
 }
 

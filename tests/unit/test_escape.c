@@ -193,6 +193,29 @@ static void what_shows_nothing_is_written_out(void **state)
 	check_json(KH_SLICE("a\xe2\xa0\x80\xf0\x9b\xb2\xa0z"), "\"a\\u2800\\ud82f\\udca0z\"");
 }
 
+/* What a shell makes of it is the text again, and it runs nothing. */
+static void a_word_to_paste_is_one_word_whatever_it_holds(void **state)
+{
+	static const struct {
+		const char *text, *word;
+	} cases[] = {
+		{ "/home/me/a-b_c.d/keyhole.yaml", "/home/me/a-b_c.d/keyhole.yaml" },
+		{ "/x y", "'/x y'" },
+		{ "", "''" },
+		{ "a'b'$(id>pwn)'c'd", "'a'\\''b'\\''$(id>pwn)'\\''c'\\''d'" },
+		{ "`id`", "'`id`'" },
+		{ "~/x", "'~/x'" },
+		{ "a\nb", "'a\\x0ab'" },
+	};
+	char quotes[400];
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_string_equal(kh_esc_word(cases[i].text), cases[i].word);
+	memset(quotes, '\'', sizeof(quotes) - 1);
+	quotes[sizeof(quotes) - 1] = '\0';
+	assert_int_equal(strlen(kh_esc_word(quotes)), 4 * (KH_ESC_MAX_BYTES - 3) + 3 + 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +223,7 @@ int main(void)
 		cmocka_unit_test(output_is_bounded_and_no_escape_is_cut),
 		cmocka_unit_test(a_cut_is_marked_and_leaves_nothing_half),
 		cmocka_unit_test(eight_results_live_at_a_time),
+		cmocka_unit_test(a_word_to_paste_is_one_word_whatever_it_holds),
 		cmocka_unit_test(json_strings_are_json),
 		cmocka_unit_test(what_is_not_utf8_becomes_the_replacement),
 		cmocka_unit_test(any_bytes_make_a_whole_string_or_none),

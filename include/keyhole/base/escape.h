@@ -13,6 +13,12 @@
 enum { KH_ESC_MAX_BYTES = 256 };
 const char *kh_esc(struct kh_slice s);
 const char *kh_esc_str(const char *str);
+/*
+ * The same as one word of a command that a person may paste into a shell: in single quotes, and a
+ * single quote in it as '\'', unless all of its bytes are plain. Whatever the text holds, a shell
+ * runs none of it. Return: one of four buffers per thread, used in turn.
+ */
+const char *kh_esc_word(const char *str);
 /* The last check of a finished line of ours, in place: bytes that are not UTF-8, and characters for
  * which kh_utf8_is_unseen is true, become '?'. */
 void kh_esc_clean(char *text);
