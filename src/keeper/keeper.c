@@ -474,6 +474,10 @@ int kh_keeper_run(struct kh_keeper_options *options)
 	k.dynamic_sandboxes.watch = k.before_lock = -1;
 	struct kh_err err = KH_ERR_INIT;
 	kh_log_set_role("keeper");
+	/* A run is no service: what it would say there is read as the words of whoever started it.
+	 */
+	if (options->one_run)
+		(void)unsetenv("NOTIFY_SOCKET");
 	kh_secret_prepare();
 	if (!kh_hidden_suffices(&err)) {
 		kh_log_warn("%s", err.text);

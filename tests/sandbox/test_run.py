@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import signal
+import socket
 import subprocess
 import time
 
@@ -745,3 +746,16 @@ def test_no_sandbox_sees_where_other_runs_have_their_sockets(run):
             os.rmdir(folder)
             with contextlib.suppress(OSError):
                 os.rmdir("/run/user")
+
+
+@pytest.mark.identity("user")
+def test_a_run_tells_the_service_manager_of_its_caller_nothing(run, sandbox):
+    """The caller may be a service: READY=1 and STOPPING=1 would be read as its own words."""
+    path = os.path.join(sandbox.folder("manager"), "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        os.chmod(path, 0o777)
+        sandbox.give(sandbox.place)
+        run("--", "true", check=0, NOTIFY_SOCKET=path)
+        with pytest.raises(BlockingIOError):
+            manager.recv(4096, socket.MSG_DONTWAIT)
