@@ -3,8 +3,9 @@
  *
  * A sandbox chooses the paths, and a person may paste what is made of them into a shell and into a
  * rule. So a segment is kept only if it has plain bytes, no star and no quote, and does not look
- * like a key. A sandbox that asks for a thousand paths of a host gets one place for them: from the
- * fourth on they are one pattern.
+ * like a key. A path that no rule names exactly has no pattern: one of two stars would open what
+ * was never asked for. A sandbox that asks for a thousand paths of a host gets one place for them:
+ * from the fourth on they are one pattern.
  */
 #include <keyhole/audit/refused_places.h>
 
@@ -55,7 +56,22 @@ static bool is_plain(struct kh_slice segment)
 {
 	for (size_t i = 0; i < segment.len; i++) {
 		char c = segment.ptr[i];
-		if (!kh_is_alpha(c) && !kh_is_digit(c) && !memchr("-._~:@+,=", c, 9))
+		if (!kh_is_alpha(c) && !kh_is_digit(c) && !memchr("-._~:@+,=%", c, 10))
+			return false;
+	}
+	return true;
+}
+
+/* Some servers read an escape as a '/', a '?' or a '*', or decode it twice, and so do rules. A
+ * blank and bytes that are not ASCII have one reading. */
+static bool has_one_reading(struct kh_slice segment)
+{
+	for (size_t i = 0; i < segment.len; i++) {
+		if (segment.ptr[i] != '%')
+			continue;
+		int high = i + 2 < segment.len ? kh_hex_value(segment.ptr[i + 1]) : -1;
+		int low = i + 2 < segment.len ? kh_hex_value(segment.ptr[i + 2]) : -1;
+		if (low < 0 || (high < 8 && (high != 2 || low != 0)))
 			return false;
 	}
 	return true;
@@ -91,26 +107,23 @@ static bool has_hidden(const struct kh_refused_places *places, struct kh_slice t
 	return false;
 }
 
-/* Return: the pattern on the heap; NULL: there is none, or no memory. */
+/* Return: the pattern on the heap; NULL: there is none, a pattern would open more than this path
+ * and those that differ from it in a segment, or no memory. */
 static char *pattern_of(const struct kh_refused_places *places, struct kh_slice path)
 {
 	kh_cleanup(kh_buf_fini) struct kh_buf normal;
 	kh_cleanup(kh_buf_fini) struct kh_buf out;
 	bool ok = true;
 	kh_buf_init(&normal, path.len + 1);
-	kh_buf_init(&out, PATTERN_BYTES + sizeof("/**"));
+	kh_buf_init(&out, PATTERN_BYTES);
 	if (path.len == 0 || !kh_path_normalise(path, &normal, NULL))
 		return NULL;
 	struct kh_slice all = kh_buf_view(&normal);
 	for (size_t at = 0; ok && at < all.len;) {
 		size_t end = kh_slice_find(all, '/', at + 1);
 		struct kh_slice segment = kh_slice_sub(all, at + 1, end);
-		/* Some servers read an escape as several segments, and so do rules. */
-		if (kh_slice_find(segment, '%', 0) < segment.len ||
-		    kh_buf_len(&out) + segment.len >= PATTERN_BYTES) {
-			ok = kh_buf_append_str(&out, "/**");
-			break;
-		}
+		if (!has_one_reading(segment))
+			return NULL;
 		bool shown = is_plain(segment) && !is_id(segment) && !has_hidden(places, segment);
 		ok = kh_buf_append_char(&out, '/') &&
 		     kh_buf_append_slice(&out, shown ? segment : KH_SLICE("*"));

@@ -24,10 +24,10 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/clock.h>
-#include <keyhole/base/encode.h>
 #include <keyhole/base/json_load.h>
 #include <keyhole/base/limits.h>
 
+#include "ask_internal.h"
 #include "ctl_client.h"
 #include "ctl_trust.h"
 #include "run_internal.h"
@@ -51,6 +51,7 @@ enum {
 	TICK_MS = 1000,	   /* between two looks at the clock */
 	AGAIN_MS = 250,	   /* the worker is started anew */
 	TARGET_BYTES = 64,
+	KEYS_BYTES = 80,
 };
 
 struct question {
@@ -110,18 +111,6 @@ static void forget_all(struct ask *a)
 		forget(a, a->list[0].id);
 }
 
-/* The daemon writes visible ASCII only. Whoever sits in its place may not. */
-static void print_visible(const char *text)
-{
-	for (const char *c = text; *c; c++) {
-		if (*c >= ' ' && *c <= '~')
-			(void)putchar(*c);
-		else
-			(void)printf("\\x%c%c", kh_hex_digits[(unsigned char)*c >> 4],
-				     kh_hex_digits[*c & 15]);
-	}
-}
-
 static unsigned seconds_left(const struct question *one)
 {
 	uint64_t now = kh_clock_mono_ms();
@@ -129,15 +118,6 @@ static unsigned seconds_left(const struct question *one)
 }
 
 /* ---- a terminal ---- */
-
-static void print_keys(const struct ask *a, const struct question *one)
-{
-	(void)printf("\r  y: once  r: for this run, any query  n: no (or Enter)   %2us left",
-		     seconds_left(one));
-	if (a->n > 1)
-		(void)printf(", %zu more", a->n - 1);
-	(void)printf("\x1b[K");
-}
 
 static void end_question(struct ask *a, const char *how)
 {
@@ -153,14 +133,13 @@ static void show_on_terminal(struct ask *a)
 	if (a->current == 0 && a->n > 0) {
 		a->current = a->list[0].id;
 		a->shown_ms = kh_clock_mono_ms();
-		print_visible(a->list[0].request);
-		(void)putchar('\n');
+		kh_ask_question_show(0, a->list[0].request, "");
 		/* What was typed before it was seen answers nothing. */
 		(void)tcflush(STDIN_FILENO, TCIFLUSH);
 	}
 	struct question *one = find(a, a->current);
 	if (one)
-		print_keys(a, one);
+		kh_ask_question_keys(seconds_left(one), a->n - 1);
 	a->broken = fflush(stdout) != 0;
 }
 
@@ -183,10 +162,11 @@ static bool note_question(struct ask *a, const json_t *event, uint32_t id)
 	a->n++;
 	if (a->json || a->terminal)
 		return true;
-	(void)printf("%u ", (unsigned)id);
-	print_visible(one->request);
-	(void)printf(" (y once, r for this run with any query, n no; %us left)\n",
-		     seconds_left(one));
+	char keys[KEYS_BYTES];
+	(void)snprintf(keys, sizeof(keys),
+		       " (y once, r for this run with any query, n no; %us left)",
+		       seconds_left(one));
+	kh_ask_question_show(id, one->request, keys);
 	return true;
 }
 
@@ -279,7 +259,7 @@ static void answer_current(struct ask *a, const char *answer)
 	uint32_t id = a->current;
 	kh_auto_free char *said = send_answer(a, id, answer);
 	(void)printf("\r  ");
-	print_visible(said ? said : "no memory");
+	kh_ask_question_put(said ? said : "no memory");
 	(void)printf("\x1b[K\n");
 	a->current = 0;
 	forget(a, id);
@@ -331,7 +311,7 @@ static void take_line(struct ask *a, struct kh_slice line)
 	if (a->json)
 		return;
 	(void)printf("%u ", (unsigned)id);
-	print_visible(said ? said : "no memory");
+	kh_ask_question_put(said ? said : "no memory");
 	(void)putchar('\n');
 	a->broken = fflush(stdout) != 0;
 }

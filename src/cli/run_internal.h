@@ -347,6 +347,13 @@ void kh_run_summary_fini(struct kh_run_summary *summary);
 bool kh_run_condition_put(struct kh_buf *out, const struct kh_config *config,
 			  const struct kh_refused_place *place);
 
+/* ---- run_paste.c ---- */
+
+/* A line "keyhole: BEFORE WORDS". WORDS are a part of a command, with a URL in single quotes in it
+ * or none. Where the host would not fit into the row of the terminal, the line is broken before it
+ * as a shell has it. */
+void kh_run_paste_print(const char *before, const char *words);
+
 /* ---- run_refused.c: the places that were refused ---- */
 
 struct kh_run_refused {

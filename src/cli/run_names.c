@@ -193,6 +193,21 @@ static bool check_container_folders(struct kh_err *err)
 	return true;
 }
 
+/* Who answers there is told of the whole sandbox, and says how its command ended. */
+static bool check_daemons(struct kh_err *err)
+{
+	static const char *const variables[] = { "DOCKER_HOST", "CONTAINER_HOST" };
+	static const char scheme[] = "unix://";
+
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		const char *value = getenv(variables[i]);
+		if (value && strncmp(value, scheme, strlen(scheme)) == 0 &&
+		    !check(variables[i], value + strlen(scheme), err))
+			return false;
+	}
+	return true;
+}
+
 /* They have the environment of the run, and run what these name. */
 static bool check_containers(const struct kh_run_options *o, struct kh_err *err)
 {
@@ -204,6 +219,9 @@ static bool check_containers(const struct kh_run_options *o, struct kh_err *err)
 		"CONTAINERS_HELPER_BINARY_DIR",
 		"REGISTRY_AUTH_FILE",
 		"DOCKER_CONFIG",
+		"DOCKER_CERT_PATH",
+		"APT_CONFIG",
+		"TMPDIR",
 		"XDG_CONFIG_HOME",
 		"XDG_DATA_HOME",
 	};
@@ -213,7 +231,7 @@ static bool check_containers(const struct kh_run_options *o, struct kh_err *err)
 	for (size_t i = 0; used && i < sizeof(variables) / sizeof(variables[0]); i++)
 		if (!check(variables[i], getenv(variables[i]), err))
 			return false;
-	return !used || check_container_folders(err);
+	return !used || (check_daemons(err) && check_container_folders(err));
 }
 
 /* ---- options and variables of keyhole's own ---- */

@@ -3,9 +3,7 @@
  *
  * A sandbox chose the method, the host and the path, and a person pastes what stands here. So what
  * is shown passes kh_esc, and words to paste are only made of what kh_remedy_rule takes. A rule
- * that is offered has no credential, and names the host that was asked for and no other. Words to
- * paste are not broken into rows: they have no blank that the sandbox chose, so a row that begins
- * within them is no sentence.
+ * that is offered has no credential, and names the host that was asked for and no other.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -94,7 +92,9 @@ bool kh_run_refused_put_place(struct kh_buf *out, const struct kh_refused_place 
 	       kh_buf_printf(out, "%s%s%s", six ? "[" : "", kh_esc_str(place->host),
 			     six ? "]" : "") &&
 	       (usual || kh_buf_printf(out, ":%u", place->port)) &&
-	       (!place->path || kh_buf_append_str(out, kh_esc_str(place->path)));
+	       kh_buf_append_str(out, place->path		 ? kh_esc_str(place->path)
+				      : place->example[0] == '/' ? "/..."
+								 : "");
 }
 
 /* ---- the words ---- */
@@ -120,7 +120,7 @@ static const struct kh_remedy *ask(const struct words *words, const struct kh_re
 	struct kh_slice first = kh_slice_str(method);
 	first = kh_slice_sub(first, 0, kh_slice_find(first, ',', 0));
 	kh_dry_run_init(&question);
-	if (url && words->remedies && place->path &&
+	if (url && words->remedies && place->example[0] == '/' &&
 	    kh_dry_run_ask(&question, first, kh_slice_str(url), NULL))
 		found = kh_remedies_find(words->remedies, &question);
 	kh_dry_run_fini(&question);
@@ -212,14 +212,18 @@ static void say_rule(struct words *words, const struct kh_refused_place *place)
 	if (scheme[0] && (place->path || strcmp(scheme, "tcp") == 0) &&
 	    kh_remedy_rule(&rule, place->methods, scheme, place->host, place->port, place->path))
 		quoted = kh_strf("'%s'", kh_buf_cstr(&rule));
-	if (quoted)
+	if (quoted) {
 		say_option(words, "--allow", quoted);
-	else if (is_silent(place))
+		if (place->path && kh_slice_has_suffix(kh_slice_str(place->path), KH_SLICE("/**")))
+			(void)kh_buf_printf(&words->note,
+					    "%sit opens more than was asked for: every path there",
+					    kh_buf_len(&words->note) ? "; " : "");
+	} else if (is_silent(place))
 		(void)kh_buf_append_str(&words->why, "no rule allows anything there, and nothing "
 						     "was asked for in the tunnel");
 	else
 		(void)kh_buf_append_str(&words->why, "no rule allows it, and no rule can name this "
-						     "method, host or path");
+						     "method, host or path exactly");
 }
 
 /* Of a preset's rule it is "NAME:LINE". Return: the length of its name; 0: the rule is a file's. */
@@ -387,8 +391,8 @@ static void print_group(const struct kh_refused_place *places, struct words *all
 			put_refused(&places[i], verb);
 	}
 	if (kh_buf_len(&words->paste) > 0)
-		kh_cli_complain_whole("  to allow %s: %s", covered > 1 ? "them" : "it",
-				      kh_buf_cstr(&words->paste));
+		kh_run_paste_print(covered > 1 ? "  to allow them: " : "  to allow it: ",
+				   kh_buf_cstr(&words->paste));
 	for (size_t i = first; i < n; i++) {
 		bool said = i > first && !is_covered(words, &all[i]);
 		for (size_t k = first; k < i && !said; k++)
@@ -477,7 +481,7 @@ void kh_run_refused_print(struct kh_run_refused *refused, bool observes,
 	const char *show = observes ? "keyhole audit show" : "keyhole audit show --denied";
 	if (more > 0)
 		kh_cli_complain("%s: %zu more hosts or paths; to see them: %s %s", verb, more, show,
-				summary->path ? kh_esc_str(summary->path) : "JOURNAL");
+				summary->path ? kh_esc_word(summary->path) : "JOURNAL");
 	if (places->others > 0)
 		kh_cli_complain("%s: %" PRIu64 " more requests, of which the journal has only the "
 				"number",

@@ -11,8 +11,11 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/slice.h>
+#include <keyhole/base/writable.h>
 #include <keyhole/config/config.h>
 #include <keyhole/config/trusted_file.h>
+#include <keyhole/sandbox/run_uses.h>
+#include <keyhole/sandbox/workspace.h>
 
 #include "cli_internal.h"
 
@@ -99,14 +102,51 @@ static char *find(const char *typed, char digest[KH_TRUSTED_HEX + 1])
 	return NULL;
 }
 
-static int add(const char *typed)
+/* ---- whether a file is at rest ---- */
+
+static struct kh_run_uses uses = KH_RUN_USES_INIT;
+
+static bool note_live(struct kh_err *err)
+{
+	kh_auto_free char *state = kh_workspace_state();
+
+	return kh_run_uses_note_folders(&uses, state, err);
+}
+
+/* No run begins before kh_run_uses_end, so none begins between this and the note. */
+static bool hold_runs(struct kh_err *err)
+{
+	kh_auto_free char *state = kh_workspace_state();
+
+	return kh_run_uses_lock(&uses, state, err) && kh_run_uses_write(&uses, err) &&
+	       kh_writable_renew(note_live, err);
+}
+
+/* An agent that may write there could have exchanged what the person has read. */
+static bool is_at_rest(const char *path)
+{
+	const char *folder = NULL;
+
+	if (!kh_writable_leads(path, &folder))
+		return true;
+	kh_cli_complain("trust: %s: is not trusted: the agent of a live run may write there now, "
+			"and could exchange the file after you have read it%s%s%s (end that run, "
+			"then read the file again)",
+			kh_esc_str(path), folder ? ": it is in " : "", folder ? folder : "",
+			folder ? ", or is reached through it" : "");
+	return false;
+}
+
+/* ---- the three things that it does ---- */
+
+static int add_held(const char *typed)
 {
 	char digest[KH_TRUSTED_HEX + 1];
 	struct kh_err err = KH_ERR_INIT;
 	struct kh_diagnostics diags = { 0 };
 	kh_auto_free char *path = find(typed, digest);
 
-	if (!path)
+	if (!path || !is_at_rest(path))
 		return KH_EXIT_FAILED;
 	struct kh_config *config = kh_config_load_as(path, digest, NULL, &diags);
 	kh_diagnostics_print(&diags, config, STDERR_FILENO);
@@ -119,6 +159,15 @@ static int add(const char *typed)
 		return fail(&err);
 	printf("%s is trusted as it is now (SHA-256 %s)\n", kh_esc_str(path), digest);
 	return fflush(stdout) == 0 ? 0 : KH_EXIT_FAILED;
+}
+
+static int add(const char *typed)
+{
+	struct kh_err err = KH_ERR_INIT;
+	int status = hold_runs(&err) ? add_held(typed) : fail(&err);
+
+	kh_run_uses_end(&uses);
+	return status;
 }
 
 static int drop(const char *typed)

@@ -625,9 +625,10 @@ def test_a_line_that_is_no_answer_is_named_and_answers_nothing(asking):
 class Terminal:
     """`keyhole ask` on a terminal of its own."""
 
-    def __init__(self, run, id):
+    def __init__(self, run, id, columns=200):
+        self.columns = columns
         self.master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         self.process = subprocess.Popen(run.sandbox.as_identity([run.keyhole, "ask", id]), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
                                         env=run.environment(), cwd="/")  # fmt: skip
         self.slave = slave
@@ -640,6 +641,26 @@ class Terminal:
             assert time.monotonic() < end and select.select([self.master], [], [], PATIENCE)[0], (text, self.seen)
             self.seen += os.read(self.master, 4096).decode()
         self.seen = re.sub(r"\s+", " ", self.seen).split(text, 1)[1]
+
+    def rows(self, text, seconds=0):
+        """Waits for a text and so many seconds more; what the terminal shows then, row by row."""
+        raw, end = "", None
+        while end is None or time.monotonic() < end:
+            if select.select([self.master], [], [], PATIENCE if end is None else 0.2)[0]:
+                raw += os.read(self.master, 4096).decode()
+            if end is None and text in raw:
+                end = time.monotonic() + seconds
+        rows, at = [""], 0
+        for char in re.sub(r"\x1b\[K", "", raw).replace("\r\n", "\n"):
+            if char in "\r\n":
+                at = 0
+            if char == "\n" or (char != "\r" and at == self.columns):
+                rows.append("")
+                at = 0
+            if char not in "\r\n":
+                rows[-1] = rows[-1][:at] + char + rows[-1][at + 1 :]
+                at += 1
+        return rows
 
     def key(self, keys):
         os.write(self.master, keys)
@@ -669,6 +690,49 @@ def test_on_a_terminal_a_key_answers_the_question_that_is_shown(asking):
         assert one.status() == status
     terminal.end()
     assert terminal.echoes()
+
+
+@pytest.mark.identity("user")
+def test_no_row_of_a_question_looks_like_another_and_no_edge_ends_its_host(asking):
+    """The agent chooses method and URL, and may guess how wide the terminal is."""
+    one = asking()
+    terminal = Terminal(one.run, one.id, columns=80)
+    terminal.until("for you")
+    lure = "https://docs.python.org/3/library/"
+    # The URL goes on where a row begins.
+    one.get("/" + "-" * (80 - len(f"GET https://{NAME}/") + 9 * 80) + lure, "--path-as-is")
+    rows = terminal.rows("s left")
+    first = rows.index("GET ")
+    assert rows[first + 1].startswith(f" > https://{NAME}/---"), rows
+    assert all(row.startswith(" > ") for row in rows[first + 1 : -2]), rows
+    assert rows[-2] == f"  host: {NAME}" and rows[-1].startswith("  y: once"), rows
+    terminal.key(b"n")
+    time.sleep(0.7)
+    terminal.key(b"n")
+    terminal.until("refused")
+    assert one.status() == 403
+    # The method puts the edge into the host, and so does a longer one.
+    for length in (80 - len(f" https://{NAME[:4]}"), 150):
+        one.get("/x", f"-X {'G' * length}")
+        rows = terminal.rows("s left")
+        at = rows.index(f" > https://{NAME}/x")
+        assert rows[at + 1] == f"  host: {NAME}" and rows[at + 2].startswith("  y: once"), rows
+        time.sleep(0.7)
+        terminal.key(b"n")
+        terminal.until("refused")
+        assert one.status() == 403
+    terminal.end()
+
+
+@pytest.mark.identity("user")
+def test_on_a_narrow_terminal_the_question_stays_above_the_keys(asking):
+    one = asking()
+    terminal = Terminal(one.run, one.id, columns=40)
+    terminal.until("for you")
+    one.get("/short")
+    rows = terminal.rows("y/r/n", seconds=2.5)
+    assert rows[-2] == f"GET https://{NAME}/short" and rows[-1].startswith("  y/r/n  5"), rows
+    terminal.end()
 
 
 def test_a_key_that_was_typed_before_the_question_was_seen_answers_nothing(asking):

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import PATIENCE
+from conftest import PATIENCE, SANDBOX_HOST_UID
 from test_run import Run
 
 PLACES = ["workspace", "home"]
@@ -156,7 +156,7 @@ def test_no_variable_names_what_the_agent_could_exchange(ground, variable, way):
 
 # What podman, docker and skopeo read, and run programs from.
 OF_CONTAINERS = ["CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "REGISTRY_AUTH_FILE",
-                 "CONTAINERS_HELPER_BINARY_DIR", "DOCKER_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME"]  # fmt: skip
+                 "CONTAINERS_HELPER_BINARY_DIR", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "APT_CONFIG", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"]  # fmt: skip
 WITH_CONTAINERS = [["--image", "podman:x"], ["--engine", "podman", "--image", "x"], ["--engine", "docker"]]
 
 
@@ -167,6 +167,46 @@ def test_no_variable_of_containers_names_what_the_agent_could_exchange(ground, v
     for options in WITH_CONTAINERS:
         refused(ground, ground(*options, **{variable: path}), f"{variable}: {path}")
     assert REFUSED not in ground(check=None, **{variable: path}).stderr
+
+
+@pytest.mark.parametrize("variable", ["DOCKER_HOST", "CONTAINER_HOST"])
+def test_no_daemon_of_containers_listens_where_the_agent_could(ground, variable):
+    path = ground.name("in", "d/docker.sock", "")
+    for options in WITH_CONTAINERS:
+        refused(ground, ground(*options, **{variable: f"unix://{path}"}), f"{variable}: {path}")
+    away = ground.name("through", "d/other.sock", "")
+    refused(ground, ground(*WITH_CONTAINERS[0], **{variable: f"unix://{away}"}), f"{variable}: {away}")
+    assert REFUSED not in ground(check=None, **{variable: f"unix://{path}"}).stderr
+    assert REFUSED not in ground("--engine", "docker", check=None, **{variable: "unix:///run/nobody/docker.sock"}).stderr
+
+
+# What a tool of containers finds by itself: the programs that it starts are looked for in PATH again.
+TOOLS = ["podman", "docker", "apt-get", "mmdebstrap", "skopeo"]
+THEIRS = ["newuidmap", "dpkg", "docker-credential-x", "mmdebstrap", "sh"]
+
+
+@pytest.mark.parametrize("options", [["--image", "podman:x"], ["--image", "debian"], ["--engine", "docker"]])
+def test_no_tool_finds_a_program_of_the_agents_on_the_path(ground, options):
+    """Of a folder that agents write to no program is run, neither by keyhole nor by what it starts."""
+    tools = ground.sandbox.folder("tools")
+    log = os.path.join(tools, "log")
+    for tool in TOOLS:
+        mirror = "echo bookworm bookworm http://mirror.invalid/debian; exit 0" if tool == "apt-get" else "exit 1"
+        script = f'#!/bin/sh\necho "{tool} $PATH" >>{log}\nnewuidmap; dpkg; docker-credential-x; env sh -c true\n{mirror}\n'
+        ground.sandbox.file(os.path.join(tools, tool), script, 0o755)
+    for name in THEIRS:
+        theirs = ground.name("in", f"bin/{name}", ground.program(), 0o755)
+    ground.sandbox.give(tools)
+    for folder in ground.folders.values():  # docker shows no folder of root's
+        if os.stat(folder).st_uid == 0:
+            os.chown(folder, SANDBOX_HOST_UID, SANDBOX_HOST_UID)
+    path = f"{os.path.dirname(theirs)}:{tools}:/usr/sbin:/usr/bin:/sbin:/bin"
+    done = ground(*options, check=None, PATH=path)
+    assert not os.path.exists(ground.marker)
+    assert os.path.exists(log), done.stderr
+    with open(log, encoding="utf-8") as said:
+        started = said.read().splitlines()
+    assert started and all(line.split()[1] == f"{tools}:/usr/sbin:/usr/bin:/sbin:/bin" for line in started), started
 
 
 # Where these programs look without a variable, and what in there may be a link of the user's.

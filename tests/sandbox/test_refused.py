@@ -85,6 +85,41 @@ def test_what_is_to_be_pasted_is_not_broken_on_a_terminal(run, places):
     assert "keyhole: refused once: GET " in rest
 
 
+@pytest.mark.identity("user")
+def test_what_is_to_be_pasted_is_broken_before_a_host_that_the_edge_would_end(run, places):
+    script = f"for m in GET POST PUT OPTIONS; do {CURL} -X $m https://other.test/left-pad; done"
+    said = on_a_terminal(run, 70, "-c", places, "--", "sh", "-c", script)
+    at = said.index("keyhole:   to allow it: --allow 'GET,POST,PUT,OPTIONS '\\")
+    assert said[at + 1] == "'https://other.test/left-pad'"
+    # A shell takes both rows for one word.
+    pasted = said[at].split("it: --allow ")[1] + "\n" + said[at + 1]
+    assert subprocess.run(["sh", "-c", f"printf '<%s>' {pasted}"], capture_output=True, text=True, check=True).stdout == (
+        "<GET,POST,PUT,OPTIONS https://other.test/left-pad>")  # fmt: skip
+    long = "a" * 60 + ".other.test"
+    said = on_a_terminal(run, 50, "-c", places, "--", "sh", "-c", CURL + f"https://{long}/x")
+    at = said.index("keyhole:   to allow it: --allow 'GET '\\")
+    assert [said[at + 1][-2:], said[at + 2]] == ["'\\", "'aaaaaaaaaaaaaaaaaaaaa.other.test/x'"], said
+    assert len(said[at + 1]) == 50
+
+
+@pytest.mark.identity("user")
+def test_one_request_makes_no_words_that_open_more_than_its_path(run, places):
+    wide = ["/%2a", "/v1/me/%2525", "/a%2fb", "/" + "x" * 300]
+    script = "; ".join(f"{CURL} -X DELETE --path-as-is https://other.test{path}" for path in wide)
+    said = lines(run("-c", places, "--", "sh", "-c", script, use=None, check=None))
+    assert said == ["refused 4 times: DELETE https://other.test/...",
+                    "  why: no rule allows it, and no rule can name this method, host or path exactly"]  # fmt: skip
+    exact = "https://other.test/wiki/Z%C3%BCrich/a%20b"
+    said = lines(run("-c", places, "--", "sh", "-c", CURL + exact, use=None, check=None))
+    assert said[1] == f"  to allow it: --allow 'GET {exact}'"
+    done = run("-c", places, "--allow", f"GET {exact}", "--", "sh", "-c", f"{CURL} {exact}; {CURL} {exact}x", use=None, check=None)
+    assert done.stdout == "502 403 ", done.stderr
+    # Many paths are one pattern, and it says so.
+    script = "; ".join(f"{CURL} https://other.test/p/{name}" for name in "abcd")
+    said = lines(run("-c", places, "--", "sh", "-c", script, use=None, check=None))
+    assert said[1:] == ["  to allow it: --allow 'GET https://other.test/p/**'", "    it opens more than was asked for: every path there"]
+
+
 def test_a_run_that_is_narrowed_gets_words_that_keep_it_narrowed(run):
     own, other = (f"{CURL} -d x https://github.com/{name}/git-receive-pack; " for name in ("globex/app", "evil/x"))
     done = run("--use", "github:repos=globex/app", "--", "sh", "-c", own + other, use=None)
@@ -146,7 +181,7 @@ def test_words_that_cover_several_places_are_said_once(run, places):
     # The most frequent place comes first, and below it the others that its words allow.
     assert said[:2] == ["refused 2 times: POST https://other.test/v1", "  to allow it: --allow 'POST https://other.test/v1'"]
     assert sorted(said[2:5]) == [
-        "refused once: GET https://registry.npmjs.org/**", "refused once: GET https://registry.npmjs.org/left-pad",
+        "refused once: GET https://registry.npmjs.org/...", "refused once: GET https://registry.npmjs.org/left-pad",
         "refused once: HEAD https://registry.npmjs.org/-/v1/search",
     ]  # fmt: skip
     assert said[5:] == ["  to allow them: --use npm"]
@@ -320,7 +355,7 @@ for line in [b"GET http://other.test/';touch${IFS}x;'/y HTTP/1.1", b"G'T http://
         assert not words or re.fullmatch(r"[A-Z,]+ http://other\.test/[A-Za-z0-9./*-]*", words[1]), line
     assert [line for line in said if "touch" in line] == []
     at = said.index("refused once: G'T http://other.test/x")
-    assert said[at + 1] == "  why: no rule allows it, and no rule can name this method, host or path"
+    assert said[at + 1] == "  why: no rule allows it, and no rule can name this method, host or path exactly"
     assert all(line.startswith(("refused ", "  to allow it: --allow '", "  why: ")) for line in said), said
     at = said.index("refused 2 times: a request that names no host")
     assert said[at + 1].startswith("refused "), "another, for the same reason"
@@ -379,9 +414,9 @@ def test_a_placeholder_in_a_path_is_not_shown(run):
 def test_there_is_an_end_to_the_places(run, places):
     script = f"for i in $(seq 14); do {CURL} https://h$i.test/x; done; for i in $(seq 5); do {CURL} https://other.test/p/q$i; done"
     said = lines(run("-c", places, "--", "sh", "-c", script, use=None, check=None))
-    assert len(said) == 21
+    assert len(said) == 22 and said[2] == "    it opens more than was asked for: every path there"
     assert said[:2] == ["refused 5 times: GET https://other.test/p/**", "  to allow it: --allow 'GET https://other.test/p/**'"]
-    assert re.fullmatch(r"refused: 5 more hosts or paths; to see them: keyhole audit show --denied .*/audit\.jsonl", said[20])
+    assert re.fullmatch(r"refused: 5 more hosts or paths; to see them: keyhole audit show --denied .*/audit\.jsonl", said[21])
 
 
 def test_what_was_only_counted_in_the_journal_is_counted(run):

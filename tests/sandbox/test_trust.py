@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import subprocess
 
 import pytest
 from test_run import Run
@@ -235,3 +237,35 @@ def test_no_sandbox_gets_the_notes(run, project):
     for option in ("--home", "--ro", "--workspace"):
         done = run(option, folder, "--", "true", use=None, check=125)
         assert "the sandbox would see it through" in done.stderr, done.stderr
+
+
+@pytest.mark.identity("user")
+def test_one_that_the_agent_of_a_live_run_may_write_is_not_trusted(run, sandbox, project):
+    """Between reading and trusting, the agent could exchange it."""
+    def live(place, script="echo begun; read line"):
+        one = subprocess.Popen(run.command("--workspace", place, "--", "sh", "-c", script, use="npm"), env=run.environment(), cwd="/",
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        assert one.stdout.readline() == "begun\n", one.stderr.read()
+        return one
+
+    for place in (top(project), top(project) + ":ro"):
+        one = live(place)
+        done = keyhole(run, "trust", project, check=None)
+        one.communicate("go on\n", timeout=60)
+        if place.endswith(":ro"):
+            assert done.returncode == 0 and "is trusted as it is now" in done.stdout, done.stderr
+        else:
+            assert done.returncode == 1 and f"{project}: is not trusted: the agent of a live run may write there now" in done.stderr, done.stderr
+            assert keyhole(run, "trust", "--list").stdout == ""
+    keyhole(run, "trust", "--remove", project)
+    assert keyhole(run, "trust", project).returncode == 0, "the run has ended"
+
+
+@pytest.mark.identity("user")
+def test_the_words_to_paste_run_nothing_that_a_folder_is_named_after(run, sandbox):
+    name = "a'b'$(touch pwned)'c'`touch pwned` d"
+    file = sandbox.file(os.path.join(sandbox.folder(name), "keyhole.yaml"), json.dumps(RULES))
+    done = ask(run, file)
+    words = re.search(r"\(read it, then: (keyhole trust .*)\)\n", done.stderr)[1]
+    said = subprocess.run(["sh", "-c", words.replace("keyhole trust", "printf %s", 1)], cwd=sandbox.place, capture_output=True, text=True, check=True)
+    assert said.stdout == file and "pwned" not in os.listdir(sandbox.place)

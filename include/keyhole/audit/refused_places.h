@@ -25,13 +25,14 @@ struct kh_refused_request {
  * Requests with one method, scheme, host, port, model, reason, status and credential, and paths
  * that are alike. A path is shown as a pattern, as rules have it: a segment becomes "*" if it is a
  * number, if it may be a key or a placeholder, or if a shell could read it as anything but itself.
- * What differs becomes a last segment of two stars.
+ * What differs from the fourth path on becomes a last segment of two stars. A path that is too long
+ * for a pattern, or that servers read in several ways, has none.
  */
 struct kh_refused_place {
 	char *methods; /* "GET", or "GET,POST" once they are settled; bytes of a sandbox */
 	char *scheme, *host;
 	uint16_t port;
-	char *path;    /* the pattern; NULL: there is no path, or one that no rule can name */
+	char *path;    /* the pattern; NULL: there is no path, or one that no rule names exactly */
 	char *example; /* the path of the first of these requests, as it came */
 	enum kh_err_code reason;
 	char *denied_by, *rule_at, *model; /* "": none */
