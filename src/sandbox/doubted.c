@@ -56,8 +56,8 @@ bool kh_doubted_digest(const char *path, char out[KH_DOUBTED_DIGEST_ROOM])
 		open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	kh_buf_init(&text, SMALL_BYTES);
 	out[0] = '\0';
-	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > SMALL_BYTES ||
-	    !kh_file_read_fd(fd, &text, NULL))
+	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
+	    st.st_size > SMALL_BYTES || !kh_file_read_fd(fd, &text, NULL))
 		return false;
 	struct kh_slice bytes = kh_buf_view(&text);
 	if (EVP_Digest(bytes.len ? bytes.ptr : "", bytes.len, digest, NULL, EVP_sha256(), NULL) !=
@@ -200,16 +200,10 @@ bool kh_doubted_list(struct kh_slice guarded, struct kh_slice doubted, struct kh
 		if (!has_its_content(guarded, path) && !kh_buf_append(list, path, strlen(path) + 1))
 			return false;
 	for (size_t at = 0; (path = kh_doubted_next_guarded(guarded, &at, &id, digest));)
-		if (!kh_doubted_is(path, &id) && !has_content(path, digest) &&
+		if (id.ino && !kh_doubted_is(path, &id) && !has_content(path, digest) &&
 		    !kh_buf_append(list, path, strlen(path) + 1))
 			return false;
 	return true;
-}
-
-bool kh_doubted_forget(const char *record)
-{
-	kh_auto_free char *list = record ? kh_strf("%s/doubted", record) : NULL;
-	return list && unlink(list) == 0;
 }
 
 static bool is_around(const char *entry)

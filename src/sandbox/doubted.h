@@ -34,13 +34,14 @@ bool kh_doubted_is(const char *path, const struct kh_doubted_id *id);
 /* `record` below is the folder of a run's record. NULL: there is none, since the run may not write
  * to the workspace, and there is nothing to note. */
 
-/* SHA-256 of the content of a small regular file, in hexadecimal. Return: false, and "": it is
- * none, or can't be read. */
+/* SHA-256 of the content of a small regular file that has one name, in hexadecimal. Return: false,
+ * and "": it is none, or can't be read. */
 enum { KH_DOUBTED_DIGEST_ROOM = 64 + 1 };
 bool kh_doubted_digest(const char *path, char out[KH_DOUBTED_DIGEST_ROOM]);
 
 /* An entry of the note "guarded": what is protected under the name, and the digest of the content
- * before the run ("": unknown). It is there as long as the launcher guards. */
+ * before the run ("": unknown). It is there as long as the launcher guards. After an end in order,
+ * those of doubted names are left with `ino` 0, and only their digests count. */
 bool kh_doubted_guarded(struct kh_buf *note, const char *path, const struct kh_doubted_id *id,
 			const char *digest);
 /* Gets the next entry from *at on. Of several of one path the last counts, and what is damaged is
@@ -57,8 +58,6 @@ bool kh_doubted_guard(const char *record, struct kh_slice entries, bool adds, st
 /* Adds to the note "doubted" of a run's record. `is_around`: not the folder itself is doubted, but
  * what is protected in it. Return: false with `err`. */
 bool kh_doubted_note(const char *record, const char *path, bool is_around, struct kh_err *err);
-/* The note is begun anew. */
-bool kh_doubted_forget(const char *record);
 /* Is `path` in the list that was noted, or below one of it? */
 bool kh_doubted_has(struct kh_slice list, const char *path);
 /* How many there are. */

@@ -344,7 +344,6 @@ struct kh_workspace_guard {
 		/* Of the content at the beginning. */
 		char digest[KH_DOUBTED_DIGEST_ROOM];
 		bool was_shown;	 /* a new file had no mask for a moment */
-		bool is_settled; /* it was doubted */
 		bool is_doubted; /* which is in the run's record (doubted.h) */
 	} * names;		 /* by the view's index */
 	struct kh_err err;	 /* the record could not be written */

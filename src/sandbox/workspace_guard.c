@@ -428,29 +428,19 @@ int kh_workspace_guard_wait_ms(const struct kh_workspace_guard *guard)
 	return least;
 }
 
-static bool has_its_content(const struct kh_workspace_guard *guard, size_t i)
+/* Whoever put it there, a file that says what the user's said before the run is his: `git checkout`
+ * and back. A sandbox that goes on may still write to it, so the survey compares, after the last of
+ * them: it gets the digests of what is doubted. */
+static void leave_digests(const struct kh_workspace_guard *guard)
 {
-	const char *digest = guard->names[i].digest;
-	char now[KH_DOUBTED_DIGEST_ROOM];
-	return *digest && kh_doubted_digest(guard->view->list[i].target, now) &&
-	       strcmp(now, digest) == 0;
-}
-
-/* Whoever put it there, it says what the user's said before the run: `git checkout` and back. */
-static void settle(struct kh_workspace_guard *guard)
-{
-	bool any = false;
-	for (size_t i = 0; guard->names && i < guard->view->n; i++)
-		if (guard->names[i].is_doubted && has_its_content(guard, i))
-			any = guard->names[i].is_settled = true;
-	if (!any || !kh_doubted_forget(guard->record->path))
-		return;
-	for (size_t i = 0; i < guard->view->n; i++) {
-		bool is_doubted = guard->names[i].is_doubted && !guard->names[i].is_settled;
-		guard->names[i].is_doubted = false;
-		if (is_doubted)
-			doubt(guard, i);
-	}
+	const struct kh_doubted_id any = { 0 };
+	struct kh_buf note kh_cleanup(kh_buf_fini);
+	kh_buf_init(&note, KH_LIMIT_SURVEY_GUARDED_BYTES);
+	for (size_t i = 0; i < guard->view->n; i++)
+		if (guard->names[i].is_doubted && *guard->names[i].digest)
+			(void)kh_doubted_guarded(&note, guard->view->list[i].target, &any,
+						 guard->names[i].digest);
+	(void)kh_doubted_guard(guard->record->path, kh_buf_view(&note), false, NULL);
 }
 
 /* A mask is gone with the file under it, and who waits for the new one reads it first. */
@@ -482,9 +472,8 @@ void kh_workspace_guard_end(struct kh_workspace_guard *guard)
 	for (size_t i = 0; guard->names && guard->n_touched > 0 && i < guard->view->n; i++)
 		if (guard->touched[i] && is_lost(guard, i))
 			doubt(guard, i);
-	settle(guard);
 	if (guard->names && guard->record->path)
-		(void)kh_doubted_guard(guard->record->path, kh_slice_of("", 0), false, NULL);
+		leave_digests(guard);
 	say_shown(guard);
 	for (size_t i = 0; i < guard->n_watches; i++)
 		free(guard->watches[i].folder);

@@ -607,3 +607,59 @@ def test_a_flood_of_changes_keeps_the_launcher_from_nothing_else(sandbox, worksp
         assert process.returncode == 125
     else:
         assert process.returncode == (124 if how == "timeout" else 128 + signal.SIGTERM), err
+
+
+TAKES = """
+import array, os, socket, time
+say("up")
+before, end, fd = open(".envrc").read(), time.monotonic() + 20, None
+while fd is None and time.monotonic() < end:
+    try: fd = os.open(".envrc", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    except OSError: pass
+os.write(fd, before.encode())
+say("taken")
+while time.monotonic() < end:
+    try:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect("sock")
+        break
+    except OSError: time.sleep(0.01)
+sock.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+"""
+GETS = """
+import array, os, socket, time
+server = socket.socket(socket.AF_UNIX)
+server.bind("sock")
+server.listen()
+server.settimeout(20)
+sock, _ = server.accept()
+_, got, _, _ = sock.recvmsg(10, socket.CMSG_SPACE(4))
+os.unlink("sock")
+say("got")
+end = time.monotonic() + 20
+while not os.path.exists("ended") and time.monotonic() < end: time.sleep(0.01)
+os.pwrite(array.array("i", got[0][2])[0], b"evil", 0)
+"""
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("user")
+def test_content_of_before_counts_when_the_last_who_could_change_it_has_ended(sandbox, workspace):
+    """The first run's agent hands its descriptor to the second one, which writes when the first has ended."""
+    path = os.path.join(workspace, ".envrc")
+    sandbox.file(path, "good")
+    sandbox.give(workspace)
+    first = sandbox.start(PYTHON, "-I", "-c", HEAD + TAKES, workspace=workspace)
+    assert first.stdout.readline() == b'"up"\n', first.stderr.read()
+    os.unlink(path)
+    # Who comes too late finds what the launcher has made, and has nothing to pass on.
+    if first.stdout.readline() != b'"taken"\n':
+        first.communicate(timeout=PATIENCE)
+        pytest.skip("the launcher was faster")
+    second = sandbox.start(PYTHON, "-I", "-c", HEAD + GETS, workspace=workspace)
+    assert second.stdout.readline() == b'"got"\n', second.stderr.read()
+    first.communicate(timeout=PATIENCE)
+    sandbox.file(os.path.join(workspace, "ended"), "")
+    said = second.communicate(timeout=PATIENCE)[1].decode()
+    assert not os.path.exists(path) or open(path, encoding="ascii").read() == "", said
+    assert f"{path} was set aside" in said, said
