@@ -1,5 +1,6 @@
 /* check_client_certs.c - `keyhole check`: do client certificates match their keys? */
 #include <errno.h>
+#include <sys/stat.h>
 
 #include <keyhole/config/config.h>
 #include <keyhole/base/escape.h>
@@ -9,6 +10,16 @@
 #include <keyhole/config/signing.h>
 
 #include "check_client_certs.h"
+
+/* By the links that the daemon follows. Whoever reads a pipe takes away what the daemon needs. */
+static bool read_file(const char *path, struct kh_buf *out, struct kh_err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && S_ISFIFO(st.st_mode))
+		return kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "a named pipe");
+	return kh_file_read_within(path, 0, out, err);
+}
 
 static void check_client_cert(const struct kh_credential_config *credential, const char *key_path,
 			      struct kh_diagnostics *diags)
@@ -21,8 +32,8 @@ static void check_client_cert(const struct kh_credential_config *credential, con
 	kh_buf_init(&certificate, KH_LIMIT_SECRET_BYTES / 2);
 	kh_buf_init_wiping(&key, KH_LIMIT_SECRET_BYTES);
 	kh_buf_init_wiping(&packed, KH_LIMIT_SECRET_BYTES);
-	bool read = (!path || kh_file_read(path, &certificate, &err)) &&
-		    kh_file_read(key_path, &key, &err);
+	bool read =
+		(!path || read_file(path, &certificate, &err)) && read_file(key_path, &key, &err);
 	bool good = read;
 	if (read && path && kh_buf_len(&certificate) == 0)
 		good = kh_err_set(&err, KH_ERR_CONFIG, "its certificate's file is empty");

@@ -110,6 +110,24 @@ def test_check_says_nothing_of_a_pair_that_fits_or_is_not_there(start):
     assert check().returncode == 0 and "credentials.own" not in check().stderr
 
 
+def test_check_takes_no_key_out_of_its_pipe(start):
+    one = start("first")
+    one.stop()
+    with open(one.secret_path, "rb") as file:
+        key = file.read()
+    os.unlink(one.secret_path)
+    os.mkfifo(one.secret_path, 0o600)
+    pipe = os.open(one.secret_path, os.O_RDWR)
+    try:
+        os.write(pipe, key)
+        done = subprocess.run([KEYHOLE, "check", "-c", one.config_path], capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode == 0 and "credentials.own" not in done.stderr
+        assert os.read(pipe, len(key) + 1) == key
+    finally:
+        os.close(pipe)
+    one.checked = False
+
+
 def test_status_says_until_when_a_certificate_is_good(start):
     one = start("first")
     assert [c["ready"] for c in status(one)["credentials"]] == [True]
