@@ -16,7 +16,8 @@
 
 static const char no_key[] = "its key is not a private key in PEM";
 static const char other_kind[] = "its key is of another kind than RSA, EC, Ed25519 and Ed448";
-static const char too_long[] = "its key is too long (RSA of 8192 bits, at the most)";
+static const char too_long[] =
+	"its key is too long (RSA of 8192 bits, or EC with a curve that has a name, at the most)";
 static const char locked[] = "its key has a passphrase (take it away: openssl pkey)";
 
 struct block {
@@ -69,6 +70,19 @@ static bool is_known(const PKCS8_PRIV_KEY_INFO *info)
 	}
 }
 
+/* As long as a real one. With parameters of its own, a key of EC makes OpenSSL multiply by a number
+ * of any length; they take more room than a name. */
+static bool has_a_length(const struct block *block, const PKCS8_PRIV_KEY_INFO *info)
+{
+	const ASN1_OBJECT *kind = NULL;
+	bool is_rsa = strcmp(block->label, PEM_STRING_RSA) == 0;
+
+	if (info && PKCS8_pkey_get0(&kind, NULL, NULL, NULL, info) == 1)
+		is_rsa = OBJ_obj2nid(kind) == NID_rsaEncryption ||
+			 OBJ_obj2nid(kind) == NID_rsassaPss;
+	return block->len <= (is_rsa ? KH_PRIVATE_KEY_DER_BYTES : KH_PRIVATE_KEY_EC_DER_BYTES);
+}
+
 static EVP_PKEY *decode(const struct block *block, const char **why)
 {
 	const unsigned char *at = block->der;
@@ -80,6 +94,8 @@ static EVP_PKEY *decode(const struct block *block, const char **why)
 	at = block->der;
 	if (info && !is_known(info))
 		*why = other_kind;
+	else if (!has_a_length(block, info))
+		*why = too_long;
 	else if (info)
 		key = EVP_PKCS82PKEY(info);
 	else if (strcmp(block->label, PEM_STRING_RSA) == 0)
@@ -103,28 +119,28 @@ static bool is_within(const EVP_PKEY *key, const char *name, int bits)
 	return within;
 }
 
+/* No number is longer than in a key that was made as RFC 8017 says. With more primes than two there
+ * are more numbers, which nobody needs. */
 static bool is_short_enough(const EVP_PKEY *key)
 {
-	static const char *const names[] = {
-		OSSL_PKEY_PARAM_RSA_E,
-		OSSL_PKEY_PARAM_RSA_D,
-		OSSL_PKEY_PARAM_RSA_FACTOR1,
-		OSSL_PKEY_PARAM_RSA_FACTOR2,
-		OSSL_PKEY_PARAM_RSA_EXPONENT1,
-		OSSL_PKEY_PARAM_RSA_EXPONENT2,
+	enum { EXPONENT_BITS = 64 };
+	static const char *const halves[] = {
+		OSSL_PKEY_PARAM_RSA_FACTOR1,	  OSSL_PKEY_PARAM_RSA_FACTOR2,
+		OSSL_PKEY_PARAM_RSA_EXPONENT1,	  OSSL_PKEY_PARAM_RSA_EXPONENT2,
 		OSSL_PKEY_PARAM_RSA_COEFFICIENT1,
 	};
 	int bits = EVP_PKEY_get_bits(key);
+	BIGNUM *third = NULL;
 
 	if (!EVP_PKEY_is_a(key, "RSA") && !EVP_PKEY_is_a(key, "RSA-PSS"))
 		return true;
-	/* With more primes than two there are more numbers, which nobody needs. */
-	BIGNUM *third = NULL;
 	bool ok = bits <= KH_PRIVATE_KEY_BITS &&
 		  EVP_PKEY_get_bn_param(key, OSSL_PKEY_PARAM_RSA_FACTOR3, &third) != 1;
 	BN_clear_free(third);
-	for (size_t i = 0; ok && i < sizeof(names) / sizeof(names[0]); i++)
-		ok = is_within(key, names[i], bits);
+	ok = ok && is_within(key, OSSL_PKEY_PARAM_RSA_E, EXPONENT_BITS) &&
+	     is_within(key, OSSL_PKEY_PARAM_RSA_D, bits);
+	for (size_t i = 0; ok && i < sizeof(halves) / sizeof(halves[0]); i++)
+		ok = is_within(key, halves[i], bits / 2 + 8);
 	return ok;
 }
 
@@ -139,8 +155,6 @@ EVP_PKEY *kh_private_key_read(struct kh_slice pem, const char **why)
 		*why = no_key;
 	} else if (strstr(block.header, "ENCRYPTED") || strstr(block.label, "ENCRYPTED")) {
 		*why = locked;
-	} else if (block.len > KH_PRIVATE_KEY_DER_BYTES) {
-		*why = too_long;
 	} else if ((key = decode(&block, why)) && !is_short_enough(key)) {
 		*why = too_long;
 		EVP_PKEY_free(key);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
@@ -188,7 +189,7 @@ static void other_kinds_are_not_decoded_whatever_their_label_says(void **state)
 	refuses(to_pem("DSA PRIVATE KEY", &dsa), "of another kind");
 	refuses(to_pem("ANY PRIVATE KEY", &dsa), "of another kind");
 	put_dsa(&dsa, 3000);
-	refuses(to_pem("PRIVATE KEY", &dsa), "too long");
+	refuses(to_pem("PRIVATE KEY", &dsa), "of another kind");
 }
 
 /* The numbers of an RSA key; one of them longer than the modulus. */
@@ -208,11 +209,32 @@ static void no_number_of_an_rsa_key_is_longer_than_its_modulus(void **state)
 	put_rsa(&rsa, MODULUS, -1, 0);
 	takes(to_pem("RSA PRIVATE KEY", &rsa), "RSA");
 	for (int i = 1; i < 8; i++) {
-		put_rsa(&rsa, MODULUS, i, 3000);
+		put_rsa(&rsa, MODULUS, i, i == 2 ? MODULUS + 1 : MODULUS / 2 + 2);
 		refuses(to_pem("RSA PRIVATE KEY", &rsa), "too long");
 	}
 	put_rsa(&rsa, 1025, -1, 0);
 	refuses(to_pem("RSA PRIVATE KEY", &rsa), "too long");
+}
+
+/* OpenSSL multiplies a point by a number of any length, if the curve's order allows it. */
+static void a_curve_has_a_name(void **state)
+{
+	EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, NULL);
+	EVP_PKEY *key = NULL;
+
+	(void)state;
+	assert_int_equal(EVP_PKEY_keygen_init(ctx), 1);
+	assert_int_equal(EVP_PKEY_CTX_set_ec_paramgen_curve_nid(ctx, NID_X9_62_prime256v1), 1);
+	assert_int_equal(EVP_PKEY_CTX_set_ec_param_enc(ctx, OPENSSL_EC_EXPLICIT_CURVE), 1);
+	assert_int_equal(EVP_PKEY_keygen(ctx, &key), 1);
+	refuses(written(key, false, NULL), "too long");
+	refuses(written(key, true, NULL), "too long");
+	EVP_PKEY_free(key);
+	EVP_PKEY_CTX_free(ctx);
+	key = EVP_EC_gen("P-521");
+	takes(written(key, false, NULL), "EC");
+	takes(written(key, true, NULL), "EC");
+	EVP_PKEY_free(key);
 }
 
 int main(void)
@@ -224,6 +246,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_key_is_named),
 		cmocka_unit_test(other_kinds_are_not_decoded_whatever_their_label_says),
 		cmocka_unit_test(no_number_of_an_rsa_key_is_longer_than_its_modulus),
+		cmocka_unit_test(a_curve_has_a_name),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
