@@ -54,14 +54,16 @@ bool kh_doubted_digest(const char *path, char out[KH_DOUBTED_DIGEST_ROOM])
 	struct kh_buf text kh_cleanup(kh_buf_fini);
 	kh_auto_close int fd =
 		open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	kh_buf_init(&text, SMALL_BYTES);
+	kh_buf_init(&text, SMALL_BYTES + 16);
 	out[0] = '\0';
 	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
 	    st.st_size > SMALL_BYTES || !kh_file_read_fd(fd, &text, NULL))
 		return false;
+	/* Who may read, write and run it is as good as what it says. */
+	if (!kh_buf_printf(&text, " %o", (unsigned)(st.st_mode & 07777)))
+		return false;
 	struct kh_slice bytes = kh_buf_view(&text);
-	if (EVP_Digest(bytes.len ? bytes.ptr : "", bytes.len, digest, NULL, EVP_sha256(), NULL) !=
-	    1)
+	if (EVP_Digest(bytes.ptr, bytes.len, digest, NULL, EVP_sha256(), NULL) != 1)
 		return false;
 	kh_hex_encode(digest, sizeof(digest), out);
 	return true;
@@ -148,30 +150,39 @@ static const char *read_entry(const char *entry, struct kh_doubted_id *id,
 	return entry + at;
 }
 
-/* Is there a later entry of the same path? */
-static bool is_superseded(struct kh_slice note, size_t at, const char *path)
+static int compare_paths(const void *one, const void *other)
 {
-	struct kh_doubted_id id;
-	char digest[KH_DOUBTED_DIGEST_ROOM];
-	const char *entry;
-	while ((entry = next(note, &at))) {
-		const char *other = read_entry(entry, &id, digest);
-		if (other && strcmp(other, path) == 0)
-			return true;
-	}
-	return false;
+	const struct kh_doubted_entry *a = one, *b = other;
+	return strcmp(a->path, b->path);
 }
 
-const char *kh_doubted_next_guarded(struct kh_slice note, size_t *at, struct kh_doubted_id *id,
-				    char digest[KH_DOUBTED_DIGEST_ROOM])
+static int compare(const void *one, const void *other)
 {
-	const char *entry;
-	while ((entry = next(note, at))) {
-		const char *path = read_entry(entry, id, digest);
-		if (path && !is_superseded(note, *at, path))
-			return path;
+	const struct kh_doubted_entry *a = one, *b = other;
+	int by_path = compare_paths(a, b);
+	return by_path != 0 ? by_path : a->order < b->order ? -1 : a->order > b->order;
+}
+
+struct kh_doubted_entry *kh_doubted_read(struct kh_slice note, size_t *n)
+{
+	struct kh_doubted_entry *list = calloc(kh_doubted_count(note) + 1, sizeof(*list));
+	const char *text;
+	size_t found = 0, kept = 0;
+	*n = 0;
+	for (size_t at = 0; list && (text = next(note, &at));) {
+		struct kh_doubted_entry *entry = &list[found];
+		entry->order = found;
+		entry->path = read_entry(text, &entry->id, entry->digest);
+		found += entry->path != NULL;
 	}
-	return NULL;
+	if (!list)
+		return NULL;
+	qsort(list, found, sizeof(*list), compare);
+	for (size_t i = 0; i < found; i++)
+		if (i + 1 == found || strcmp(list[i].path, list[i + 1].path) != 0)
+			list[kept++] = list[i];
+	*n = kept;
+	return list;
 }
 
 static bool has_content(const char *path, const char *digest)
@@ -180,29 +191,31 @@ static bool has_content(const char *path, const char *digest)
 	return *digest && kh_doubted_digest(path, now) && strcmp(now, digest) == 0;
 }
 
-static bool has_its_content(struct kh_slice guarded, const char *path)
+static bool append(struct kh_buf *list, const char *path)
 {
-	struct kh_doubted_id id;
-	char digest[KH_DOUBTED_DIGEST_ROOM];
-	const char *other;
-	for (size_t at = 0; (other = kh_doubted_next_guarded(guarded, &at, &id, digest));)
-		if (strcmp(other, path) == 0)
-			return has_content(path, digest);
-	return false;
+	return kh_buf_append(list, path, strlen(path) + 1);
 }
 
 bool kh_doubted_list(struct kh_slice guarded, struct kh_slice doubted, struct kh_buf *list)
 {
-	struct kh_doubted_id id;
-	char digest[KH_DOUBTED_DIGEST_ROOM];
+	size_t n;
+	kh_auto_free struct kh_doubted_entry *entries = kh_doubted_read(guarded, &n);
 	const char *path;
-	for (size_t at = 0; (path = next(doubted, &at));)
-		if (!has_its_content(guarded, path) && !kh_buf_append(list, path, strlen(path) + 1))
+	if (!entries)
+		return false;
+	for (size_t at = 0; (path = next(doubted, &at));) {
+		const struct kh_doubted_entry wanted = { .path = path };
+		const struct kh_doubted_entry *of =
+			bsearch(&wanted, entries, n, sizeof(wanted), compare_paths);
+		if (!(of && has_content(path, of->digest)) && !append(list, path))
 			return false;
-	for (size_t at = 0; (path = kh_doubted_next_guarded(guarded, &at, &id, digest));)
-		if (id.ino && !kh_doubted_is(path, &id) && !has_content(path, digest) &&
-		    !kh_buf_append(list, path, strlen(path) + 1))
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct kh_doubted_entry *entry = &entries[i];
+		if (entry->id.ino && !kh_doubted_is(entry->path, &entry->id) &&
+		    !has_content(entry->path, entry->digest) && !append(list, entry->path))
 			return false;
+	}
 	return true;
 }
 

@@ -34,8 +34,8 @@ bool kh_doubted_is(const char *path, const struct kh_doubted_id *id);
 /* `record` below is the folder of a run's record. NULL: there is none, since the run may not write
  * to the workspace, and there is nothing to note. */
 
-/* SHA-256 of the content of a small regular file that has one name, in hexadecimal. Return: false,
- * and "": it is none, or can't be read. */
+/* SHA-256 of the content and mode of a small regular file that has one name, in hexadecimal.
+ * Return: false, and "": it is none, or can't be read. */
 enum { KH_DOUBTED_DIGEST_ROOM = 64 + 1 };
 bool kh_doubted_digest(const char *path, char out[KH_DOUBTED_DIGEST_ROOM]);
 
@@ -44,10 +44,15 @@ bool kh_doubted_digest(const char *path, char out[KH_DOUBTED_DIGEST_ROOM]);
  * those of doubted names are left with `ino` 0, and only their digests count. */
 bool kh_doubted_guarded(struct kh_buf *note, const char *path, const struct kh_doubted_id *id,
 			const char *digest);
-/* Gets the next entry from *at on. Of several of one path the last counts, and what is damaged is
- * none. Return: its path, in the note; NULL: there is none. */
-const char *kh_doubted_next_guarded(struct kh_slice note, size_t *at, struct kh_doubted_id *id,
-				    char digest[KH_DOUBTED_DIGEST_ROOM]);
+struct kh_doubted_entry {
+	const char *path; /* in the note */
+	struct kh_doubted_id id;
+	char digest[KH_DOUBTED_DIGEST_ROOM];
+	size_t order;
+};
+/* The entries of the note "guarded", sorted by path. Of several of one path the last counts, and
+ * what is damaged is none. Return: on the heap, *n of them; NULL without memory. */
+struct kh_doubted_entry *kh_doubted_read(struct kh_slice note, size_t *n);
 /* Appends to `list` what is doubted, by the note of that name and, if the launcher came to a sudden
  * end, by what has been replaced since the note "guarded". A file with the content of before the
  * run is the user's, whoever put it there. */

@@ -22,22 +22,22 @@ static void require(bool what)
 static void check_guarded(struct kh_slice note)
 {
 	struct kh_buf anew kh_cleanup(kh_buf_fini);
-	struct kh_doubted_id id, again;
-	char digest[KH_DOUBTED_DIGEST_ROOM], same_digest[KH_DOUBTED_DIGEST_ROOM];
-	const char *path;
+	size_t n, n_again;
+	kh_auto_free struct kh_doubted_entry *list = kh_doubted_read(note, &n);
+	require(list);
 	kh_buf_init(&anew, 16 * 1024 * 1024);
-	for (size_t at = 0; (path = kh_doubted_next_guarded(note, &at, &id, digest));) {
+	for (size_t i = 0; i < n; i++) {
+		const char *path = list[i].path;
 		require(path > note.ptr && path < note.ptr + note.len && *path == '/');
-		require(kh_doubted_guarded(&anew, path, &id, digest));
+		require(i == 0 || strcmp(list[i - 1].path, path) < 0);
+		require(kh_doubted_guarded(&anew, path, &list[i].id, list[i].digest));
 	}
-	struct kh_slice written = kh_buf_view(&anew);
-	size_t at = 0, from = 0;
-	while ((path = kh_doubted_next_guarded(note, &at, &id, digest))) {
-		const char *same = kh_doubted_next_guarded(written, &from, &again, same_digest);
-		require(same && strcmp(same, path) == 0 && kh_doubted_is_same(&id, &again) &&
-			strcmp(digest, same_digest) == 0);
-	}
-	require(!kh_doubted_next_guarded(written, &from, &again, same_digest));
+	kh_auto_free struct kh_doubted_entry *again = kh_doubted_read(kh_buf_view(&anew), &n_again);
+	require(again && n == n_again);
+	for (size_t i = 0; i < n; i++)
+		require(strcmp(list[i].path, again[i].path) == 0 &&
+			kh_doubted_is_same(&list[i].id, &again[i].id) &&
+			strcmp(list[i].digest, again[i].digest) == 0);
 }
 
 static void check_list(struct kh_slice list, const char *path)
