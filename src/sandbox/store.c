@@ -212,6 +212,28 @@ static bool is_mounted(const struct kh_view *view, const char *path)
 	return false;
 }
 
+static bool is_at_or_below(const char *path, const char *folder)
+{
+	size_t len = strlen(folder);
+	return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+/* /run, /etc and the like: the tar puts files there before the sandbox begins. So the volume can't
+ * be read-only; the agent can't write to it, since keyhole-init lets it write to its own places
+ * alone. */
+static bool takes_from_tar(const struct kh_view *view, const char *path)
+{
+	bool takes = false;
+	for (size_t i = 0; i < view->n; i++) {
+		const struct kh_mount *m = &view->list[i];
+		if ((m->kind == KH_MOUNT_TMPFS || m->kind == KH_MOUNT_WRITE) &&
+		    is_at_or_below(path, m->target))
+			return false;
+		takes = takes || (kh_store_in_tar(m) && is_at_or_below(m->target, path));
+	}
+	return takes;
+}
+
 /* A volume of the image would be a folder of the daemon's disk, of any size, and the agent could
  * write to one in its home or /tmp: it shows the image's files, and nobody can write to it. */
 static bool put_volumes(struct kh_engine_command *out, const struct kh_plan *plan, const char *name)
@@ -222,7 +244,7 @@ static bool put_volumes(struct kh_engine_command *out, const struct kh_plan *pla
 		kh_auto_free char *source = name_of_volume(name, i);
 		struct kh_buf line kh_cleanup(kh_buf_fini);
 		kh_buf_init(&line, 4L * PATH_MAX);
-		if (is_mounted(plan->view, path))
+		if (is_mounted(plan->view, path) || takes_from_tar(plan->view, path))
 			continue;
 		ok = source && kh_buf_append_str(&line, "type=volume") &&
 		     put_field(&line, "source", source) && put_field(&line, "destination", path) &&

@@ -167,6 +167,22 @@ def test_no_volume_of_an_image_is_written_to(sandbox):
 
 
 @pytest.mark.identity("user")
+def test_an_image_with_volumes_where_keyhole_puts_files_runs(sandbox):
+    """systemd's have them. The agent can't write there in any case."""
+    sandbox.docker, name = docker_host(), f"keyhole-tried-{os.getpid()}:4"
+    places = ["/run", "/home", "/etc", "/etc/ssl"]
+    layer = Layer().programs()
+    docker("import", "--change", "VOLUME " + json.dumps(places), "-", name, input=layer.done())
+    try:
+        script = 'for d; do echo x >$d/x && echo wrote $d; done; echo done'
+        done = sandbox.run("/bin/sh", "-c", script, "sh", *places, engine="docker", stored_image=name)
+    finally:
+        docker("rmi", "--force", name)
+    assert done.returncode == 0 and done.stdout == b"done\n", done
+    assert docker("volume", "ls", "--quiet") == ""
+
+
+@pytest.mark.identity("user")
 @pytest.mark.skipif(not docker_daemon.makes_its_own(), reason="the daemon here is not the tests' own, and sees no mount of theirs")
 @pytest.mark.parametrize("way", ["ro", "workspace_ro"])
 def test_what_is_mounted_below_a_read_only_folder_is_read_only(sandbox, image, way):
