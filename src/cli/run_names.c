@@ -197,12 +197,14 @@ static bool check_container_folders(struct kh_err *err)
 static bool check_daemons(struct kh_err *err)
 {
 	static const char *const variables[] = { "DOCKER_HOST", "CONTAINER_HOST" };
-	static const char scheme[] = "unix://";
 
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		/* However the scheme is written. The path of another host's URL is no name here. */
 		const char *value = getenv(variables[i]);
-		if (value && strncmp(value, scheme, strlen(scheme)) == 0 &&
-		    !check(variables[i], value + strlen(scheme), err))
+		const char *path = value ? strchr(value, '/') : NULL;
+		while (path && path[1] == '/')
+			path++;
+		if (!check(variables[i], path, err))
 			return false;
 	}
 	return true;

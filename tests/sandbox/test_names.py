@@ -174,6 +174,8 @@ def test_no_daemon_of_containers_listens_where_the_agent_could(ground, variable)
     path = ground.name("in", "d/docker.sock", "")
     for options in WITH_CONTAINERS:
         refused(ground, ground(*options, **{variable: f"unix://{path}"}), f"{variable}: {path}")
+    for spelled in (f" unix://{path}", f"unix:{path}", f"UNIX://{path}"):
+        refused(ground, ground(*WITH_CONTAINERS[0], **{variable: spelled}), f"{variable}: {path}")
     away = ground.name("through", "d/other.sock", "")
     refused(ground, ground(*WITH_CONTAINERS[0], **{variable: f"unix://{away}"}), f"{variable}: {away}")
     assert REFUSED not in ground(check=None, **{variable: f"unix://{path}"}).stderr
