@@ -36,15 +36,21 @@ static bool is_reachable(void)
 	return syscall(SYS_getcwd, here, sizeof(here)) > 0 && here[0] == '/';
 }
 
-void init_directory_enter(const char *path, bool own_kernel)
+bool init_directory_enter(const char *path, bool own_kernel, bool last)
 {
 	int fd = open_folder(path, own_kernel);
+	bool forbidden = (fd < 0 || fchdir(fd) != 0) && errno == EACCES;
+	if (forbidden && !last) {
+		close(fd);
+		return false;
+	}
 	if (fd < 0 && errno == ELOOP)
 		init_die("starting in %s: its links lead in a circle, or through a link of /proc",
 			 path);
-	if (fd < 0 || fchdir(fd) != 0)
+	if (fd < 0 || forbidden || fchdir(fd) != 0)
 		init_die("starting in %s: %s", path, strerror(errno));
 	close(fd);
 	if (!is_reachable())
 		init_die("starting in %s: it is not in the sandbox's root", path);
+	return true;
 }

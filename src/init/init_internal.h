@@ -117,8 +117,9 @@ bool init_hardening_no_more(void);
 
 /* directory.c */
 /* Makes this folder the current one. `own_kernel`: the kernel is the engine's. Exits on failure,
- * and where the folder is not in the sandbox's root. */
-void init_directory_enter(const char *path, bool own_kernel);
+ * and where the folder is not in the sandbox's root. Return: false: this user may not enter it, and
+ * there is another one to try (`last` is not set). */
+bool init_directory_enter(const char *path, bool own_kernel, bool last);
 
 /* environ.c */
 /* Makes the variables in this file the command's whole environment. */

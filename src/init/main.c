@@ -415,6 +415,9 @@ static void start(struct arguments *args, const struct init_bound *bound)
 	init_landlock_prepare(args->socket);
 	if (args->variables)
 		init_environ(args->variables);
+	/* bubblewrap says where it has started this program. */
+	if (args->directory && setenv("PWD", args->directory, 1) != 0)
+		init_die("no memory");
 	for (size_t i = 0; i < args->n_filters; i++)
 		init_privilege_filter(args->filters[i]);
 }
@@ -431,10 +434,10 @@ int main(int argc, char **argv)
 	if (args.bound) {
 		take_bound(args.bound, &bound);
 	} else {
-		/* As whoever the engine would have entered it as: the rest of the start keeps it.
-		 */
-		if (args.directory)
-			init_directory_enter(args.directory, args.apart != 0);
+		/* As whoever the engine would have entered it as, or else as the command's user. */
+		bool entered =
+			!args.directory ||
+			init_directory_enter(args.directory, args.apart != 0, !args.change_user);
 		bind_all(&args, &bound);
 		if (args.hold)
 			init_control_hold(args.control);
@@ -444,6 +447,8 @@ int main(int argc, char **argv)
 			if (args.apart)
 				init_hardening(args.apart, args.command.own_tty);
 			init_privilege_user(args.uid, args.gid, args.hold);
+			if (!entered)
+				(void)init_directory_enter(args.directory, args.apart != 0, true);
 			init_privilege_drop();
 			if (!args.apart)
 				start_again(argc, argv, &bound);

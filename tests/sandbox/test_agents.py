@@ -161,12 +161,6 @@ def test_an_option_behind_the_agents_name_is_warned_about(run, sandbox, project)
     assert done.stdout == "-- x\n"
 
 
-def test_a_mistyped_agent_is_told_its_name(run):
-    said = "(no such program on the PATH, here or in the sandbox: install it"
-    assert said + "; did you mean codex?)" in run("--", "codx", check=127).stderr
-    assert said + ")" in run("--", "no-such-command", check=127).stderr
-
-
 def test_words_of_a_runs_end_behind_any_command_are_warned_about(run):
     for words in (["--use", "npm"], ["--use", "github:push=true,npm"], ["--allow", "GET https://a.test/"]):
         done = run("--", "echo", *words, check=0)
