@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -53,4 +54,13 @@ bool init_directory_enter(const char *path, bool own_kernel, bool last)
 	if (!is_reachable())
 		init_die("starting in %s: it is not in the sandbox's root", path);
 	return true;
+}
+
+/* bubblewrap says where it has started this program. What an engine got of us stays where it is:
+ * /proc/1/environ shows the place of the first variables, which are wiped later. */
+void init_directory_name(const char *path)
+{
+	const char *now = getenv("PWD");
+	if ((!now || strcmp(now, path) != 0) && setenv("PWD", path, 1) != 0)
+		init_die("no memory");
 }

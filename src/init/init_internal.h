@@ -120,6 +120,8 @@ bool init_hardening_no_more(void);
  * and where the folder is not in the sandbox's root. Return: false: this user may not enter it, and
  * there is another one to try (`last` is not set). */
 bool init_directory_enter(const char *path, bool own_kernel, bool last);
+/* PWD names it. */
+void init_directory_name(const char *path);
 
 /* environ.c */
 /* Makes the variables in this file the command's whole environment. */

@@ -415,9 +415,8 @@ static void start(struct arguments *args, const struct init_bound *bound)
 	init_landlock_prepare(args->socket);
 	if (args->variables)
 		init_environ(args->variables);
-	/* bubblewrap says where it has started this program. */
-	if (args->directory && setenv("PWD", args->directory, 1) != 0)
-		init_die("no memory");
+	if (args->directory)
+		init_directory_name(args->directory);
 	for (size_t i = 0; i < args->n_filters; i++)
 		init_privilege_filter(args->filters[i]);
 }
