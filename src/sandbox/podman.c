@@ -60,12 +60,14 @@ static const char terminals[] =
 static const char hostname[] =
 	"type=bind,source=" KH_OUTER_NAMESPACE_ROOT "/etc/hostname,destination=/etc/hostname,ro";
 
+static const char mounts[] = KH_OUTER_NAMESPACE_BUNDLE "/" MOUNTS;
+
 static const char *const isolation[] = {
 	"podman",
 	/* Its list of what of the host is copied into every container (containers-mounts.conf(5)),
 	 * which no file of settings turns off: an empty one instead of those in /etc and /usr. */
 	"--default-mounts-file",
-	KH_OUTER_NAMESPACE_BUNDLE "/" MOUNTS,
+	mounts,
 	"run",
 	"--network",
 	"none",

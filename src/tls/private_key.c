@@ -52,10 +52,19 @@ static bool find(BIO *bio, struct block *block)
 	return false;
 }
 
-static bool is_known(const PKCS8_PRIV_KEY_INFO *info)
+static bool is_labelled(const struct block *block, const char *label)
+{
+	return strcmp(block->label, label) == 0;
+}
+
+static bool is_known(const struct block *block, const PKCS8_PRIV_KEY_INFO *info)
 {
 	const ASN1_OBJECT *kind;
 
+	if (!info)
+		return is_labelled(block, PEM_STRING_RSA) ||
+		       is_labelled(block, PEM_STRING_ECPRIVATEKEY) ||
+		       is_labelled(block, PEM_STRING_PKCS8INF);
 	if (PKCS8_pkey_get0(&kind, NULL, NULL, NULL, info) != 1)
 		return false;
 	switch (OBJ_obj2nid(kind)) {
@@ -75,7 +84,7 @@ static bool is_known(const PKCS8_PRIV_KEY_INFO *info)
 static bool has_a_length(const struct block *block, const PKCS8_PRIV_KEY_INFO *info)
 {
 	const ASN1_OBJECT *kind = NULL;
-	bool is_rsa = strcmp(block->label, PEM_STRING_RSA) == 0;
+	bool is_rsa = is_labelled(block, PEM_STRING_RSA);
 
 	if (info && PKCS8_pkey_get0(&kind, NULL, NULL, NULL, info) == 1)
 		is_rsa = OBJ_obj2nid(kind) == NID_rsaEncryption ||
@@ -92,18 +101,16 @@ static EVP_PKEY *decode(const struct block *block, const char **why)
 
 	*why = no_key;
 	at = block->der;
-	if (info && !is_known(info))
+	if (!is_known(block, info))
 		*why = other_kind;
 	else if (!has_a_length(block, info))
 		*why = too_long;
 	else if (info)
 		key = EVP_PKCS82PKEY(info);
-	else if (strcmp(block->label, PEM_STRING_RSA) == 0)
+	else if (is_labelled(block, PEM_STRING_RSA))
 		key = d2i_PrivateKey(EVP_PKEY_RSA, NULL, &at, block->len);
-	else if (strcmp(block->label, PEM_STRING_ECPRIVATEKEY) == 0)
+	else if (is_labelled(block, PEM_STRING_ECPRIVATEKEY))
 		key = d2i_PrivateKey(EVP_PKEY_EC, NULL, &at, block->len);
-	else if (strcmp(block->label, PEM_STRING_PKCS8INF) != 0)
-		*why = other_kind;
 	PKCS8_PRIV_KEY_INFO_free(info);
 	return key;
 }
