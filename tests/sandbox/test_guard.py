@@ -651,11 +651,13 @@ def test_content_of_before_counts_when_the_last_who_could_change_it_has_ended(sa
     sandbox.give(workspace)
     first = sandbox.start(PYTHON, "-I", "-c", HEAD + TAKES, workspace=workspace)
     assert first.stdout.readline() == b'"up"\n', first.stderr.read()
+    # The launcher looks at nothing until the agent has the name.
+    first.send_signal(signal.SIGSTOP)
+    assert os.WIFSTOPPED(os.waitpid(first.pid, os.WUNTRACED)[1])
     os.unlink(path)
-    # Who comes too late finds what the launcher has made, and has nothing to pass on.
-    if first.stdout.readline() != b'"taken"\n':
-        first.communicate(timeout=PATIENCE)
-        pytest.skip("the launcher was faster")
+    taken = first.stdout.readline()
+    first.send_signal(signal.SIGCONT)
+    assert taken == b'"taken"\n', taken
     second = sandbox.start(PYTHON, "-I", "-c", HEAD + GETS, workspace=workspace)
     assert second.stdout.readline() == b'"got"\n', second.stderr.read()
     first.communicate(timeout=PATIENCE)
