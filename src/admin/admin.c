@@ -127,8 +127,8 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	(void)!read(fd, &count, sizeof(count));
 	pthread_mutex_lock(&admin->lock);
-	bool stop = admin->stop, retire = admin->retire, has_acceptors = admin->has_new_acceptors,
-	     done = admin->has_done, ok = admin->done_ok;
+	bool stop = admin->stop, retire = admin->retire || stop,
+	     has_acceptors = admin->has_new_acceptors, done = admin->has_done, ok = admin->done_ok;
 	uint32_t ref = admin->done_ref;
 	kh_auto_free char *text = admin->done_text;
 	struct kh_admin_acceptor acceptors[2] = { admin->new_acceptors[0],
@@ -155,7 +155,15 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 		kh_admin_conns_done(admin, ref, ok, text);
 	}
 	kh_admin_dynamic_sandboxes_wake(admin);
-	if (stop)
+	if (stop && admin->stop_ms == 0)
+		admin->stop_ms = kh_clock_mono_ms() + KH_LIMIT_ADMIN_LAST_MS;
+	kh_admin_end_when_done(admin);
+}
+
+void kh_admin_end_when_done(struct kh_admin *admin)
+{
+	bool is_over = kh_list_is_empty(&admin->conns) || kh_clock_mono_ms() >= admin->stop_ms;
+	if (admin->stop_ms && is_over)
 		(void)event_base_loopbreak(admin->base);
 }
 
@@ -166,6 +174,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	kh_admin_conns_tick(admin, kh_clock_mono_ms());
+	kh_admin_end_when_done(admin);
 	kh_dynamic_sandboxes_tick(admin->worker);
 	for (int i = 0; i < 2; i++) {
 		if (admin->acceptors[i].rests && admin->acceptors[i].event)

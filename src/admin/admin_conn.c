@@ -42,9 +42,11 @@ void kh_admin_conn_unwatch(struct kh_admin_conn *conn)
 
 void kh_admin_conn_free(struct kh_admin_conn *conn)
 {
+	struct kh_admin *admin = conn->admin;
+
 	kh_list_remove(&conn->link);
 	kh_admin_conn_unwatch(conn);
-	conn->admin->n_conns[conn->caller]--;
+	admin->n_conns[conn->caller]--;
 	if (conn->event)
 		event_free(conn->event);
 	(void)close(conn->fd);
@@ -54,6 +56,7 @@ void kh_admin_conn_free(struct kh_admin_conn *conn)
 	kh_buf_fini(&conn->content);
 	kh_buf_fini(&conn->out);
 	free(conn);
+	kh_admin_end_when_done(admin);
 }
 
 void kh_admin_conn_wait(struct kh_admin_conn *conn, enum kh_admin_state state, unsigned ms)

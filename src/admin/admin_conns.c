@@ -177,15 +177,24 @@ static bool rests(const struct kh_admin_conn *conn)
 	       recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
+/* Its request may be on the way. */
+static bool is_new(const struct kh_admin_conn *conn)
+{
+	return conn->state == READING && !conn->asked && !conn->close;
+}
+
 void kh_admin_conns_retire(struct kh_admin *admin)
 {
 	struct kh_node *next;
 
 	for (struct kh_node *node = admin->conns.next; node != &admin->conns; node = next) {
 		struct kh_admin_conn *conn = kh_container_of(node, struct kh_admin_conn, link);
+		bool newcomer = is_new(conn);
 		next = node->next;
 		conn->close = true;
-		if (rests(conn)) {
+		if (rests(conn) && newcomer) {
+			kh_admin_conn_wait(conn, READING, KH_LIMIT_ADMIN_LAST_MS);
+		} else if (rests(conn) && conn->asked) {
 			kh_admin_conn_free(conn);
 		} else if (conn->watch) {
 			kh_admin_conn_unwatch(conn);

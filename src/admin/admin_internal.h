@@ -48,8 +48,9 @@ struct kh_admin {
 	struct event_base *base;
 	struct event *wake, *tick;
 	int wake_fd;
-	int statm;    /* /proc/self/statm, opened before the lock-in; -1: it is not there */
-	int fd_count; /* /proc/self/fd, which says how many there are; likewise */
+	int statm;	  /* /proc/self/statm, opened before the lock-in; -1: it is not there */
+	int fd_count;	  /* /proc/self/fd, which says how many there are; likewise */
+	uint64_t stop_ms; /* it ends, at the latest then; 0: it goes on */
 	struct kh_admin_acceptor {
 		int fd; /* -1: none */
 		enum kh_listener_kind kind;
@@ -104,6 +105,9 @@ struct kh_admin_answer {
 	bool holds; /* a sandbox is asked for that ends with the caller's process */
 };
 
+/* Ends the thread's loop if it is to stop and nobody is there who waits for an answer. */
+void kh_admin_end_when_done(struct kh_admin *admin);
+
 /* admin_conn.c */
 void kh_admin_conn_new(struct kh_admin *admin, int fd, enum kh_admin_caller caller,
 		       const struct kh_peer *peer);
@@ -124,8 +128,9 @@ void kh_admin_conns_show(struct kh_admin *admin,
 			 const void *arg);
 /* That was all for now: it is sent. */
 void kh_admin_conns_shown(struct kh_admin *admin);
-/* Another process answers from here on, but only whoever connects anew: a connection ends with what
- * was asked on it, and at once where nothing was. */
+/* Another process answers from here on, or none, but only whoever connects anew: a connection ends
+ * with what was asked on it, at once if all of that is answered, and in KH_LIMIT_ADMIN_LAST_MS if
+ * nothing was asked yet. */
 void kh_admin_conns_retire(struct kh_admin *admin);
 
 /* admin_events.c */

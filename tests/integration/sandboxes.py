@@ -7,7 +7,7 @@ import os
 import socket
 
 from admin_client import read_answer
-from harness import Tunnel
+from harness import PATIENCE, Tunnel
 
 
 def admin(**more):
@@ -18,10 +18,11 @@ def call(one, method, path, content=None, raw=None):
     """Status and the answer as JSON."""
     body = raw if raw is not None else b"" if content is None else json.dumps(content).encode()
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(20)
+        sock.settimeout(PATIENCE)
         sock.connect(os.path.join(one.folder, "adm", "s"))
         sock.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         status, answer = read_answer(sock)
+    assert status, "the connection ended without an answer"
     return status, json.loads(answer)
 
 

@@ -13,6 +13,7 @@ import time
 
 import descriptors
 import pytest
+from admin_client import read_answer
 from daemons import base_config
 from h2client import h2_tunnel
 from handover import Load, Upgradable, ask, stream
@@ -437,3 +438,32 @@ def test_systemd_is_told_the_new_main_process(upgradable, tmp_path):
         assert manager.recv(4096) == b"READY=1"
         one.stop()
         assert manager.recv(4096) == b"STOPPING=1"
+
+
+ASK = b"GET /v1/sandboxes HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize("how", ["taken over", "ended"])
+def test_who_is_connected_to_the_admin_socket_but_was_not_heard_yet_is_answered(upgradable, how):
+    one = upgradable(admin())
+    with socket.socket(socket.AF_UNIX) as sock, socket.socket(socket.AF_UNIX) as silent:
+        for each in (sock, silent):
+            each.settimeout(PATIENCE)
+            each.connect(os.path.join(one.folder, "adm", "s"))
+        sock.sendall(ASK)
+        assert read_answer(sock)[0] == 200, "both are accepted"
+        with socket.socket(socket.AF_UNIX) as late:
+            late.settimeout(PATIENCE)
+            late.connect(os.path.join(one.folder, "adm", "s"))
+            if how == "taken over":
+                since = one.mark()
+                one.usr2()
+                old = one.taken_over(since)
+            else:
+                old = one.process
+                one.process.terminate()
+                assert sock.recv(1) == b"", "it is told to end: who was answered is cut off at once"
+            late.sendall(ASK)
+            assert read_answer(late)[0] == 200
+        assert silent.recv(1) == b"", "who says nothing holds nobody up for long"
+    assert old.wait(PATIENCE) == 0

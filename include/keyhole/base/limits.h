@@ -510,6 +510,10 @@ enum {
 	KH_LIMIT_ADMIN_REQUEST_MS = 5000,
 	KH_LIMIT_ADMIN_ANSWER_MS = 30 * 1000,
 	KH_LIMIT_ADMIN_IDLE_MS = 90 * 1000,
+	/* When the process ends or another one takes over: for who connected before and was not
+	   heard yet, and for answers that are under way. A client that connects and says nothing.
+	 */
+	KH_LIMIT_ADMIN_LAST_MS = 1000,
 	/* The status of credentials, as `status` shows it: a very large configuration. The answer
 	   says how many are left out. */
 	KH_LIMIT_CREDENTIAL_STATUS_BYTES = 32 * 1024 * 1024,
