@@ -206,6 +206,15 @@ def test_in_the_background_too_a_test_can_send_ctrl_c(runner):
     assert status == -runner.signal.SIGINT
 
 
+def test_below_nohup_too_a_test_can_send_a_hangup(runner):
+    before = runner.signal.signal(runner.signal.SIGHUP, runner.signal.SIG_IGN)
+    try:
+        status, _ = runner.run(["sh", "-c", "kill -HUP $$"], 50)
+    finally:
+        runner.signal.signal(runner.signal.SIGHUP, before)
+    assert status == -runner.signal.SIGHUP
+
+
 def test_who_stops_it_stops_all_of_it(runner, monkeypatch):
     program(runner, "unit", "test_x", "echo $$ > pid; sleep 60\n")
     program(runner, "unit", "test_y", "touch begun\n")

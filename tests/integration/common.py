@@ -17,7 +17,7 @@ KEYHOLE = os.path.abspath(os.environ.get("KEYHOLE") or os.path.join(ROOT, "build
 sys.path[:0] = [HERE, os.path.join(ROOT, "deploy", "demo")]
 import mock_upstream as mock_module  # noqa: E402
 
-PATIENCE = 20
+PATIENCE = 60  # for what a quiet machine does in a moment
 SECRET = "sk-ant-api03-" + secrets.token_urlsafe(60)
 FINGERPRINT = mock_module.fingerprint(SECRET.encode())
 PLACEHOLDER = "sk-ant-api03-PLACEHOLDER" + "x" * (len(SECRET) - 24)

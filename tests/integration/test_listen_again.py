@@ -8,7 +8,7 @@ import descriptors
 import pytest
 from admin_client import admin, status
 from descriptors import LIBC
-from harness import Tunnel, until
+from harness import Closed, Tunnel, until
 from test_listen import GOOD, TcpWire
 from test_listen import start as start_with_tcp
 
@@ -31,7 +31,7 @@ def test_a_socket_that_a_dying_worker_shut_down_is_listened_on_anew(daemon, how)
         try:
             with Tunnel(one, "open.test") as tunnel:
                 return tunnel.ask("GET", "/test/echo").status == 200
-        except OSError:
+        except (OSError, Closed):
             return False
 
     until("the next worker serves", serves)
@@ -64,7 +64,7 @@ def serves(one):
     try:
         with Tunnel(one, "open.test") as tunnel:
             return tunnel.ask("GET", "/test/echo").status == 200
-    except OSError:
+    except (OSError, Closed):
         return False
 
 
@@ -72,7 +72,7 @@ def serves_tcp(one):
     try:
         with TcpWire(one) as wire:
             return wire.connect("api.test:443", GOOD[0]).status == 200
-    except OSError:
+    except (OSError, Closed):
         return False
 
 
