@@ -198,31 +198,83 @@ static void note_former_of(struct gathering *g, size_t n_held, bool former)
 			note_former(g, n_held, &g->vault->known[i]);
 }
 
-/* One of the same owner as `like` (NULL: any): what ends first, else the oldest. */
-static void drop_one(struct gathering *g, size_t n_held, const struct kh_known_secret *like)
+/* Who chose that there is such a value. */
+static uint16_t chooser_of(const struct kh_known_secret *known)
+{
+	return known->scoped ? known->asker : known->tenant;
+}
+
+static bool is_of_chooser(const struct kh_known_secret *known, const struct kh_known_secret *like)
+{
+	return chooser_of(known) == chooser_of(like);
+}
+
+/* One that has the same as `like`: what ends first, else the oldest. Return: the bytes that it
+ * locked. */
+static size_t drop_one(struct gathering *g, size_t n_held, const struct kh_known_secret *like,
+		       bool (*has)(const struct kh_known_secret *known,
+				   const struct kh_known_secret *like))
 {
 	size_t victim = g->n;
 
 	for (size_t i = n_held; i < g->n; i++) {
 		uint64_t end_ms = g->list[i].expires_ms;
-		if (like && !same_owner(&g->list[i], like))
+		if (!has(&g->list[i], like))
 			continue;
 		if (victim == g->n || (end_ms && (!g->list[victim].expires_ms ||
 						  end_ms < g->list[victim].expires_ms)))
 			victim = i;
 	}
+	size_t bytes = kh_secret_locked_bytes(g->list[victim].secret);
 	kh_secret_unref(g->list[victim].secret);
 	memmove(&g->list[victim], &g->list[victim + 1],
 		(--g->n - victim) * sizeof(g->list[victim]));
+	return bytes;
 }
 
-static size_t locked_by_former(const struct gathering *g, size_t n_held)
+/* How much each tenant's former values lock. */
+struct weights {
+	size_t all, of[UINT16_MAX + 1];
+};
+
+static void weigh(struct weights *weights, const struct gathering *g, size_t n_held)
 {
-	size_t bytes = 0;
+	for (size_t i = n_held; i < g->n; i++) {
+		size_t bytes = kh_secret_locked_bytes(g->list[i].secret);
+		weights->of[chooser_of(&g->list[i])] += bytes;
+		weights->all += bytes;
+	}
+}
+
+/* One value of the tenant whose values take the most. */
+static const struct kh_known_secret *of_heaviest(const struct gathering *g, size_t n_held,
+						 const struct weights *weights)
+{
+	const struct kh_known_secret *heaviest = &g->list[n_held];
 
 	for (size_t i = n_held; i < g->n; i++)
-		bytes += kh_secret_locked_bytes(g->list[i].secret);
-	return bytes;
+		if (weights->of[chooser_of(&g->list[i])] > weights->of[chooser_of(heaviest)])
+			heaviest = &g->list[i];
+	return heaviest;
+}
+
+/* No tenant's values push out those of one that has less. */
+static void bound_all_former(struct gathering *g, size_t n_held)
+{
+	size_t most_bytes = kh_secret_scoped_most_bytes() / 2;
+	kh_auto_free struct weights *weights = calloc(1, sizeof(*weights));
+
+	g->ok = g->ok && weights;
+	if (!g->ok)
+		return;
+	weigh(weights, g, n_held);
+	while (g->n > n_held &&
+	       (g->n - n_held > KH_LIMIT_FORMER_SECRETS_ALL || weights->all > most_bytes)) {
+		const struct kh_known_secret like = *of_heaviest(g, n_held, weights);
+		size_t bytes = drop_one(g, n_held, &like, is_of_chooser);
+		weights->of[chooser_of(&like)] -= bytes;
+		weights->all -= bytes;
+	}
 }
 
 static void bound_former(struct gathering *g, size_t n_held)
@@ -234,12 +286,10 @@ static void bound_former(struct gathering *g, size_t n_held)
 			others += same_owner(&g->list[j], &like);
 		if (others < KH_LIMIT_FORMER_SECRETS)
 			continue;
-		drop_one(g, n_held, &like);
+		(void)drop_one(g, n_held, &like, same_owner);
 		i--;
 	}
-	while (g->n > n_held && (g->n - n_held > KH_LIMIT_FORMER_SECRETS_ALL ||
-				 locked_by_former(g, n_held) > kh_secret_scoped_most_bytes() / 2))
-		drop_one(g, n_held, NULL);
+	bound_all_former(g, n_held);
 }
 
 static void free_list(struct kh_known_secret *list, size_t n)

@@ -1,6 +1,6 @@
 /* test_known_secrets.c - what was a secret is known until it can no longer be valid, within bounds
  */
-/* wrap: kh_clock_wall_ms */
+/* wrap: kh_clock_wall_ms kh_secret_scoped_most_bytes */
 #include "config_text.h"
 
 #include <stdio.h>
@@ -17,6 +17,14 @@ uint64_t __wrap_kh_clock_wall_ms(void);
 uint64_t __wrap_kh_clock_wall_ms(void)
 {
 	return wall_ms;
+}
+
+static size_t most_bytes;
+
+size_t __wrap_kh_secret_scoped_most_bytes(void);
+size_t __wrap_kh_secret_scoped_most_bytes(void)
+{
+	return most_bytes;
 }
 
 static char folder[] = "/tmp";
@@ -93,6 +101,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	wall_ms = 1000000;
+	most_bytes = 64 * 1024 * 1024;
 	config = make_config("12");
 	memset(vaults, 0, sizeof(vaults));
 	vault = vaults;
@@ -163,6 +172,28 @@ static void former_ones_are_bounded_and_the_youngest_stay(void **state)
 	assert_non_null(strstr(known_text, "(other)"));
 	assert_non_null(strstr(known_text, "(value-30)"));
 	assert_null(strstr(known_text, "(value-14)"));
+}
+
+/* A page for each: there is room for eight, and one tenant's file changes without end. */
+static void no_tenant_pushes_out_the_former_value_of_another(void **state)
+{
+	char text[32];
+	(void)state;
+	vault->slots[0].holdings[0].tenant = 0;
+	vault->slots[1].holdings[0].tenant = 1;
+	fill(1, "other");
+	(void)gather();
+	most_bytes = 2 * 8 * kh_secret_locked_bytes(vault->known[0].secret);
+	fill(1, "another");
+	for (unsigned i = 0; i < KH_LIMIT_FORMER_SECRETS; i++) {
+		(void)snprintf(text, sizeof(text), "value-%u", i);
+		fill(0, text);
+		(void)gather();
+	}
+	assert_int_equal(gather(), 2 + 8);
+	assert_non_null(strstr(known_text, "(other)"));
+	assert_non_null(strstr(known_text, "(value-8)"));
+	assert_null(strstr(known_text, "(value-7)"));
 }
 
 /* What has no known end is not pushed out by tokens, which a sandbox may have made. */
@@ -265,6 +296,8 @@ int main(void)
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_token_is_known_until_its_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(former_ones_are_bounded_and_the_youngest_stay,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_tenant_pushes_out_the_former_value_of_another,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(tokens_push_out_no_former_value, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_configuration_knows_them_too, set_up,
