@@ -1,12 +1,17 @@
 /* program.c - finds a program of the host by its name */
 #include <keyhole/base/program.h>
 
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <keyhole/base/buf.h>
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/slice.h>
 #include <keyhole/base/writable.h>
 
 char *kh_program_find(const char *name)
@@ -26,10 +31,82 @@ char *kh_program_find(const char *name)
 	return NULL;
 }
 
+/* Folders through which no sandbox leads, each with a NUL: most links lead to the same few. */
+static bool is_good_folder(struct kh_buf *good, const char *path, size_t len)
+{
+	struct kh_slice all = kh_buf_view(good), folder = { path, len };
+
+	for (size_t at = 0; at < all.len; at += strlen(all.ptr + at) + 1)
+		if (kh_slice_eq(kh_slice_str(all.ptr + at), folder))
+			return true;
+	kh_auto_free char *name = kh_strf("%.*s", (int)len, path);
+	/* Without room in the list it is asked about again. */
+	return name && !kh_writable_is(name, KH_WRITABLE_FOR_PROGRAMS) &&
+	       (kh_buf_append(good, name, len + 1) || true);
+}
+
+enum { HOPS_MOST = 40 /* as the kernel */ };
+
+/* Is the name, in a good folder, a link through or to what a sandbox could have changed? */
+static bool leads_away(struct kh_buf *good, const char *name)
+{
+	char target[PATH_MAX];
+	kh_auto_free char *at = strdup(name);
+
+	for (int i = 0; at && i < HOPS_MOST; i++) {
+		ssize_t n = readlink(at, target, sizeof(target) - 1);
+		if (n < 0 && (errno == EINVAL || errno == ENOENT))
+			return false;
+		if (n <= 0)
+			break;
+		target[n] = '\0';
+		kh_auto_free char *next =
+			target[0] == '/'
+				? strdup(target)
+				: kh_strf("%.*s/%s", (int)(strrchr(at, '/') - at), at, target);
+		const char *end = next ? strrchr(next, '/') + 1 : "";
+		/* What only the whole walk can tell. */
+		if (!*end || *end == '.' || strncmp(next, "/proc/", strlen("/proc/")) == 0)
+			break;
+		if (strchr(target, '/') && end - next > 1 &&
+		    !is_good_folder(good, next, (size_t)(end - next) - 1))
+			return true;
+		free(at);
+		at = kh_steal_ptr(&next);
+	}
+	return kh_writable_is(name, KH_WRITABLE_FOR_PROGRAMS);
+}
+
+enum { GOOD_FOLDERS_BYTES = 16 * 1024 };
+
+/* Has the folder a link to what a sandbox could have changed? What can't be listed may have one,
+ * where there is a sandbox. */
+static bool has_link_away(const char *folder)
+{
+	struct kh_buf good kh_cleanup(kh_buf_fini);
+	DIR *dir = opendir(folder);
+	const struct dirent *entry;
+	bool away = !dir && kh_writable_any();
+
+	kh_buf_init(&good, GOOD_FOLDERS_BYTES);
+	/* cppcheck-suppress readdirCalled ; nobody else has this stream */
+	while (dir && !away && (errno = 0, entry = readdir(dir))) {
+		if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN)
+			continue;
+		kh_auto_free char *name = kh_strf("%s/%s", folder, entry->d_name);
+		away = !name || leads_away(&good, name);
+	}
+	if (!dir)
+		return away;
+	away = away || errno;
+	closedir(dir);
+	return away;
+}
+
 static bool is_good_entry(const char *entry)
 {
 	return entry[0] == '/' && access(entry, F_OK) == 0 &&
-	       !kh_writable_is(entry, KH_WRITABLE_FOR_PROGRAMS);
+	       !kh_writable_is(entry, KH_WRITABLE_FOR_PROGRAMS) && !has_link_away(entry);
 }
 
 /* In an empty PATH programs look in the working folder. */

@@ -198,11 +198,14 @@ def test_no_tool_finds_a_program_of_the_agents_on_the_path(ground, options):
         ground.sandbox.file(os.path.join(tools, tool), script, 0o755)
     for name in THEIRS:
         theirs = ground.name("in", f"bin/{name}", ground.program(), 0o755)
+    linked = ground.sandbox.folder("linked")  # the user's own links
+    for name in THEIRS:
+        os.symlink(os.path.join(os.path.dirname(theirs), name), os.path.join(linked, name))
     ground.sandbox.give(tools)
     for folder in ground.folders.values():  # docker shows no folder of root's
         if os.stat(folder).st_uid == 0:
             os.chown(folder, SANDBOX_HOST_UID, SANDBOX_HOST_UID)
-    path = f"{os.path.dirname(theirs)}:{tools}:/usr/sbin:/usr/bin:/sbin:/bin"
+    path = f"{os.path.dirname(theirs)}:{linked}:{tools}:/usr/sbin:/usr/bin:/sbin:/bin"
     done = ground(*options, check=None, PATH=path)
     assert not os.path.exists(ground.marker)
     assert os.path.exists(log), done.stderr

@@ -42,23 +42,30 @@ static int make(void **state)
 	(void)snprintf(folder, sizeof folder, "/tmp/program.XXXXXX");
 	assert_non_null(mkdtemp(folder));
 	assert_int_equal(mkdir(at("ours"), 0755), 0);
+	assert_int_equal(mkdir(at("linked"), 0755), 0);
 	assert_int_equal(mkdir(at("theirs"), 0755), 0);
 	assert_int_equal(mkdir(at("theirs/bin"), 0755), 0);
 	put("ours/tool");
 	put("theirs/bin/tool");
 	put("theirs/bin/only-theirs");
-	return symlink(at("theirs/bin/only-theirs"), at("ours/link")) ||
-	       symlink(at("theirs/bin"), at("bin"));
+	put("linked/tool");
+	return symlink(at("theirs/bin/only-theirs"), at("linked/link")) ||
+	       symlink("link", at("linked/beside")) || symlink("tool", at("ours/beside")) ||
+	       symlink("../ours/tool", at("ours/around")) || symlink(at("theirs/bin"), at("bin"));
 }
 
 static int unmake(void **state)
 {
-	static const char *const files[] = { "ours/tool", "ours/link", "theirs/bin/tool",
-					     "theirs/bin/only-theirs", "bin" };
+	static const char *const files[] = {
+		"ours/tool",   "ours/beside", "ours/around",   "theirs/bin/tool",
+		"linked/tool", "linked/link", "linked/beside", "theirs/bin/only-theirs",
+		"bin"
+	};
 	(void)state;
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
 		(void)unlink(at(files[i]));
-	return rmdir(at("theirs/bin")) || rmdir(at("theirs")) || rmdir(at("ours")) || rmdir(folder);
+	return rmdir(at("linked")) || rmdir(at("theirs/bin")) || rmdir(at("theirs")) ||
+	       rmdir(at("ours")) || rmdir(folder);
 }
 
 static void expect(const char *name, const char *path)
@@ -77,16 +84,18 @@ static void test_a_program_in_a_sandboxs_folder_is_not_found(void **state)
 	char path[512];
 
 	(void)state;
-	(void)snprintf(path, sizeof path, "%s:%s:.::bin:%s", at("theirs/bin"), at("bin"),
-		       at("ours"));
+	(void)snprintf(path, sizeof path, "%s:%s:.::bin:%s:%s", at("theirs/bin"), at("bin"),
+		       at("linked"), at("ours"));
 	assert_int_equal(setenv("PATH", path, 1), 0);
 	expect("tool", "theirs/bin/tool");
-	expect("link", "ours/link");
+	expect("link", "linked/link");
+	expect("beside", "linked/beside");
 	assert_true(kh_writable_add(at("theirs"), "it", KH_WRITABLE_FOR_PROGRAMS));
 	assert_true(kh_writable_add(at("theirs"), "it", KH_WRITABLE_FOR_PROGRAMS));
-	expect("tool", "ours/tool");
+	expect("tool", "linked/tool");
 	expect("only-theirs", NULL);
 	expect("link", NULL);
+	expect("beside", "ours/beside");
 	assert_false(kh_writable_add(at("not-there"), "it", KH_WRITABLE_FOR_ALL));
 }
 
@@ -129,11 +138,25 @@ static void test_no_program_gets_a_path_with_a_sandboxs_folder(void **state)
 	expect_path(given, "PATH=/nonexistent");
 }
 
+/* The user's link in a folder of his own: whoever looks there by himself would follow it. */
+static void test_no_program_gets_a_path_with_a_link_to_a_sandboxs_folder(void **state)
+{
+	char path[512], good[512], other[] = "A=b", last[] = "PATHS=/x";
+	char *given[] = { other, path, last, NULL };
+
+	(void)state;
+	assert_true(kh_writable_add(at("theirs"), "it", KH_WRITABLE_FOR_PROGRAMS));
+	(void)snprintf(path, sizeof path, "PATH=%s:%s", at("linked"), at("ours"));
+	(void)snprintf(good, sizeof good, "PATH=%s", at("ours"));
+	expect_path(given, good);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_program_in_a_sandboxs_folder_is_not_found),
 		cmocka_unit_test(test_no_program_gets_a_path_with_a_sandboxs_folder),
+		cmocka_unit_test(test_no_program_gets_a_path_with_a_link_to_a_sandboxs_folder),
 	};
 
 	return cmocka_run_group_tests(tests, make, unmake);

@@ -12,9 +12,12 @@
  */
 char *kh_program_find(const char *name);
 
-/* PATH without the entries in which kh_program_find finds nothing, for programs that look for
- * others. It is never empty: without an entry it names a folder that does not exist. On the heap;
- * NULL without memory. */
+/*
+ * PATH for programs that look for others: without the entries in which kh_program_find finds
+ * nothing, and without those in which it would skip a program, since others follow a link that
+ * leads through a folder that a sandbox could have changed. It is never empty: without an entry it
+ * names a folder that does not exist. On the heap; NULL without memory.
+ */
 char *kh_program_path(void);
 
 /*
