@@ -18,7 +18,8 @@ struct kh_outlets;
  *   sees       what the run sees of the host, and where it may write (runs_others.c)
  *   workspace  its path, where the run may write to it; without one there is none of what follows
  *   place      which folder that is: device and inode
- *   stubs      what was put into the workspace for the time of the run: paths, each with a NUL
+ *   stubs      what was put into the workspace for the time of the run: paths, each with a NUL, and
+ *              once however often the host removes what was put there
  *   before     digests of what the workspace held before (concern.h); absent until it is known
  *   reads      what git reads by a relative path in each work tree (tree_reads.h)
  *   doubted    protected names under which the agent may have put something (doubted.h)

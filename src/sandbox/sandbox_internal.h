@@ -141,7 +141,8 @@ bool kh_trust_plan(struct kh_view *view, const struct kh_sandbox_spec *spec, str
  * below it: each of those gets an entry of its own. What covers such a place stays as it is. */
 bool kh_mounts_below_plan(struct kh_view *view, struct kh_err *err);
 
-/* mountpoint.c: stubs, which a workspace lacks, made for the time of the run (runs.h). */
+/* mountpoint.c: stubs, which a workspace lacks, made for the time of the run (runs.h). They are
+ * noted in the record first; NULL: they are in it already. */
 struct kh_run_record;
 bool kh_mountpoint_make(const struct kh_run_record *record, const char *path,
 			const struct stat *owner, struct kh_err *err);
@@ -345,6 +346,7 @@ struct kh_workspace_guard {
 		char digest[KH_DOUBTED_DIGEST_ROOM];
 		bool was_shown;	 /* a new file had no mask for a moment */
 		bool is_doubted; /* which is in the run's record (doubted.h) */
+		bool is_stub;	 /* which is in it as well, and needs no second note */
 	} * names;		 /* by the view's index */
 	struct kh_err err;	 /* the record could not be written */
 	bool served; /* the `init` passed below is the process that opens files for an engine's own

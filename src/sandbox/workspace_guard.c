@@ -156,6 +156,7 @@ bool kh_workspace_guard_begin(struct kh_workspace_guard *guard, const struct kh_
 			continue;
 		if (!watch_parent(guard, path, err))
 			return false;
+		guard->names[i].is_stub = view->list[i].kind == KH_MOUNT_BLANK;
 		(void)kh_doubted_identify(path, &guard->names[i].id);
 		if (holds_its_name(&view->list[i]))
 			(void)kh_doubted_digest(path, guard->names[i].digest);
@@ -190,9 +191,11 @@ static bool is_named(const char *path, const char *folder, const char *name)
 }
 
 /* What was taken away for good is made anew, empty, so that the agent can't take the name. */
-static bool make_anew(struct kh_workspace_guard *guard, const struct kh_mount *entry,
-		      struct kh_err *err)
+static bool make_anew(struct kh_workspace_guard *guard, size_t index, struct kh_err *err)
 {
+	const struct kh_mount *entry = &guard->view->list[index];
+	/* However often the host removes it: the list of stubs has one note of each. */
+	const struct kh_run_record *record = guard->names[index].is_stub ? NULL : guard->record;
 	struct stat st, owner;
 	if (lstat(entry->target, &st) == 0)
 		return true;
@@ -202,10 +205,12 @@ static bool make_anew(struct kh_workspace_guard *guard, const struct kh_mount *e
 	 * reads by a path must be a file. */
 	const char *name = strrchr(entry->target, '/') + 1;
 	bool is_commondir = strcmp(name, "commondir") == 0;
-	return is_commondir || (entry->is_file && !kh_protected_is_name(name))
-		       ? kh_mountpoint_make_file(guard->record, entry->target,
-						 is_commondir ? ".\n" : "", &owner, err)
-		       : kh_mountpoint_make(guard->record, entry->target, &owner, err);
+	bool made = is_commondir || (entry->is_file && !kh_protected_is_name(name))
+			    ? kh_mountpoint_make_file(record, entry->target,
+						      is_commondir ? ".\n" : "", &owner, err)
+			    : kh_mountpoint_make(record, entry->target, &owner, err);
+	guard->names[index].is_stub = guard->names[index].is_stub || made;
+	return made;
 }
 
 /* At once: the sandbox may be over before anybody looks again. */
@@ -267,7 +272,7 @@ static bool restore(struct kh_workspace_guard *guard, size_t index, pid_t init, 
 		if ((entry->kind == KH_MOUNT_EMPTY || entry->may_go) &&
 		    lstat(entry->target, &st) != 0)
 			return true;
-		if (!make_anew(guard, entry, err))
+		if (!make_anew(guard, index, err))
 			return false;
 		struct kh_doubted_id found = guard->names[index].id;
 		(void)kh_doubted_identify(entry->target, &found);

@@ -243,6 +243,30 @@ def test_what_the_agent_puts_under_a_name_that_the_host_removed_is_set_aside(san
         assert not os.path.exists(os.path.join(workspace, name))
 
 
+@pytest.mark.before_the_engine
+@pytest.mark.identity("user")
+def test_what_the_host_removes_again_and_again_is_noted_once(sandbox, workspace):
+    """Each path that is kept from the agent has one note, so that those of others have room."""
+    names = [".envrc", ".vscode"]
+    sandbox.file(os.path.join(workspace, ".envrc"), "good")
+    sandbox.give(workspace)
+    process = sandbox.start("sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.02; done", workspace=workspace)
+    assert process.stdout.readline() == b"up\n", process.stderr.read()
+    records = os.path.join(sandbox.state(), "workspaces")
+    (run,) = (name for name in os.listdir(records) if name != "lock")
+    os.unlink(os.path.join(workspace, ".envrc"))
+    for _ in range(5):
+        for path in (os.path.join(workspace, name) for name in names):
+            assert within(PATIENCE, lambda path=path: os.path.isdir(path))
+            os.rmdir(path)
+    with open(os.path.join(records, run, "stubs"), "rb") as file:
+        noted = file.read().split(b"\0")
+    assert [noted.count(os.path.join(workspace, name).encode()) for name in names] == [1, 1]
+    sandbox.file(os.path.join(workspace, "go"))
+    assert process.communicate(timeout=PATIENCE)[0] == b"" and process.returncode == 0
+    assert sorted(os.listdir(workspace)) == ["go"], "what was put there in the meantime is gone again"
+
+
 def test_what_the_host_removes_can_not_be_made_by_the_agent(sandbox, workspace):
     sandbox.file(os.path.join(workspace, ".claude/settings.json"), "good")
     sandbox.file(os.path.join(workspace, ".envrc"), "good")
