@@ -98,8 +98,6 @@ static bool read_note(const struct kh_other_run *run, const char *name, size_t m
  */
 static bool look_in_place(const struct kh_other_run *run, int *folder, struct kh_err *err)
 {
-	struct kh_buf text kh_cleanup(kh_buf_fini);
-	kh_buf_init(&text, 0);
 	unsigned long long dev = 0, ino = 0;
 	struct stat st = { 0 };
 	kh_auto_close int fd = kh_file_hold(run->workspace);
@@ -108,10 +106,8 @@ static bool look_in_place(const struct kh_other_run *run, int *folder, struct kh
 	     errno != ENAMETOOLONG) ||
 	    (fd >= 0 && fstat(fd, &st) != 0))
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(run->workspace));
-	if (!read_note(run, "place", 64, &text, err))
+	if (!kh_run_place(run->path, &dev, &ino, err))
 		return false;
-	if (!kh_buf_cstr(&text) || sscanf(kh_buf_cstr(&text), "%llu %llu", &dev, &ino) != 2)
-		return kh_err_set(err, KH_ERR_SYSTEM, "%s/place: can't be understood", run->path);
 	if (fd >= 0 && dev == (unsigned long long)st.st_dev && ino == (unsigned long long)st.st_ino)
 		*folder = kh_steal_fd(&fd);
 	else
@@ -242,7 +238,7 @@ static bool sweep(const char *state, const char *own, bool asked, bool *surveyed
 	for (size_t i = 0; i < others.n; i++) {
 		const struct kh_other_run *run = &others.list[i];
 		struct kh_err why = KH_ERR_INIT;
-		if (run->live || kh_other_runs_share(&others, run->workspace) ||
+		if (run->live || kh_other_runs_share(&others, run) ||
 		    kh_run_stubs_remove(run->path, &why))
 			continue;
 		kh_log_error("%s", why.text);

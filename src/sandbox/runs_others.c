@@ -15,11 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/link_end.h>
 #include <keyhole/base/slice.h>
 
 #include "runs_others.h"
@@ -78,6 +80,18 @@ bool kh_run_process_start(int pid, unsigned long long *start, struct kh_err *err
 	if (state == 'Z' || state == 'X')
 		*start = 0;
 	return true;
+}
+
+bool kh_run_place(const char *folder, unsigned long long *dev, unsigned long long *ino,
+		  struct kh_err *err)
+{
+	struct kh_buf text kh_cleanup(kh_buf_fini);
+	enum kh_note note = kh_run_note(folder, "place", 64, &text, err);
+	if (note == KH_NOTE_ABSENT)
+		return kh_err_sys(err, KH_ERR_SYSTEM, ENOENT, "%s/place", folder);
+	return note == KH_NOTE_READ &&
+	       ((kh_buf_cstr(&text) && sscanf(kh_buf_cstr(&text), "%llu %llu", dev, ino) == 2) ||
+		kh_err_set(err, KH_ERR_SYSTEM, "%s/place: can't be understood", folder));
 }
 
 static bool init_lives(const char *folder, bool *lives, struct kh_err *err)
@@ -237,12 +251,40 @@ const struct kh_other_run *kh_other_runs_awaited(const struct kh_other_runs *oth
 	return first;
 }
 
-bool kh_other_runs_share(const struct kh_other_runs *others, const char *workspace)
+struct met {
+	const struct kh_other_run *run;
+	bool met;
+};
+
+static void meet_folder(void *arg, const struct stat *folder)
 {
-	for (size_t i = 0; *workspace && i < others->n; i++) {
+	struct met *m = arg;
+	m->met = m->met ||
+		 (m->run->dev == folder->st_dev && m->run->ino == folder->st_ino && m->run->ino);
+}
+
+/* Is the folder that this path has here the workspace of `run`, or in it? */
+static bool is_in_place(const char *path, const struct kh_other_run *run)
+{
+	struct met m = { run, false };
+	kh_auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root >= 0)
+		(void)kh_link_end_each(root, path + strspn(path, "/"), meet_folder, &m);
+	return m.met;
+}
+
+static bool share(const struct kh_other_run *a, const struct kh_other_run *b)
+{
+	return is_in(a->workspace, b->workspace) || is_in(b->workspace, a->workspace) ||
+	       (a->ino && a->dev == b->dev && a->ino == b->ino) || is_in_place(a->workspace, b) ||
+	       is_in_place(b->workspace, a);
+}
+
+bool kh_other_runs_share(const struct kh_other_runs *others, const struct kh_other_run *run)
+{
+	for (size_t i = 0; *run->workspace && i < others->n; i++) {
 		const struct kh_other_run *other = &others->list[i];
-		if (other->live && *other->workspace &&
-		    (is_in(other->workspace, workspace) || is_in(workspace, other->workspace)))
+		if (other->live && *other->workspace && share(other, run))
 			return true;
 	}
 	return false;
@@ -281,6 +323,9 @@ static bool read_run(struct kh_other_run *run, const char *folder, const char *i
 	run->workspace = workspace ? strdup(workspace) : NULL;
 	if (!run->path || !run->id || !run->workspace)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "a run's record: no memory");
+	/* Without it there is the path. Whoever surveys the workspace says what is wrong. */
+	if (!kh_run_place(folder, &run->dev, &run->ino, NULL))
+		run->dev = run->ino = 0;
 	return look_whether_live(run, err) && read_places(run, err);
 }
 

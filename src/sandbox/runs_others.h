@@ -12,8 +12,9 @@ struct kh_seen_place;
 
 struct kh_other_run {
 	char *path, *id;
-	char *workspace; /* its writable workspace; "": none */
-	int launcher;	 /* its pid; 0: unknown */
+	char *workspace;	     /* its writable workspace; "": none */
+	unsigned long long dev, ino; /* which folder that was at its beginning; 0 and 0: unknown */
+	int launcher;		     /* its pid; 0: unknown */
 	bool live;
 	bool sees_unknown; /* it is live, and its record does not tell what it sees */
 	struct kh_seen_place *places;
@@ -35,8 +36,12 @@ void kh_other_runs_fini(struct kh_other_runs *others);
  * none. */
 const struct kh_other_run *kh_other_runs_awaited(const struct kh_other_runs *others,
 						 const struct kh_other_run *run, size_t *n);
-/* Does a live run have this workspace, or one inside or around it? */
-bool kh_other_runs_share(const struct kh_other_runs *others, const char *workspace);
+/* Does a live run have the workspace of `run`, or one inside or around it? By the path, and by
+ * device and inode: another mount namespace has other paths. */
+bool kh_other_runs_share(const struct kh_other_runs *others, const struct kh_other_run *run);
+/* The note `place`. Return: false with `err`: absent, or not to be read. */
+bool kh_run_place(const char *folder, unsigned long long *dev, unsigned long long *ino,
+		  struct kh_err *err);
 
 /* The result of reading one file of a record; unreadable is not the same as absent. */
 enum kh_note { KH_NOTE_FAILED = 0, KH_NOTE_ABSENT, KH_NOTE_READ };

@@ -224,6 +224,52 @@ static void a_run_with_too_many_long_paths_fails_alone(void **state)
 	assert_false(kh_run_record_end(&run, false));
 }
 
+static bool shares(const struct kh_run_record *record, const char *id)
+{
+	struct kh_other_runs others kh_cleanup(kh_other_runs_fini) = { 0 };
+	struct kh_err err = KH_ERR_INIT;
+	assert_true(kh_other_runs_find(".", id, &others, &err));
+	for (size_t i = 0; i < others.n; i++)
+		if (strcmp(others.list[i].id, record->id) == 0) {
+			/* It is live itself. */
+			others.list[i].live = false;
+			return kh_other_runs_share(&others, &others.list[i]);
+		}
+	fail();
+	return false;
+}
+
+/* Stubs go with the last of them, so none may be missed. */
+static void a_workspace_is_the_same_by_another_path(void **state)
+{
+	(void)state;
+	assert_true(kh_file_mkdirs("above/work/inner", 0700, NULL));
+	kh_auto_free char *work = at("above/work"), *inner = at("above/work/inner");
+	kh_auto_free char *elsewhere = at("other/work");
+	kh_auto_close int held = kh_file_hold(work), held_inner = kh_file_hold(inner);
+	kh_auto_close int held_elsewhere = kh_file_hold(elsewhere);
+	struct kh_run_record run, same, in, other;
+	struct kh_err err = KH_ERR_INIT;
+	assert_true(begin(&run, &held, work, NULL, &err));
+	assert_true(begin(&in, &held_inner, inner, NULL, &err));
+	assert_true(begin(&other, &held_elsewhere, elsewhere, NULL, &err));
+	/* As in another mount namespace. */
+	kh_auto_free char *note = kh_strf("%s/workspace", run.path);
+	assert_true(kh_file_write(note, KH_SLICE("/not/here/work"), 0600, &err));
+	assert_true(shares(&in, NULL));
+	assert_true(shares(&run, NULL));
+	assert_false(shares(&other, NULL));
+	assert_false(shares(&run, in.id));
+	assert_false(shares(&in, run.id));
+	assert_true(kh_run_record_end(&in, true));
+	assert_true(begin(&same, &held, work, NULL, &err));
+	assert_true(shares(&same, NULL));
+	assert_true(shares(&run, NULL));
+	assert_true(kh_run_record_end(&same, true));
+	assert_true(kh_run_record_end(&other, true));
+	assert_true(kh_run_record_end(&run, true));
+}
+
 static int enter(void **state)
 {
 	static char folder[] = "/tmp/keyhole-runs-XXXXXX";
@@ -256,6 +302,7 @@ int main(void)
 		cmocka_unit_test(a_record_names_no_other_folder_of_the_same_path),
 		cmocka_unit_test(no_list_has_the_folder_to_which_a_link_leads),
 		cmocka_unit_test(a_run_with_too_many_long_paths_fails_alone),
+		cmocka_unit_test(a_workspace_is_the_same_by_another_path),
 		cmocka_unit_test(no_race_has_a_record_name_another_folder),
 	};
 	return cmocka_run_group_tests(tests, enter, leave);
