@@ -20,6 +20,7 @@
 
 #include "outlets.h"
 #include "runs.h"
+#include "runs_disk.h"
 #include "runs_home.h"
 #include "runs_others.h"
 #include "runs_retry.h"
@@ -72,7 +73,7 @@ static void remove_record(const char *folder)
 	static const char *const names[] = { "stubs",	  "before",	 "reads", "doubted",
 					     "guarded",	  "guarded.new", "init",  "place",
 					     "workspace", "sees",	 "home",  "failed",
-					     "alive" };
+					     "disk",	  "alive" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		kh_auto_free char *path = kh_strf("%s/%s", folder, names[i]);
 		if (path)
@@ -108,7 +109,8 @@ static bool look_in_place(const struct kh_other_run *run, int *folder, struct kh
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(run->workspace));
 	if (!kh_run_place(run->path, &dev, &ino, err))
 		return false;
-	if (fd >= 0 && dev == (unsigned long long)st.st_dev && ino == (unsigned long long)st.st_ino)
+	if (fd >= 0 && ino == (unsigned long long)st.st_ino &&
+	    (dev == (unsigned long long)st.st_dev || kh_run_disk_has(run->path, fd)))
 		*folder = kh_steal_fd(&fd);
 	else
 		kh_log_warn("%s is %s: what a sandbox left in it is only looked for where another "
@@ -178,7 +180,7 @@ static bool finish(const char *state, const struct kh_other_runs *others,
 	struct kh_deadline deadline;
 	uint64_t begun_ms = kh_clock_mono_ms();
 	kh_deadline_start(&deadline, KH_LIMIT_SURVEY_MS, heeds_signals);
-	if (kh_deadline_passed(&deadline))
+	if (kh_deadline_passed(&deadline) || kh_run_disk_is_away(run, true))
 		return false;
 	bool shut = kh_run_home_shut(run->path);
 	if (survey_run(state, others, run, &deadline, &err) && shut) {
@@ -198,6 +200,12 @@ static bool finish(const char *state, const struct kh_other_runs *others,
 			     "`keyhole workspace survey` has been run)",
 			     kh_esc_str(run->workspace), err.text);
 	return false;
+}
+
+/* One that is only tried again later, or when somebody asks. */
+static bool rests(const struct kh_other_run *run, bool says)
+{
+	return kh_run_retry_in_backoff(run, says) || kh_run_disk_is_away(run, says);
 }
 
 /* Whose end the survey of our own workspace waits for. */
@@ -239,7 +247,7 @@ static bool sweep(const char *state, const char *own, bool asked, bool *surveyed
 		const struct kh_other_run *run = &others.list[i];
 		struct kh_err why = KH_ERR_INIT;
 		if (run->live || kh_other_runs_share(&others, run) ||
-		    kh_run_stubs_remove(run->path, &why))
+		    kh_run_disk_is_away(run, false) || kh_run_stubs_remove(run->path, &why))
 			continue;
 		kh_log_error("%s", why.text);
 		all = no_stubs = false;
@@ -250,7 +258,7 @@ static bool sweep(const char *state, const char *own, bool asked, bool *surveyed
 		bool waits = kh_other_runs_awaited(&others, &others.list[i], &n) != NULL;
 		if (is_own && waits && surveyed)
 			*surveyed = true;
-		if (!waits && (asked || !kh_run_retry_in_backoff(&others.list[i], !own)))
+		if (!waits && (asked || is_own || !rests(&others.list[i], !own)))
 			all = finish(state, &others, &others.list[i], !is_own,
 				     is_own ? surveyed : NULL) &&
 			      all;
@@ -306,7 +314,8 @@ static bool note_workspace(const struct kh_run_record *record, struct kh_err *er
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s", kh_esc_str(record->workspace));
 	snprintf(text, sizeof(text), "%llu %llu\n", (unsigned long long)st.st_dev,
 		 (unsigned long long)st.st_ino);
-	return note(record, "place", kh_slice_str(text), err) &&
+	return kh_run_disk_note(record->path, folder, err) &&
+	       note(record, "place", kh_slice_str(text), err) &&
 	       note(record, "workspace", kh_slice_str(record->workspace), err);
 }
 
@@ -316,7 +325,8 @@ static bool note_home(const struct kh_run_record *record, const char *home, stru
 	kh_auto_close int folder = kh_file_hold_again(home, record->home_held, err);
 	if (folder < 0)
 		return kh_err_wrap(err, "--home");
-	return kh_outlets_note_home(record->state, home, err) &&
+	return kh_run_disk_note(record->path, folder, err) &&
+	       kh_outlets_note_home(record->state, home, err) &&
 	       kh_run_home_note(record->path, home, folder, err);
 }
 

@@ -26,6 +26,7 @@ struct kh_outlets;
  *   guarded    which files these are while the launcher guards (doubted.h)
  *   failed     when its survey failed, and how long that took (runs_retry.h)
  *   home       --home, unless every user of the host could write to it (runs_home.h)
+ *   disk       at which points the disks of the workspace and the home are mounted (runs_disk.h)
  *   init       keyhole-init's pid and start time, so that nobody surveys before it is gone
  *
  * STATE/homes lists the folders that runs have had as --home (outlets.h), and STATE/names has what

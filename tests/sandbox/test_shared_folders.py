@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import PATIENCE
+from conftest import PATIENCE, below
 from test_set_aside import host, write  # noqa: F401 (host is a fixture)
 
 pytestmark = pytest.mark.identity("user")
@@ -173,3 +173,72 @@ def test_a_run_whose_workspace_could_not_be_surveyed_is_no_success(host):
     assert process.returncode == 125 and b"was not surveyed: " in err and b"/reads: " in err, (process.returncode, err)
     os.rename(os.path.join(host.sandbox.place, "kept"), os.path.join(record, "reads"))
     host.keyhole("survey")
+
+
+def killed(host, script):
+    """Return: its record, when nothing of the run lives any more."""
+    process = host.sandbox.start("sh", "-c", script + "echo up; exec cat", workspace=host.workspace, stdin=subprocess.PIPE)
+    assert process.stdout.readline() == b"up\n", process.stderr.read()
+    children = below(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=PATIENCE)
+    end = time.monotonic() + PATIENCE
+    while any(os.path.exists(f"/proc/{child}") for child in children) and time.monotonic() < end:
+        time.sleep(0.01)
+    records = os.path.join(host.sandbox.state(), "workspaces")
+    (record,) = [os.path.join(records, name) for name in os.listdir(records) if name != "lock"]
+    return record
+
+
+@pytest.fixture
+def disk(host):
+    """The workspace is on a disk of its own, which can be unmounted and mounted again."""
+    if os.geteuid() != 0:
+        pytest.skip("only root mounts")
+    top = host.sandbox.folder("top")
+    mounted, kept = os.path.join(top, "disk"), os.path.join(top, "kept")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "kh-test", top], check=True, timeout=PATIENCE)
+    try:
+        subprocess.run(["mount", "--make-private", top], check=True, timeout=PATIENCE)
+        os.mkdir(mounted)
+        os.mkdir(kept)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "kh-test", mounted], check=True, timeout=PATIENCE)
+        host.workspace = os.path.join(mounted, "work")
+        os.mkdir(host.workspace)
+        host.sandbox.give(top)
+        yield lambda back: subprocess.run(["mount", "--move", *((kept, mounted) if back else (mounted, kept))], check=True, timeout=PATIENCE)
+    finally:
+        subprocess.run(["umount", "-R", "-l", top], check=True, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("left", ["nothing", "a folder of its name"])
+def test_the_workspace_of_a_killed_run_is_surveyed_when_its_disk_is_mounted_again(host, disk, left):
+    record = killed(host, "git init -q dep; " + write("dep/.git/config", host.config))
+    disk(back=False)
+    if left != "nothing":
+        os.mkdir(host.workspace)
+        host.sandbox.give(host.workspace)
+    mounted = os.path.dirname(host.workspace)
+    done = host.sandbox.run("true", workspace=host.sandbox.folder("other"), check=0)
+    said = f"{host.workspace} was not surveyed, since nothing is mounted at {mounted} any more"
+    assert done.stderr.decode().count(said) == 1, done
+    assert "could be seen to" not in done.stderr.decode()
+    host.keyhole("survey", check=1)
+    assert os.path.exists(record)
+    disk(back=True)
+    assert os.path.exists(host.path(".vscode")), "what was put there for the run goes with the survey"
+    done = host.sandbox.run("true", workspace=host.sandbox.folder("other"), check=0)
+    assert b"dep/.git/config" in done.stderr and b"set aside" in done.stderr, done
+    assert not os.path.exists(record) and os.listdir(host.workspace) == ["dep"]
+    host.works("dep")
+
+
+def test_a_disk_that_is_mounted_again_with_another_number_is_the_same(host, disk):
+    record = killed(host, "git init -q dep; " + write("dep/.git/config", host.config))
+    with open(os.path.join(record, "place"), "r+", encoding="ascii") as file:
+        number, inode = file.read().split()
+        file.seek(0)
+        file.write(f"{int(number) + 77} {inode}\n")
+    host.keyhole("survey")
+    assert not os.path.exists(record)
+    host.works("dep")
