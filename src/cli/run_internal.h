@@ -167,6 +167,12 @@ int kh_run_names_held(void);
 /* The keeper has ended. */
 void kh_run_names_end(void);
 
+/* ---- run_daemon.c ---- */
+
+/* The URL of the daemon that docker would ask: of its context, where DOCKER_HOST names none. NULL:
+ * docker does not say, or is not there. On the heap. */
+char *kh_run_daemon_of_docker(void);
+
 /* ---- run_limits.c; what was wrong has been said ---- */
 
 bool kh_run_limit_memory(struct kh_sandbox_limits *out, const char *text);

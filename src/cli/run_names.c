@@ -174,7 +174,7 @@ static bool check_container_folders(struct kh_err *err)
 		{ { "XDG_CONFIG_HOME", ".config" }, "/cni", 2 },
 		{ { "XDG_DATA_HOME", ".local/share" }, "/containers", 0 },
 		{ { "XDG_DATA_HOME", ".local/share" }, "/docker", 0 },
-		{ { "DOCKER_CONFIG", ".docker" }, "", 2 },
+		{ { "DOCKER_CONFIG", ".docker" }, "", 4 }, /* contexts/tls/ID/docker */
 	};
 	const char *home = home_folder();
 
@@ -193,21 +193,24 @@ static bool check_container_folders(struct kh_err *err)
 	return true;
 }
 
-/* Who answers there is told of the whole sandbox, and says how its command ended. */
-static bool check_daemons(struct kh_err *err)
+/* Who answers there is told of the whole sandbox, and says how its command ended. However the
+ * scheme is written. The path of another host's URL is no name here. */
+static bool check_daemon(const char *name, const char *url, struct kh_err *err)
 {
-	static const char *const variables[] = { "DOCKER_HOST", "CONTAINER_HOST" };
+	const char *path = url ? strchr(url, '/') : NULL;
 
-	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
-		/* However the scheme is written. The path of another host's URL is no name here. */
-		const char *value = getenv(variables[i]);
-		const char *path = value ? strchr(value, '/') : NULL;
-		while (path && path[1] == '/')
-			path++;
-		if (!check(variables[i], path, err))
-			return false;
-	}
-	return true;
+	while (path && path[1] == '/')
+		path++;
+	return check(name, path, err);
+}
+
+/* When all that docker reads first has been checked. */
+static bool check_context(const struct kh_run_options *o, struct kh_err *err)
+{
+	kh_auto_free char *url =
+		strcmp(o->engine, "docker") == 0 ? kh_run_daemon_of_docker() : NULL;
+
+	return check_daemon("docker's context", url, err);
 }
 
 /* They have the environment of the run, and run what these name. */
@@ -227,13 +230,17 @@ static bool check_containers(const struct kh_run_options *o, struct kh_err *err)
 		"XDG_CONFIG_HOME",
 		"XDG_DATA_HOME",
 	};
+	static const char *const daemons[] = { "DOCKER_HOST", "CONTAINER_HOST" };
 	bool used =
 		o->image || strcmp(o->engine, "docker") == 0 || strcmp(o->engine, "podman") == 0;
 
 	for (size_t i = 0; used && i < sizeof(variables) / sizeof(variables[0]); i++)
 		if (!check(variables[i], getenv(variables[i]), err))
 			return false;
-	return !used || (check_daemons(err) && check_container_folders(err));
+	for (size_t i = 0; used && i < sizeof(daemons) / sizeof(daemons[0]); i++)
+		if (!check_daemon(daemons[i], getenv(daemons[i]), err))
+			return false;
+	return !used || (check_container_folders(err) && check_context(o, err));
 }
 
 /* ---- options and variables of keyhole's own ---- */

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 
@@ -182,6 +183,30 @@ def test_no_daemon_of_containers_listens_where_the_agent_could(ground, variable)
     assert REFUSED not in ground("--engine", "docker", check=None, **{variable: "unix:///run/nobody/docker.sock"}).stderr
 
 
+def test_no_context_of_dockers_names_a_daemon_where_the_agent_could_listen(ground):
+    program = shutil.which("docker")
+    if not program:
+        pytest.skip("docker is not there")
+    variables = {"DOCKER_CONFIG": os.path.join(ground.safe, "docker"), "DOCKER_HOST": "", "DOCKER_CONTEXT": "",
+                 "PATH": f"{os.path.dirname(program)}:/usr/sbin:/usr/bin:/sbin:/bin"}  # fmt: skip
+
+    def docker(*words):
+        subprocess.run([program, "context", *words], env={**os.environ, **variables}, check=True, capture_output=True, timeout=PATIENCE)
+        ground.sandbox.give(ground.safe)
+
+    docker("create", "away", "--docker", "host=unix:///run/nobody/docker.sock")
+    for way in ("in", "through"):
+        path = ground.name(way, "d/docker.sock", "")
+        docker("create", way, "--docker", f"host=unix://{path}")
+        docker("use", way)
+        refused(ground, ground("--engine", "docker", **variables), f"docker's context: {path}")
+        assert REFUSED not in ground("--engine", "docker", check=None, **{**variables, "DOCKER_CONTEXT": "away"}).stderr
+        assert REFUSED not in ground("--engine", "docker", check=None, **{**variables, "DOCKER_HOST": "unix:///run/nobody/docker.sock"}).stderr
+        docker("use", "away")
+        refused(ground, ground("--engine", "docker", **{**variables, "DOCKER_CONTEXT": way}), f"docker's context: {path}")
+        assert REFUSED not in ground(check=None, **{**variables, "DOCKER_CONTEXT": way}).stderr
+
+
 # What a tool of containers finds by itself: the programs that it starts are looked for in PATH again.
 TOOLS = ["podman", "docker", "apt-get", "mmdebstrap", "skopeo"]
 THEIRS = ["newuidmap", "dpkg", "docker-credential-x", "mmdebstrap", "sh"]
@@ -220,6 +245,7 @@ DEFAULTS = {
     ".config/containers/containers.conf": "XDG_CONFIG_HOME", ".config/containers/containers.conf.d/x.conf": "XDG_CONFIG_HOME",
     ".local/share": "XDG_DATA_HOME", ".local/share/containers": "XDG_DATA_HOME", ".local/share/containers/storage": "XDG_DATA_HOME",
     ".docker": "DOCKER_CONFIG", ".docker/config.json": "DOCKER_CONFIG", ".docker/cli-plugins/docker-x": "DOCKER_CONFIG",
+    ".docker/contexts/meta/x/meta.json": "DOCKER_CONFIG", ".docker/contexts/tls/x/docker/key.pem": "DOCKER_CONFIG",
 }  # fmt: skip
 
 
