@@ -280,6 +280,25 @@ def test_what_the_host_removes_can_not_be_made_by_the_agent(sandbox, workspace):
     assert left == ["go"], "what was put there in the meantime is gone again"
 
 
+@pytest.mark.before_the_engine
+@pytest.mark.identity("user")
+def test_what_the_host_removed_can_be_put_there_again(sandbox, workspace):
+    """An empty folder has the name, so a program that opens the file by its name fails; removed and renamed, it is protected."""
+    path = os.path.join(workspace, ".envrc")
+    sandbox.file(path, "good")
+    sandbox.give(workspace)
+    agent = Agent(sandbox, workspace, [".envrc"])
+    os.unlink(path)
+    assert within(PATIENCE, lambda: os.path.isdir(path))
+    with pytest.raises(IsADirectoryError):
+        sandbox.file(path, "good")
+    sandbox.file(path + ".new", "good")
+    sandbox.give(workspace)
+    subprocess.run(["sh", "-c", "rmdir .envrc && mv .envrc.new .envrc"], cwd=workspace, check=True, timeout=PATIENCE)
+    assert agent.go() == ("[]", 0, "")
+    assert open(path, encoding="ascii").read() == "good"
+
+
 @pytest.mark.identity("user")
 def test_what_the_host_removed_keeps_its_git_from_nothing(sandbox, workspace):
     """What has the names meanwhile is nothing to git."""
