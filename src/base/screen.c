@@ -22,7 +22,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 
-enum { NARROW = 16, USUAL = 80, WIDEST = 10000, TABULATOR = 8 };
+enum { NARROW = 16, DOUBTED = 40, USUAL = 80, WIDEST = 10000, TABULATOR = 8 };
 static const char onward[] = "\n > ";
 
 /* A serial line has no size of its own, nor have the terminals of some CI systems. */
@@ -35,6 +35,13 @@ static size_t columns_of_variable(void)
 	return known ? (size_t)columns : USUAL;
 }
 
+static bool doubts_columns;
+
+void kh_screen_doubt_columns(void)
+{
+	doubts_columns = true;
+}
+
 size_t kh_screen_columns(int fd)
 {
 	struct winsize size = { 0 };
@@ -42,6 +49,8 @@ size_t kh_screen_columns(int fd)
 		return 0;
 	bool known = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
 	size_t columns = known ? size.ws_col : columns_of_variable();
+	if (doubts_columns && columns > DOUBTED)
+		columns = DOUBTED;
 	return columns < NARROW ? NARROW : columns;
 }
 

@@ -23,6 +23,7 @@
 #include <keyhole/base/file.h>
 #include <keyhole/sandbox/init.h>
 #include <keyhole/base/limits.h>
+#include <keyhole/base/screen.h>
 
 #include "launch_internal.h"
 #include "rendezvous.h"
@@ -318,7 +319,11 @@ static void signalled(struct kh_running *r)
 	for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(infos[0]); i++) {
 		int signo = (int)infos[i].ssi_signo;
 		if (signo == SIGWINCH) {
-			kh_terminal_resize(&r->terminal);
+			/* Without a terminal of its own, the command may have set the caller's. */
+			if (r->launch->tty)
+				kh_terminal_resize(&r->terminal);
+			else
+				kh_screen_doubt_columns();
 		} else if (signo == SIGTSTP) {
 			/* The command leads a session of its own, where SIGTSTP is not heard. */
 			send_message(r, KH_INIT_SIGNAL, SIGSTOP);

@@ -265,13 +265,15 @@ bool kh_stdio_take(struct kh_build *b, const struct kh_sandbox_spec *spec, char 
  * The command may set the size of a terminal of the caller's, and whoever breaks lines for it would
  * believe that. Nothing tells its requests from those of the window (both are followed by
  * SIGWINCH), so the size is what it was: a window that has changed meanwhile says so again when it
- * changes next.
+ * changes next. It may be narrower than that.
  */
 static void restore_size(const struct winsize *before, int fd)
 {
 	struct winsize size;
-	if (ioctl(fd, TIOCGWINSZ, &size) == 0 && memcmp(&size, before, sizeof(size)) != 0)
-		(void)ioctl(fd, TIOCSWINSZ, before);
+	if (ioctl(fd, TIOCGWINSZ, &size) != 0 || memcmp(&size, before, sizeof(size)) == 0)
+		return;
+	kh_screen_doubt_columns();
+	(void)ioctl(fd, TIOCSWINSZ, before);
 }
 
 /* Where no read-only mount could be made, its owner may have opened it to others. */

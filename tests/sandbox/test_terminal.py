@@ -16,6 +16,7 @@ import tty
 
 import pytest
 from conftest import PATIENCE, USER
+from test_run import Run
 from tmux import RESET
 
 
@@ -221,6 +222,50 @@ def test_a_terminal_that_is_only_written_to_can_not_be_read_from(sandbox, termin
     last = errno.ENOTTY if sandbox.engine == "gvisor" else errno.EPERM
     assert out == b"[%d, %d, %d]\n" % (errno.EBADF, errno.EPERM, last), out
     t.process.stdout.close()
+
+
+class Whole:
+    """`keyhole run` in the launcher's place."""
+
+    def __init__(self, sandbox):
+        self.run, self.identity = Run(sandbox), sandbox.identity
+
+    def command(self, *args):
+        return self.run.command(*args, use=None)
+
+    def environment(self, **more):
+        return self.run.environment(**more)
+
+
+@pytest.mark.before_the_engine
+@pytest.mark.identity("user")
+def test_a_window_that_was_made_narrower_breaks_no_row_of_keyholes(sandbox, workspace):
+    """Where the command has the caller's terminal, it can set the size back to what it was, and nobody else knows better."""
+    code = (
+        "import fcntl, os, struct, subprocess, termios, time\n"
+        "size = lambda: struct.unpack('HHHH', fcntl.ioctl(1, termios.TIOCGWINSZ, bytes(8)))[1]\n"
+        "print('up', flush=True)\n"
+        "while size() != 60: time.sleep(0.01)\n"
+        "fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 33, 101, 0, 0))\n"
+        "subprocess.run(['git', 'init', '-q', 'dep'], check=True)\n"
+        "open('dep/.git/config', 'a').write('[core]\\n\\tfsmonitor = touch x; false\\n')\n"
+        "print('done', flush=True)\n"
+    )
+    t = Terminal(Whole(sandbox), "--workspace", workspace, "--", "/usr/bin/python3", "-I", "-c", code, stdin=False)
+    try:
+        t.wait_for(rb"up\r\n")
+        t.resize(33, 60)
+        t.wait_for(rb"done\r\n")
+        assert t.end() == 0
+        rows = ("keyhole: " + t.seen.decode().split("keyhole: ", 1)[1]).splitlines()
+        assert "fsmonitor" in "".join(rows) and len(rows) > 5, t.seen
+        # The terminal itself breaks the line of the journal.
+        assert all(len(row) <= 40 or row.startswith("keyhole: 0 requests") for row in rows), rows
+        size = fcntl.ioctl(t.slave, termios.TIOCGWINSZ, bytes(8))
+        assert struct.unpack("HHHH", size)[:2] == (33, 101)
+    finally:
+        t.close()
+
 
 
 def test_nothing_can_be_typed_into_the_outer_terminal(sandbox, terminal):

@@ -79,6 +79,26 @@ static size_t columns_with(int fd, const char *variable)
 	return columns;
 }
 
+/* The last of the tests: the doubt stays. */
+static void a_terminal_whose_size_is_doubted_is_no_wider_than_most_windows(void **state)
+{
+	(void)state;
+	static const unsigned short widths[][3] = {
+		{ 132, 132, 40 }, { 41, 41, 40 }, { 30, 30, 30 }, { 3, 16, 16 }
+	};
+	enum { N = sizeof(widths) / sizeof(widths[0]) };
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+	assert_true(terminal >= 0);
+	for (size_t i = 0; i < 2 * N; i++) {
+		struct winsize size = { .ws_row = 24, .ws_col = widths[i % N][0] };
+		if (i == N)
+			kh_screen_doubt_columns();
+		assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
+		assert_int_equal(kh_screen_columns(terminal), widths[i % N][i < N ? 1 : 2]);
+	}
+	close(terminal);
+}
+
 static void a_terminal_without_a_size_is_as_wide_as_the_variable_says(void **state)
 {
 	(void)state;
@@ -252,6 +272,7 @@ int main(void)
 		cmocka_unit_test(a_reset_clears_the_texts_of_keys_and_closes_a_link),
 		cmocka_unit_test(a_reset_prints_nothing_more_and_names_no_folder),
 		cmocka_unit_test(backspace_types_what_the_terminal_takes_for_it),
+		cmocka_unit_test(a_terminal_whose_size_is_doubted_is_no_wider_than_most_windows),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

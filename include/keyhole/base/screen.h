@@ -8,6 +8,9 @@
  * variable COLUMNS; if that is no number of 1 to 10,000, it is 80. Return: 0: `fd` is no terminal.
  */
 size_t kh_screen_columns(int fd);
+/* Somebody else may have set the size of a terminal: from now on none counts as wider than 40
+ * columns, so that no narrower window breaks our rows for us. */
+void kh_screen_doubt_columns(void);
 /*
  * The escape sequences that undo every state in which an agent's output can leave a terminal, if
  * that state changes how later text looks: an unfinished sequence, the alternate screen, margins,
