@@ -23,6 +23,14 @@ void kh_injection_fini(struct kh_injection *injection)
 	*injection = (struct kh_injection){ .count = 0 };
 }
 
+static void append(struct kh_injection *injection, const struct kh_config *config, uint16_t index)
+{
+	struct kh_injected *one = &injection->list[injection->count++];
+
+	one->index = index;
+	one->credential = &config->credentials[index];
+}
+
 void kh_injection_choose(struct kh_injection *injection, const struct kh_config *config,
 			 uint16_t tenant, const struct kh_decision *decision)
 {
@@ -37,12 +45,26 @@ void kh_injection_choose(struct kh_injection *injection, const struct kh_config 
 		from = from == to ? 0 : from;
 		to = from + 1;
 	}
-	for (; from < to; from++) {
-		struct kh_injected *one = &injection->list[injection->count++];
+	for (; from < to; from++)
+		append(injection, config, rule->credentials[from]);
+}
 
-		one->index = rule->credentials[from];
-		one->credential = &config->credentials[one->index];
+void kh_injection_choose_again(struct kh_injection *injection, const struct kh_injection *had,
+			       const struct kh_config *config, uint16_t tenant,
+			       const struct kh_decision *decision)
+{
+	const struct kh_rule *rule = decision->rule;
+	bool is_one_of = !decision->bare && !rule->all_credentials && had->count == 1;
+
+	for (size_t i = 0; is_one_of && i < rule->n_credentials; i++) {
+		const char *name = config->credentials[rule->credentials[i]].name;
+		if (strcmp(name, had->list[0].credential->name) != 0)
+			continue;
+		kh_injection_fini(injection);
+		append(injection, config, rule->credentials[i]);
+		return;
 	}
+	kh_injection_choose(injection, config, tenant, decision);
 }
 
 const char *kh_injection_binding_fault(const struct kh_injection *injection,

@@ -337,7 +337,7 @@ static bool keeps_what_went(struct kh_exchange *x, const struct kh_standing *now
 
 	if (!decision->rule)
 		return false;
-	kh_injection_choose(&chosen, now->gen->config, now->tenant, decision);
+	kh_injection_choose_again(&chosen, &x->injection, now->gen->config, now->tenant, decision);
 	bool good = may_hold_placeholders(x, now, &chosen, decision);
 	if (good && x->injection.count == 0 && kh_client_auth_find(x).len > 0)
 		good = chosen.count == 0 && (kh_decision_passes_auth(decision) ||

@@ -5,6 +5,7 @@ import os
 import signal
 
 from harness import SECRET, Tunnel, until
+from test_reload_grants import goes_on, stream
 from test_sources import COMMON, OTHER, put, real, script, told
 
 
@@ -78,3 +79,15 @@ def test_a_file_that_comes_later_is_taken_from_then_on(daemon, tmp_path):
     put(str(path) + ".new", OTHER)
     os.rename(str(path) + ".new", path)
     until("it is taken", lambda: told(one) == (200, OTHER), 60)
+
+
+def test_what_went_up_with_another_goes_on_when_the_first_has_a_value(daemon, tmp_path):
+    path = tmp_path / "value"
+    config = alternatives([])
+    config["credentials"]["first"]["value"] = {"file": str(path)}
+    one = daemon(config)
+    with stream(one, "api.test") as tunnel:
+        put(str(path) + ".new", OTHER)
+        os.rename(str(path) + ".new", path)
+        until("it is taken", lambda: told(one) == (200, OTHER))
+        assert goes_on(tunnel)

@@ -89,6 +89,11 @@ bool kh_repository_may_be_at(struct kh_slice scope, const char *pattern);
  * What `injection` held before is released. */
 void kh_injection_choose(struct kh_injection *injection, const struct kh_config *config,
 			 uint16_t tenant, const struct kh_decision *decision);
+/* The same for a request that has gone up with `had`: if the rule names that credential among
+ * others, it is chosen again, whether one before it has a value by now or not. */
+void kh_injection_choose_again(struct kh_injection *injection, const struct kh_injection *had,
+			       const struct kh_config *config, uint16_t tenant,
+			       const struct kh_decision *decision);
 void kh_injection_fini(struct kh_injection *injection); /* releases the values; empty afterwards */
 /* As kh_credential_binding_fault, for each credential. *which: the one that may not go in. */
 const char *kh_injection_binding_fault(const struct kh_injection *injection,
