@@ -80,8 +80,8 @@ static bool leads_away(struct kh_buf *good, const char *name)
 enum { GOOD_FOLDERS_BYTES = 16 * 1024 };
 
 /* Has the folder a link to what a sandbox could have changed? What can't be listed may have one,
- * where there is a sandbox. */
-static bool has_link_away(const char *folder)
+ * where there is a sandbox. *which, or NULL: its path, on the heap. */
+static bool has_link_away(const char *folder, char **which)
 {
 	struct kh_buf good kh_cleanup(kh_buf_fini);
 	DIR *dir = opendir(folder);
@@ -95,6 +95,8 @@ static bool has_link_away(const char *folder)
 			continue;
 		kh_auto_free char *name = kh_strf("%s/%s", folder, entry->d_name);
 		away = !name || leads_away(&good, name);
+		if (away && which)
+			*which = kh_steal_ptr(&name);
 	}
 	if (!dir)
 		return away;
@@ -103,10 +105,15 @@ static bool has_link_away(const char *folder)
 	return away;
 }
 
-static bool is_good_entry(const char *entry)
+static bool is_users_own(const char *entry)
 {
 	return entry[0] == '/' && access(entry, F_OK) == 0 &&
-	       !kh_writable_is(entry, KH_WRITABLE_FOR_PROGRAMS) && !has_link_away(entry);
+	       !kh_writable_is(entry, KH_WRITABLE_FOR_PROGRAMS);
+}
+
+static bool is_good_entry(const char *entry)
+{
+	return is_users_own(entry) && !has_link_away(entry, NULL);
 }
 
 /* In an empty PATH programs look in the working folder. */
@@ -137,6 +144,22 @@ static char *good_entries(const char *path)
 char *kh_program_path(void)
 {
 	return good_entries(getenv("PATH"));
+}
+
+char *kh_program_link_away(void)
+{
+	const char *path = getenv("PATH");
+	char *link = NULL;
+
+	while (path && *path && !link) {
+		size_t len = strcspn(path, ":");
+		kh_auto_free char *entry = kh_strf("%.*s", (int)len, path);
+
+		if (entry && is_users_own(entry))
+			(void)has_link_away(entry, &link);
+		path += len + (path[len] == ':');
+	}
+	return link;
 }
 
 static bool is_path(const char *variable)

@@ -22,6 +22,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/log.h>
 #include <keyhole/base/program.h>
 #include <keyhole/base/writable.h>
 #include <keyhole/sandbox/run_uses.h>
@@ -213,6 +214,18 @@ static bool check_context(const struct kh_run_options *o, struct kh_err *err)
 	return check_daemon("docker's context", url, err);
 }
 
+/* They may say that they don't find a program of that folder. */
+static void say_link_away(void)
+{
+	kh_auto_free char *link = kh_program_link_away();
+
+	if (link)
+		kh_log_warn("PATH: %s leads to where an agent may write, so the PATH of the "
+			    "programs that keyhole starts is without its folder (move the link "
+			    "to a folder that is not on PATH)",
+			    kh_esc_str(link));
+}
+
 /* They have the environment of the run, and run what these name. */
 static bool check_containers(const struct kh_run_options *o, struct kh_err *err)
 {
@@ -240,6 +253,8 @@ static bool check_containers(const struct kh_run_options *o, struct kh_err *err)
 	for (size_t i = 0; used && i < sizeof(daemons) / sizeof(daemons[0]); i++)
 		if (!check_daemon(daemons[i], getenv(daemons[i]), err))
 			return false;
+	if (used)
+		say_link_away();
 	return !used || (check_container_folders(err) && check_context(o, err));
 }
 

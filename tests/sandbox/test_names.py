@@ -234,6 +234,7 @@ def test_no_tool_finds_a_program_of_the_agents_on_the_path(ground, options):
     done = ground(*options, check=None, PATH=path)
     assert not os.path.exists(ground.marker)
     assert os.path.exists(log), done.stderr
+    assert f"PATH: {linked}/" in done.stderr and "is without its folder" in done.stderr
     with open(log, encoding="utf-8") as said:
         started = said.read().splitlines()
     assert started and all(line.split()[1] == f"{tools}:/usr/sbin:/usr/bin:/sbin:/bin" for line in started), started

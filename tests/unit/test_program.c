@@ -149,6 +149,14 @@ static void test_no_program_gets_a_path_with_a_link_to_a_sandboxs_folder(void **
 	(void)snprintf(path, sizeof path, "PATH=%s:%s", at("linked"), at("ours"));
 	(void)snprintf(good, sizeof good, "PATH=%s", at("ours"));
 	expect_path(given, good);
+	/* Why a whole folder is missing can be said. */
+	assert_int_equal(setenv("PATH", path + strlen("PATH="), 1), 0);
+	char *link = kh_program_link_away();
+	assert_non_null(link);
+	assert_true(strcmp(link, at("linked/link")) == 0 || strcmp(link, at("linked/beside")) == 0);
+	free(link);
+	assert_int_equal(setenv("PATH", good + strlen("PATH="), 1), 0);
+	assert_null(kh_program_link_away());
 }
 
 int main(void)

@@ -19,6 +19,9 @@ char *kh_program_find(const char *name);
  * names a folder that does not exist. On the heap; NULL without memory.
  */
 char *kh_program_path(void);
+/* The first such link of the user's, for whose sake a whole entry is missing there. On the heap;
+ * NULL: there is none, or no memory. */
+char *kh_program_link_away(void);
 
 /*
  * The environment of a program of the host that keyhole starts: `given` (NULL: this process's) with
