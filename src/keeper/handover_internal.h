@@ -177,10 +177,14 @@ void kh_handover_new_fini(struct kh_handover_new *handover_new);
 int kh_segment_open(const char *path, int before, int *lock, struct kh_err *err);
 /* Returns "PATH.<cut>", on the heap. NULL without memory. */
 char *kh_segment_name(const char *path, uint64_t cut);
+/* Returns the other name of `before` since it was moved, on the heap: PATH.<cut>, or PATH.<cut>.2 and
+ * so on. NULL: it has none, or there is no memory. */
+char *kh_segment_find(const char *path, int before, uint64_t cut);
 /* Renames PATH to PATH.<cut> (at least 12 digits) and PATH.handover to PATH; PATH exists at every
- * moment. On error nothing has changed. */
+ * moment. If another file has that name, it uses PATH.<cut>.2 and so on. On error nothing has
+ * changed. */
 bool kh_segment_move(const char *path, int before, uint64_t cut, struct kh_err *err);
-/* The same outside of a handover; if that name exists, it uses PATH.<cut>.2 and so on. */
+/* The same outside of a handover, of a segment whose end is not known. */
 bool kh_segment_set_aside(const char *path, int before, uint64_t cut, struct kh_err *err);
 /* Undoes a move: `before` is at PATH again, and the other files are removed, however far the other
  * process came. */

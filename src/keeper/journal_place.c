@@ -6,9 +6,9 @@
  * worker forwards nothing until the file is back in its place.
  *
  * The keeper checks as long as its worker may write, also in a drain and after a handover. In a
- * handover the file gets a second name, PATH.N (segment.c): the new process first links it to that
- * name, and then renames its own file to PATH. So the old file has at least one of the two names at
- * every moment.
+ * handover the file gets a second name, PATH.N or the like (segment.c): the new process first links
+ * it to that name, and then renames its own file to PATH. So the old file has at least one of the
+ * two names at every moment.
  */
 #include <sys/stat.h>
 
@@ -21,10 +21,13 @@
 
 enum { LOOK_MS = 500 };
 
-/* Without memory for it: NULL, and nobody finds the file by that. */
+/* The one that it has, else the one that it should have. Without memory for it: NULL, and nobody
+ * finds the file by that. */
 static char *second_name(const struct kh_keeper *k)
 {
-	return kh_segment_name(k->config->audit_path, k->handover.cut.seq);
+	uint64_t cut = k->handover.cut.seq;
+	char *name = kh_segment_find(k->config->audit_path, k->sockets.journal, cut);
+	return name ? name : kh_segment_name(k->config->audit_path, cut);
 }
 
 static bool may_have_second_name(const struct kh_keeper *k)

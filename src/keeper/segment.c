@@ -1,14 +1,16 @@
 /*
  * segment.c - renames the files of a journal that continues in a new file
  *
- * PATH is the current segment. PATH.N is the one before, whose last line was number N.
- * PATH.handover is the next one, until it is in use. In a sticky folder another user may have a
- * file of that name, which would stop every later worker: then it gets a name that nobody can know
- * before. The old segment first gets the second name by
+ * PATH is the current segment. PATH.N is the one before, whose last line was number N. Where
+ * another user has a file of that name, the one before is PATH.N.2 or the like, and its other
+ * process finds it there by its inode. PATH.handover is the next one, until it is in use. In a
+ * sticky folder another user may have a file of that name, which would stop every later worker:
+ * then it gets a name that nobody can know before. The old segment first gets the second name by
  * link(2); then the new one is renamed to PATH. So there is a journal at PATH at every moment, for
  * a daemon that starts and for readers that follow it by name.
  */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #include <keyhole/base/cleanup.h>
+#include <keyhole/base/encode.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/log.h>
@@ -56,6 +59,86 @@ static bool failed(const char *path, struct kh_err *err)
 {
 	return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal %s", kh_esc_str(path));
 }
+
+/* ---- the names beside it ---- */
+
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return !slash	      ? strdup(".")
+	       : slash > path ? kh_slice_dup(kh_slice_of(path, (size_t)(slash - path)))
+			      : strdup("/");
+}
+
+/* Calls `use` with all names in the folder of `path` that begin with `stem` (a path in the same
+ * folder), until it says that this was enough. */
+static void each_name(const char *path, const char *stem,
+		      bool (*use)(void *arg, const char *path, const char *rest), void *arg)
+{
+	const char *slash = strrchr(stem, '/'), *base = slash ? slash + 1 : stem;
+	size_t len = strlen(base);
+	kh_auto_free char *folder = folder_of(path);
+	DIR *dir = folder ? opendir(folder) : NULL;
+	const struct dirent *entry;
+	bool enough = false;
+
+	while (dir && !enough && (entry = readdir(dir))) {
+		if (strncmp(entry->d_name, base, len) != 0)
+			continue;
+		kh_auto_free char *name =
+			kh_strf("%.*s%s", (int)(base - stem), stem, entry->d_name);
+		enough = name && use(arg, name, entry->d_name + len);
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
+struct search {
+	int fd;
+	char *found;
+};
+
+static bool is_it(void *arg, const char *path, const char *rest)
+{
+	struct search *search = arg;
+	if (rest[0] != '.' || !is_at(path, search->fd))
+		return false;
+	search->found = strdup(path);
+	return true;
+}
+
+char *kh_segment_find(const char *path, int before, uint64_t cut)
+{
+	struct search search = { .fd = before };
+	kh_auto_free char *name = kh_segment_name(path, cut);
+	if (!name || is_at(name, before))
+		return kh_steal_ptr(&name);
+	each_name(path, name, is_it, &search);
+	return search.found;
+}
+
+/* A name that was drawn, of a file that is ours: the process that drew it has ended. */
+static bool remove_drawn(void *arg, const char *path, const char *rest)
+{
+	struct stat st;
+	(void)arg;
+	if (rest[0] == '-' && strlen(rest + 1) == 16 && kh_hex_is_valid(kh_slice_str(rest + 1)) &&
+	    lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid())
+		(void)unlink(path);
+	return false;
+}
+
+/* Whatever name the next segment has had. */
+static void remove_next(const char *path)
+{
+	kh_auto_free char *name = kh_strf("%s.handover", path);
+	if (!name)
+		return;
+	(void)unlink(name);
+	each_name(path, name, remove_drawn, NULL);
+}
+
+/* ---- the next segment ---- */
 
 /* A process that was killed in a handover left it; no exchange is in it. */
 static bool remove_leftover(const char *path, const char *name, struct kh_err *err)
@@ -120,11 +203,7 @@ int kh_segment_open(const char *path, int before, int *lock, struct kh_err *err)
 
 static bool sync_folder_of(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	kh_auto_free char *folder =
-		!slash	       ? strdup(".")
-		: slash > path ? kh_slice_dup(kh_slice_of(path, (size_t)(slash - path)))
-			       : strdup("/");
+	kh_auto_free char *folder = folder_of(path);
 	kh_auto_close int dir = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	return dir >= 0 && fsync(dir) == 0;
 }
@@ -142,22 +221,9 @@ static bool take_place(const char *path, const char *fresh, const char *old, str
 	return true;
 }
 
-bool kh_segment_move(const char *path, int before, uint64_t cut, struct kh_err *err)
-{
-	kh_auto_free char *fresh = new_name(path);
-	kh_auto_free char *old = kh_segment_name(path, cut);
-	if (!fresh || !old)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
-	if (!is_at(path, before))
-		return kh_err_set(err, KH_ERR_SYSTEM, "journal %s: another file took its place",
-				  kh_esc_str(path));
-	if (link(path, old) != 0 && !(errno == EEXIST && is_at(old, before)))
-		return failed(old, err);
-	return take_place(path, fresh, old, err);
-}
-
-/* Which may be taken: by a segment that continued the same line. The next one is not where `keyhole
- * audit verify` looks; of the first it then says that it does not fit. After a few the numbers are
+/* Which may be taken: by a segment that continued the same line, or by another user's file in a
+ * sticky folder. The next name is not where `keyhole audit verify` looks; of the first it then says
+ * that it does not fit. After a few the numbers are
  * drawn: in a sticky folder others may have taken all that they can guess. Return: NULL, errno. */
 static char *link_aside(const char *path, int before, uint64_t cut)
 {
@@ -177,6 +243,25 @@ static char *link_aside(const char *path, int before, uint64_t cut)
 	return NULL;
 }
 
+bool kh_segment_move(const char *path, int before, uint64_t cut, struct kh_err *err)
+{
+	kh_auto_free char *fresh = new_name(path);
+	kh_auto_free char *name = kh_segment_name(path, cut);
+	if (!fresh || !name)
+		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
+	if (!is_at(path, before))
+		return kh_err_set(err, KH_ERR_SYSTEM, "journal %s: another file took its place",
+				  kh_esc_str(path));
+	kh_auto_free char *old = link_aside(path, before, cut);
+	if (!old)
+		return failed(name, err);
+	if (strcmp(old, name) != 0)
+		kh_log_warn("%s: there is another file of that name: the journal's segment before "
+			    "is %s (verify that one by its name)",
+			    kh_esc_str(name), kh_esc_str(old));
+	return take_place(path, fresh, old, err);
+}
+
 bool kh_segment_set_aside(const char *path, int before, uint64_t cut, struct kh_err *err)
 {
 	kh_auto_free char *fresh = new_name(path);
@@ -194,12 +279,9 @@ bool kh_segment_set_aside(const char *path, int before, uint64_t cut, struct kh_
 
 void kh_segment_restore(const char *path, int before, uint64_t cut)
 {
-	kh_auto_free char *fresh = new_name(path);
-	kh_auto_free char *old = kh_segment_name(path, cut);
-	if (!fresh || !old)
-		return;
-	(void)unlink(fresh);
-	if (!is_at(old, before))
+	kh_auto_free char *old = kh_segment_find(path, before, cut);
+	remove_next(path);
+	if (!old || !is_at(old, before))
 		return;
 	/* A rename onto another name of the same file does nothing, and leaves both. */
 	int rc = is_at(path, before) ? unlink(old) : rename(old, path);

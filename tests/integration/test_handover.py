@@ -83,6 +83,34 @@ def test_another_users_file_of_the_next_segments_name_stops_no_handover(upgradab
     os.unlink(left)
 
 
+def leave_names_of_the_segment_before(one):
+    """All that another user can guess: the numbers of the lines that come next."""
+    names = [f"{one.journal_path}.{n:012}" for n in range(1, 64)]
+    for name in names:
+        with open(name, "wb"):
+            os.chown(name, USER, USER)
+    return names
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can give a file away")
+def test_another_users_file_of_the_name_of_the_segment_before_stops_no_handover(upgradable):
+    one = upgradable()
+    os.chmod(os.path.dirname(one.journal_path), 0o1777)
+    assert ask(one).status == 200
+    names = leave_names_of_the_segment_before(one)
+    one.install()
+    one.hand_over()
+    assert ask(one).status == 200
+    assert "there is another file of that name" in one.stderr()
+    before = [name for name in names if os.path.exists(name + ".2")]
+    assert len(before) == 1
+    for name in names:
+        assert os.stat(name).st_uid == USER and os.stat(name).st_size == 0
+        os.unlink(name)
+    os.rename(before[0] + ".2", before[0])
+    one.last_ended()
+
+
 def test_no_request_fails_over_several_handovers(upgradable):
     one = upgradable()
     load = Load(one)
