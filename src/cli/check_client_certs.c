@@ -46,6 +46,14 @@ static void check_client_cert(const struct kh_credential_config *credential, con
 				   "credentials.%s: %s (certificate: %s; key: %s)",
 				   credential->name, err.text,
 				   path ? kh_esc_str(path) : "with the key", kh_esc_str(key_path));
+	/* As curl, nginx and haproxy, the daemon takes it; the upstream decides. */
+	if (good && kh_identity_is_ca(kh_buf_view(path ? &certificate : &key)))
+		kh_diagnostics_add(
+			diags, true, credential->where,
+			"credentials.%s: its certificate is a CA's (CA:TRUE), so its key can "
+			"sign other certificates, and many servers refuse it (have one "
+			"issued for this client)",
+			credential->name);
 	kh_buf_fini(&packed);
 	kh_buf_fini(&key);
 	kh_buf_fini(&certificate);

@@ -6,7 +6,7 @@ struct kh_config;
 struct kh_diagnostics;
 
 /* Reports an error for each pair that the daemon would refuse. Skips files that do not exist or
- * that this user can't read. */
+ * that this user can't read. Warns of a certificate that is a CA's. */
 void kh_check_client_certs(const struct kh_config *config, struct kh_diagnostics *diags);
 
 #endif

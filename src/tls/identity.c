@@ -12,6 +12,7 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 
 #include <keyhole/base/hidden.h>
 #include <keyhole/base/wire.h>
@@ -120,6 +121,16 @@ bool kh_identity_pack(struct kh_buf *out, struct kh_slice certificate, struct kh
 	return (kh_wire_put_bytes(out, certificate) && kh_wire_put_bytes(out, key)) ||
 	       kh_err_set(err, KH_ERR_CREDENTIAL_UNAVAILABLE,
 			  "certificate and key are more than 64 KiB");
+}
+
+bool kh_identity_is_ca(struct kh_slice pem)
+{
+	struct identity identity = { .n = 0 };
+	bool is_ca = pem.len <= INT32_MAX && read_chain(&identity, pem) &&
+		     (X509_get_extension_flags(identity.chain[0]) & EXFLAG_CA);
+
+	fini(&identity);
+	return is_ca;
 }
 
 static bool use(struct kh_slice packed, void *arg)

@@ -110,6 +110,13 @@ def test_check_says_nothing_of_a_pair_that_fits_or_is_not_there(start):
     assert check().returncode == 0 and "credentials.own" not in check().stderr
 
 
+def test_check_warns_of_a_client_certificate_that_is_a_cas(start, ca):
+    one = start("first")
+    put(one, ca)
+    done = subprocess.run([KEYHOLE, "check", "-c", one.config_path], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0 and "its certificate is a CA's" in done.stderr
+
+
 def test_check_takes_no_key_out_of_its_pipe(start):
     one = start("first")
     one.stop()

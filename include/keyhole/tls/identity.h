@@ -16,6 +16,8 @@ struct kh_stream;
  */
 bool kh_identity_pack(struct kh_buf *out, struct kh_slice certificate, struct kh_slice key,
 		      uint64_t *expires_ms, struct kh_err *err);
+/* Is the first certificate in `pem` one of a CA (RFC 5280 §4.2.1.9)? */
+bool kh_identity_is_ca(struct kh_slice pem);
 /* The worker's side, right after kh_stream_connect_tls: sends the certificate if the upstream asks
  * for one. OpenSSL holds the key until the end of the handshake. Return: false with `err`: `packed`
  * was not made by kh_identity_pack. */
