@@ -24,21 +24,28 @@ static bool is_file(const struct kh_source *source)
 	       S_ISREG(st.st_mode);
 }
 
-static bool is_guessable(const struct kh_credential_config *credential,
-			 const struct kh_source *source)
+/* How much of it is searched for in requests. */
+struct recognised {
+	bool guessable;
+	size_t lines;
+};
+
+static void look(const struct kh_credential_config *credential, const struct kh_source *source,
+		 struct recognised *out)
 {
 	struct kh_buf content;
-	bool found = false;
 
 	kh_buf_init_wiping(&content, KH_LIMIT_SECRET_BYTES);
 	const char *variable = source->kind == KH_SOURCE_ENV ? getenv(source->name) : NULL;
 	bool read = variable ? kh_buf_append_str(&content, variable)
 			     : is_file(source) && kh_file_read(source->name, &content, NULL);
 	struct kh_slice value = kh_slice_chomp(kh_buf_view(&content));
-	if (read && value.len > 0)
-		found = kh_parts_guessable(credential, value);
+	if (read && value.len > 0) {
+		size_t lines = kh_parts_lines(credential, value);
+		out->guessable = out->guessable || kh_parts_guessable(credential, value);
+		out->lines = lines > out->lines ? lines : out->lines;
+	}
 	kh_buf_fini(&content);
-	return found;
 }
 
 static bool is_overwritten(const struct kh_source *source)
@@ -92,18 +99,25 @@ static void warn(const struct kh_credential_config *credential, const char *why,
 						   : "requests that need it are answered with 503");
 }
 
-static void warn_if_guessable(const struct kh_credential_config *one, struct kh_diagnostics *diags)
+static void warn_if_not_recognised(const struct kh_credential_config *one,
+				   struct kh_diagnostics *diags)
 {
-	bool found = false;
+	struct recognised it = { .lines = 0 };
 
 	for (size_t j = 0; j < one->n_sources && !one->of_listener; j++)
-		found = found || is_guessable(one, &one->sources[j]);
-	if (found)
+		look(one, &one->sources[j], &it);
+	if (it.guessable)
 		kh_diagnostics_add(diags, true, one->where,
 				   "credentials.%s: its value is easy to guess, so it is "
 				   "not looked for in what sandboxes send (take a random "
 				   "one of 16 characters or more)",
 				   one->name);
+	if (it.lines > KH_PARTS_LINES_MOST)
+		kh_diagnostics_add(diags, true, one->where,
+				   "credentials.%s: its private keys have %zu lines, and the first "
+				   "%d are looked for in what sandboxes send (take a shorter key, "
+				   "such as Ed25519, or one key per file)",
+				   one->name, it.lines, KH_PARTS_LINES_MOST);
 }
 
 static void warn_if_for_all(const struct kh_credential_config *one, struct kh_diagnostics *diags)
@@ -132,7 +146,7 @@ void kh_check_values(const struct kh_config *config, bool in_daemon, struct kh_d
 		struct kh_err err = KH_ERR_INIT;
 		warn_if_for_all(&config->credentials[i], diags);
 		if (usable[i])
-			warn_if_guessable(&config->credentials[i], diags);
+			warn_if_not_recognised(&config->credentials[i], diags);
 		else if (!can_be_used(&config->credentials[i], in_daemon, &err) &&
 			 (err.code == KH_ERR_CONFIG || is_needed(config, i, usable)))
 			warn(&config->credentials[i], err.text, diags);

@@ -127,6 +127,22 @@ bool kh_parts_each(const struct kh_credential_config *credential, struct kh_slic
 	       (!credential->placement || each_of_placement(&job, credential->placement, value));
 }
 
+static bool count_line(struct kh_slice part, bool line, void *arg)
+{
+	size_t *lines = arg;
+	(void)part;
+	*lines += line;
+	return true;
+}
+
+size_t kh_parts_lines(const struct kh_credential_config *credential, struct kh_slice value)
+{
+	size_t lines = 0;
+
+	(void)kh_parts_each(credential, value, count_line, &lines);
+	return lines;
+}
+
 static bool note_easy(struct kh_slice part, bool line, void *arg)
 {
 	bool *easy = arg;

@@ -4,7 +4,7 @@
  * There is room for so many fingerprints, and tenants may write the files of their own values. A
  * private key has fingerprints for each of its lines, so a file can ask for thousands. Therefore
  * all values come before any line, and then LINES_AT_ONCE lines of each value in turn, up to
- * LINES_MOST. A real key has at most about 100 (private_key.h).
+ * KH_PARTS_LINES_MOST. A key that keyhole signs with has at most about 110 (private_key.h).
  */
 
 #include "keeper_internal.h"
@@ -32,7 +32,7 @@ struct lists {
 	size_t most_lines; /* of one value */
 };
 
-enum { LINES_AT_ONCE = 32, LINES_MOST = 4 * LINES_AT_ONCE };
+enum { LINES_AT_ONCE = 32 };
 
 static bool take_list(struct lists *lists, struct kh_err *err)
 {
@@ -104,6 +104,12 @@ static void add(const struct kh_known_secret *known, void *arg)
 	if (lists->adds_lines)
 		return;
 	lists->left_out += !exposed;
+	if (lists->say && !known->former && one.lines > KH_PARTS_LINES_MOST)
+		kh_log_warn("credential %s: its private keys have %zu lines, and the first %d are "
+			    "looked for in what sandboxes send (take a shorter key, such as "
+			    "Ed25519, or one key per file)",
+			    credential->name ? credential->name : "(none)", one.lines,
+			    KH_PARTS_LINES_MOST);
 	/* What a command gets besides may be no secret. */
 	if (one.guessable && lists->say && !known->former && !known->variable)
 		kh_log_warn("credential %s: its value is easy to guess, so it is not looked for in "
@@ -117,7 +123,7 @@ static bool has_more_lines(void *arg)
 
 	lists->lines_from += lists->adds_lines ? LINES_AT_ONCE : 0;
 	lists->adds_lines = true;
-	return lists->lines_from < lists->most_lines && lists->lines_from < LINES_MOST;
+	return lists->lines_from < lists->most_lines && lists->lines_from < KH_PARTS_LINES_MOST;
 }
 
 static bool send_lists(struct kh_worker_process *worker_process, const struct lists *lists,

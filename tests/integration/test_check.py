@@ -44,6 +44,17 @@ def test_a_listeners_folder_that_others_may_write_to_is_warned_of(tmp_path):
         assert ("put a socket of their own in this one's place" in errors) == warned, errors
 
 
+@pytest.mark.parametrize("lines, warned", [(128, False), (129, True)])
+def test_a_private_key_of_which_only_a_part_is_looked_for_is_warned_of(tmp_path, lines, warned):
+    """A value of one line, with the line ends as in JSON."""
+    text = "".join(f"{n:032}\\n" for n in range(lines))
+    key = tmp_path / "key"
+    key.write_text(f"-----BEGIN PRIVATE KEY-----\\n{text}-----END PRIVATE KEY-----\n")
+    key.chmod(0o600)
+    _, _, errors = check(tmp_path, with_credential("{ value: { file: key }, bearer: true, hosts: [ a.example ] }"))
+    assert (f"its private keys have {lines} lines" in errors) == warned, errors
+
+
 def test_what_the_daemon_would_not_start_with_is_an_error_that_names_the_file(tmp_path):
     roots = "version: 1\nupstream: { ca_file: roots.pem }\n" + TENANT
     status, _, errors = check(tmp_path, roots)

@@ -14,6 +14,13 @@
 bool kh_parts_each(const struct kh_credential_config *credential, struct kh_slice value,
 		   bool (*use)(struct kh_slice part, bool line, void *arg), void *arg);
 
+/* So many lines of a value are searched for (src/keeper/fingerprints.c). A private key that keyhole
+ * signs with has at most about 110. */
+enum { KH_PARTS_LINES_MOST = 128 };
+
+/* Return: how many lines of private keys are in it. */
+size_t kh_parts_lines(const struct kh_credential_config *credential, struct kh_slice value);
+
 /* Is the value, or the password in it, so easy to guess that it is not searched for in requests? */
 bool kh_parts_guessable(const struct kh_credential_config *credential, struct kh_slice value);
 
