@@ -7,6 +7,7 @@
 
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/unsafe_folder.h>
 
 #include "config_internal.h"
 
@@ -274,6 +275,31 @@ static void inspect_modules(const struct kh_config *config, struct kh_diagnostic
 	}
 }
 
+static void inspect_place(const char *path, const char *what, struct kh_where where,
+			  struct kh_diagnostics *diags)
+{
+	struct kh_err err = KH_ERR_INIT;
+	/* Root can't know as whom the daemon is to run. */
+	uid_t user = geteuid() == 0 ? (uid_t)-1 : geteuid();
+	if (path && kh_unsafe_folder(path, user, &err) != KH_UNSAFE_NOT)
+		warn(diags, where, "%s: %s", what, err.text);
+}
+
+/* What keyhole itself writes, or trusts as it trusts itself. The daemon refuses a
+ * journal and a state where a folder belongs to another user. */
+static void inspect_places(const struct kh_config *config, struct kh_diagnostics *diags)
+{
+	for (size_t i = 0; i < config->n_credentials; i++) {
+		const struct kh_credential_config *one = &config->credentials[i];
+		if (one->mint)
+			inspect_place(one->mint->state_path, "state", one->where, diags);
+	}
+	inspect_place(config->audit_path, "audit.file", (struct kh_where){ .line = 1, .column = 1 },
+		      diags);
+	inspect_place(config->ca_key_path, "ca.key", (struct kh_where){ .line = 1, .column = 1 },
+		      diags);
+}
+
 void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *diags)
 {
 	size_t n;
@@ -283,6 +309,7 @@ void kh_config_inspect(const struct kh_config *config, struct kh_diagnostics *di
 		if (config->pins[i].tenant == KH_NO_TENANT)
 			inspect_pin(config, &config->pins[i], diags);
 	inspect_modules(config, diags);
+	inspect_places(config, diags);
 	const struct kh_listener_config **list = by_path(config, &n);
 	for (size_t i = 0; list && i < n; i++) {
 		const char *path = list[i]->unix_path;

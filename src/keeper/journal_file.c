@@ -7,8 +7,10 @@
  *
  * Whoever may rename files in its folder can put another file of ours in its place, such as an
  * older journal. So the folder must be this user's or root's as well, and others may write to it
- * only where it is sticky, as /tmp is: there only its owner can rename a file. Folders further up
- * are not checked: whoever replaces one of them has no folder of ours to put there.
+ * only where it is sticky, as /tmp is: there only its owner can rename a file. Each folder further
+ * up must be this user's or root's as well: whoever owns one can exchange what is in it for another
+ * folder of ours, such as one of an older journal. Where others may write to one further up,
+ * `keyhole check` only warns: a volume of Kubernetes (emptyDir) is like that.
  */
 
 #include <dirent.h>
@@ -22,6 +24,7 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
+#include <keyhole/base/unsafe_folder.h>
 #include <keyhole/keeper/keeper.h>
 
 #include "keeper_internal.h"
@@ -96,7 +99,8 @@ static bool judge_folder(const char *path, uid_t user, struct kh_err *err)
 	if (!folder)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
 	if (!kh_file_others_may_rename(folder, user))
-		return true;
+		return kh_unsafe_folder(path, user, err) != KH_UNSAFE_OWNER ||
+		       kh_err_wrap(err, "journal %s", kh_esc_str(path));
 	return kh_err_set(
 		err, KH_ERR_CONFIG,
 		"journal %s: others may rename files in its folder, and so put another one "

@@ -24,6 +24,7 @@
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
 #include <keyhole/base/lock_file.h>
+#include <keyhole/base/unsafe_folder.h>
 
 static bool digest(struct kh_slice value, void *arg)
 {
@@ -63,6 +64,8 @@ bool kh_rotation_may_begin(struct kh_rotation *rotation, struct kh_err *err)
 	struct kh_err why = KH_ERR_INIT;
 	if (!rotation || rotation->lock >= 0)
 		return true;
+	if (kh_unsafe_folder(rotation->path, geteuid(), err) == KH_UNSAFE_OWNER)
+		return kh_err_wrap(err, "its state");
 	kh_auto_free char *path = kh_strf("%s.lock", rotation->path);
 	int fd = path ? kh_lock_file_open(path, &why) : -1;
 	if (fd < 0 && why.code == KH_ERR_CONFIG)
@@ -84,6 +87,8 @@ bool kh_rotation_read(const struct kh_rotation *rotation, struct kh_buf *out, st
 	struct kh_err why = KH_ERR_INIT;
 	size_t origin = strlen(rotation->origin);
 	kh_buf_init_wiping(&content, KH_LIMIT_TOKEN_BYTES + 128);
+	if (kh_unsafe_folder(rotation->path, geteuid(), err) == KH_UNSAFE_OWNER)
+		return kh_err_wrap(err, "its state");
 	if (!kh_file_read_private(rotation->path, &content, &why)) {
 		if (why.sys != ENOENT)
 			kh_err_set(err, KH_ERR_CONFIG, "its state: %s", why.text);

@@ -55,6 +55,15 @@ def test_a_private_key_of_which_only_a_part_is_looked_for_is_warned_of(tmp_path,
     assert (f"its private keys have {lines} lines" in errors) == warned, errors
 
 
+def test_a_state_below_a_folder_that_others_may_write_to_is_warned_of(tmp_path):
+    (tmp_path / "d" / "own").mkdir(parents=True)
+    (tmp_path / "d").chmod(0o777)
+    oauth = "{ grant: refresh_token, token_url: \"https://t.example/t\", client_id: x, state: d/own/s }"
+    minted = f"{{ value: {{ env: C }}, oauth2: {oauth}, hosts: [ a.example ] }}"
+    _, _, errors = check(tmp_path, with_credential(minted))
+    assert "state: others may write to the folder" in errors, errors
+
+
 def test_what_the_daemon_would_not_start_with_is_an_error_that_names_the_file(tmp_path):
     roots = "version: 1\nupstream: { ca_file: roots.pem }\n" + TENANT
     status, _, errors = check(tmp_path, roots)

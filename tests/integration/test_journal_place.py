@@ -243,6 +243,33 @@ def test_a_journal_whose_folder_lets_others_replace_it_is_refused(daemon, mode, 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_journal_below_another_users_folder_is_refused(daemon):
+    """That user could rename the folder of the journal, and put an older one in its place."""
+    one = daemon(start=False)
+    below = own_folder(one, 0o755, uid=12345)["audit"]["file"].replace("audit.jsonl", "own/audit.jsonl")
+    os.mkdir(os.path.dirname(below), 0o700)
+    one.write({**one.config, "audit": {"file": below}})
+    said = refused(one)
+    assert "belongs to uid 12345" in said and "chown it" in said
+    assert not os.listdir(os.path.dirname(below))
+    _, text = checked(one)
+    assert "belongs to uid 12345" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_journal_below_a_folder_for_all_is_taken_and_warned_of(daemon):
+    """As in an emptyDir of Kubernetes."""
+    one = daemon(start=False)
+    below = own_folder(one, 0o777)["audit"]["file"].replace("audit.jsonl", "own/audit.jsonl")
+    one.write({**one.config, "audit": {"file": below}})
+    code, text = checked(one)
+    assert code == 0 and "others may write to the folder" in text
+    assert one.spawn(), one.stderr()
+    one.checked = False
+    assert status(one) == 200
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 @pytest.mark.parametrize("mode, gid", [(0o1777, None), (0o775, None), (0o755, 12345)])
 def test_a_journal_in_a_folder_where_only_its_owner_renames_it_is_taken(daemon, mode, gid):
     """As /tmp is, where a run may be told to put it (--audit)."""

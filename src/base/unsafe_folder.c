@@ -1,0 +1,129 @@
+/*
+ * unsafe_folder.c - could another user exchange what a path leads to?
+ *
+ * Who may rename the names in a folder can put another folder in the place of one of them, with
+ * older files of ours in it, or files that lead elsewhere. So each folder on the way counts, and
+ * not only the last, as sshd (StrictModes) and sudo see it. A folder is judged before anything in
+ * it is looked at, so nobody can exchange in between what was judged.
+ */
+#include <keyhole/base/unsafe_folder.h>
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <keyhole/base/cleanup.h>
+#include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
+
+enum { LINKS_MOST = 40 };
+
+struct way {
+	uid_t user;
+	unsigned links;
+	enum kh_unsafe worst;
+	char *folder; /* the first that is as bad */
+};
+
+/* In a user namespace root may have no number here. */
+static bool is_roots(const struct stat *st)
+{
+	struct stat root;
+	return st->st_uid == 0 || (stat("/", &root) == 0 && st->st_uid == root.st_uid);
+}
+
+static void judge(struct way *way, const char *folder)
+{
+	struct stat st;
+	if (stat(folder, &st) != 0)
+		return;
+	enum kh_unsafe found = st.st_uid != way->user && !is_roots(&st)	      ? KH_UNSAFE_OWNER
+			       : kh_file_others_may_rename(folder, st.st_uid) ? KH_UNSAFE_WRITABLE
+									      : KH_UNSAFE_NOT;
+	if (found <= way->worst)
+		return;
+	free(way->folder);
+	way->folder = strdup(folder);
+	way->worst = found;
+}
+
+/* What the link at `path` leads to, with `rest` after it. NULL: it can't be read. */
+static char *target_of(const char *path, size_t parent_len, const char *rest)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
+	if (n <= 0)
+		return NULL;
+	target[n] = '\0';
+	return target[0] == '/' ? kh_strf("%s%s", target, rest)
+				: kh_strf("%.*s%s%s", (int)parent_len, path, target, rest);
+}
+
+/* `path` is absolute. Return: where to go on, on the heap. NULL: this was all. */
+static char *walk(struct way *way, const char *path)
+{
+	kh_auto_free char *part = strdup(path);
+	struct stat st;
+	judge(way, "/");
+	for (size_t at = strspn(path, "/"); part && way->worst < KH_UNSAFE_OWNER && path[at];) {
+		size_t end = at + strcspn(path + at, "/");
+		part[end] = '\0';
+		if (lstat(part, &st) != 0)
+			return NULL;
+		if (S_ISLNK(st.st_mode))
+			return way->links++ < LINKS_MOST ? target_of(part, at, path + end) : NULL;
+		if (!S_ISDIR(st.st_mode))
+			return NULL;
+		judge(way, part);
+		part[end] = path[end];
+		at = end + strspn(path + end, "/");
+	}
+	return NULL;
+}
+
+/* Of the folder that is to hold it. */
+static uid_t owner_of_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	kh_auto_free char *folder = kh_slice_dup(kh_slice_of(path, (size_t)(slash - path) + 1));
+	struct stat st;
+	return folder && stat(folder, &st) == 0 ? st.st_uid : (uid_t)-1;
+}
+
+static void describe(const struct way *way, struct kh_err *err)
+{
+	const char *shown = way->folder ? kh_esc_str(way->folder) : "on the way";
+	struct stat st = { 0 };
+	(void)(way->folder && stat(way->folder, &st));
+	if (way->worst == KH_UNSAFE_OWNER)
+		kh_err_set(err, KH_ERR_CONFIG,
+			   "the folder %s belongs to uid %ld, who could put another one in the "
+			   "place of what is in it (chown it, or choose a path of which each "
+			   "folder is root's or the daemon's user's)",
+			   shown, (long)st.st_uid);
+	else
+		kh_err_set(err, KH_ERR_CONFIG,
+			   "others may write to the folder %s (mode %04o), so they could put "
+			   "another one in the place of what is in it (chmod go-w, or chmod +t)",
+			   shown, (unsigned)(st.st_mode & 07777));
+}
+
+enum kh_unsafe kh_unsafe_folder(const char *path, uid_t user, struct kh_err *err)
+{
+	kh_auto_free char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
+	char *next = here ? kh_path_join(here, path) : strdup(path);
+	struct way way = { .user = user };
+	if (next && next[0] == '/' && user == (uid_t)-1)
+		way.user = owner_of_folder(next);
+	while (next && next[0] == '/' && way.worst < KH_UNSAFE_OWNER) {
+		kh_auto_free char *now = next;
+		next = walk(&way, now);
+	}
+	free(next);
+	if (way.worst != KH_UNSAFE_NOT)
+		describe(&way, err);
+	free(way.folder);
+	return way.worst;
+}
