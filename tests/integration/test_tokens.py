@@ -166,6 +166,19 @@ def test_a_rotated_refresh_token_is_kept(serve, endpoint, tmp_path):
     assert state(tmp_path) == endpoint.refresh
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_state_below_another_users_folder_is_not_used(serve, endpoint, tmp_path):
+    """That user could put an older token in its place."""
+    (tmp_path / "client").write_text(endpoint.client[1])
+    above = tmp_path / "above"
+    (above / "own").mkdir(parents=True)
+    os.chown(above, 12345, 12345)
+    one = serve(endpoint.refresh, refresh(tmp_path, state=str(above / "own" / "state")))
+    assert told(one)[0] == 503
+    assert "belongs to uid 12345" in one.stderr()
+    assert not os.listdir(above / "own")
+
+
 @pytest.mark.parametrize("status, more", [(400, {"error": "invalid_grant"}), (302, {}), (200, {"error": "odd"})])
 def test_a_refusal_brings_no_refresh_token(serve, endpoint, tmp_path, status, more):
     """An echo of the question in it would be taken for the token that is good now."""
