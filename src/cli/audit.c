@@ -13,46 +13,47 @@
 
 #include <keyhole/audit/audit.h>
 #include <keyhole/base/cleanup.h>
-#include <keyhole/base/clock.h>
 #include <keyhole/base/escape.h>
 #include <keyhole/base/file.h>
 #include <keyhole/base/limits.h>
 
-#include "audit_select.h"
-#include "audit_summary.h"
+#include "audit_read.h"
 #include "cli_internal.h"
 
 enum { EXIT_BROKEN = KH_EXIT_FAILED, EXIT_UNREADABLE = 2 };
 
-enum {
-	OPT_JSON = 256,
-	OPT_DENIED,
-	OPT_TENANT,
-	OPT_SANDBOX,
-	OPT_HOST,
-	OPT_SINCE,
-	OPT_SUMMARY,
-};
+enum { OPT_JSON = 256 };
 
 static int help(FILE *out)
 {
 	fputs("usage: keyhole audit verify [--json] FILE…\n"
-	      "       keyhole audit show [--denied] [--host HOST] [--since TIME] [--tenant NAME]\n"
-	      "                          [--sandbox ID] [--summary] [--json] [FILE…]\n\n"
+	      "       keyhole audit show [OPTION…] [FILE…]\n\n"
 	      "  verify    check every line of a journal and the chain of hashes\n"
 	      "            (also in the earlier segments, which handovers left as FILE.N)\n"
 	      "  show      one line per exchange, for people; without FILE, of the newest journal\n"
 	      "            that `keyhole run` has left\n\n"
 	      "      --json          print one JSON object per line\n"
-	      "      --denied        show: only refused requests\n"
-	      "      --host HOST     show: only requests for this host, such as api.example.com,\n"
-	      "                      *.example.com (the names below it) or example.com:8443\n"
-	      "      --since TIME    show: only what began at that time (2026-01-02T03:04:05Z) or\n"
-	      "                      later, or in the last 10m, 2h or 1d\n"
-	      "      --summary       show: count the requests by host, decision and reason\n"
-	      "      --tenant NAME   show: only this tenant's requests\n"
-	      "      --sandbox ID    show: only this sandbox's requests\n"
 	      "  -h, --help          show this\n\n"
+	      "Which requests show takes. Each filter may be given several times, and one of its\n"
+	      "values must fit; of different filters all must.\n"
+	      "      --tenant NAME   of this tenant\n"
+	      "      --sandbox ID    of this sandbox\n"
+	      "      --host HOST     for this host, such as api.example.com, *.example.com (the "
+	      "names\n"
+	      "                      below it) or example.com:8443\n"
+	      "      --verdict WORD  what the rules said: allow, deny, would_deny\n"
+	      "      --denied        the same as --verdict deny\n"
+	      "      --outcome WORD  how it ended: ok, failed, denied, aborted, open\n"
+	      "      --rule RULE     by this rule: its text or FILE:LINE; * stands for anything\n"
+	      "      --credential NAME  with this credential\n"
+	      "      --reason WORD   refused or failed for this reason, such as no_rule\n"
+	      "      --method METHOD with this method\n"
+	      "      --id ID         the exchange with this id, which the log has too\n"
+	      "      --since TIME    began at that time (2026-01-02T03:04:05Z) or later, or in "
+	      "the\n"
+	      "                      last 10m, 2h or 3d\n"
+	      "      --until TIME    began at that time or earlier\n\n"
+	      "      --summary       show: count the requests by host, decision and reason\n\n"
 	      "FILE - is standard input. Exit status of verify: 0 if the journal is intact,\n"
 	      "1 if it was changed or is cut off, 2 if it can't be read.\n"
 	      "The manual: keyhole-audit(1).\n",
@@ -306,95 +307,6 @@ static int verify_chain(const char *name, bool json)
 	return worst;
 }
 
-/* What only `show` takes. Return: false: it was said why. */
-static bool take_show_option(int opt, struct kh_audit_select *select, bool *summary)
-{
-	switch (opt) {
-	case OPT_DENIED:
-		select->denied = true;
-		return true;
-	case OPT_TENANT:
-		select->tenant = optarg;
-		return true;
-	case OPT_SANDBOX:
-		select->sandbox = optarg;
-		return true;
-	case OPT_HOST:
-		return kh_audit_select_host(select, optarg);
-	case OPT_SINCE:
-		return kh_audit_select_since(select, optarg, kh_clock_wall_ms());
-	case OPT_SUMMARY:
-		*summary = true;
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* `argv` begins at the verb. Return: -1 to go on, else an exit status. */
-static int take_options(int argc, char **argv, bool is_verify, struct kh_audit_show_options *out,
-			bool *summary)
-{
-	static char names[2][16] = { "audit show", "audit verify" };
-	static const struct option table[] = { { "json", no_argument, NULL, OPT_JSON },
-					       { "help", no_argument, NULL, 'h' },
-					       { "denied", no_argument, NULL, OPT_DENIED },
-					       { "tenant", required_argument, NULL, OPT_TENANT },
-					       { "sandbox", required_argument, NULL, OPT_SANDBOX },
-					       { "host", required_argument, NULL, OPT_HOST },
-					       { "since", required_argument, NULL, OPT_SINCE },
-					       { "summary", no_argument, NULL, OPT_SUMMARY },
-					       { NULL, 0, NULL, 0 } };
-	static const struct option of_verify[] = { { "json", no_argument, NULL, OPT_JSON },
-						   { "help", no_argument, NULL, 'h' },
-						   { NULL, 0, NULL, 0 } };
-
-	argv[0] = names[is_verify]; /* for the messages */
-	for (int opt;
-	     (opt = kh_cli_option(argc, argv, "h", is_verify ? of_verify : table)) != -1;) {
-		if (opt == 'h')
-			return help(stdout);
-		if (opt == OPT_JSON)
-			out->json = true;
-		else if (!take_show_option(opt, out->select, summary))
-			return KH_EXIT_USAGE; /* it was said why */
-	}
-	return -1;
-}
-
-static int show_all(char **files, const struct kh_audit_show_options *options)
-{
-	kh_auto_free char *newest = *files ? NULL : kh_cli_newest_journal("audit show");
-	int worst = *files || newest ? 0 : KH_EXIT_USAGE, status;
-
-	if (newest)
-		worst = kh_cli_audit_show(newest, options);
-	for (; *files; files++) {
-		status = kh_cli_audit_show(*files, options);
-		worst = status > worst ? status : worst;
-	}
-	if (options->summary)
-		kh_audit_summary_print(options->summary, options->json);
-	if (worst == 0)
-		kh_audit_select_complain(options->select);
-	return worst;
-}
-
-static int show(char **files, struct kh_audit_show_options *options, bool summary)
-{
-	int status = KH_EXIT_USAGE;
-
-	options->select->tenants = json_object();
-	options->summary = summary ? kh_audit_summary_new() : NULL;
-	if (summary && !options->summary)
-		kh_cli_complain("audit show: no memory");
-	else
-		status = show_all(files, options);
-	json_decref(options->select->tenants);
-	kh_audit_summary_free(options->summary);
-	return status;
-}
-
 static int verify(char **files, bool json)
 {
 	int worst = 0;
@@ -414,28 +326,53 @@ static int verify(char **files, bool json)
 	return worst;
 }
 
+/* `argv` begins at the verb. */
+static int run_verify(int argc, char **argv)
+{
+	static const struct option table[] = { { "json", no_argument, NULL, OPT_JSON },
+					       { "help", no_argument, NULL, 'h' },
+					       { NULL, 0, NULL, 0 } };
+	static char name[] = "audit verify";
+	bool json = false;
+
+	argv[0] = name; /* for the messages */
+	for (int opt; (opt = kh_cli_option(argc, argv, "h", table)) != -1;) {
+		if (opt == 'h')
+			return help(stdout);
+		if (opt != OPT_JSON)
+			return KH_EXIT_USAGE; /* it was said why */
+		json = true;
+	}
+	return verify(argv + optind, json);
+}
+
+static int show_help(void)
+{
+	return help(stdout);
+}
+
 int kh_cli_audit(int argc, char **argv)
 {
-	struct kh_audit_select select = { .denied = false };
-	struct kh_audit_show_options options = { .select = &select };
-	const char *verb = argc > 1 ? argv[1] : "";
-	bool is_verify = strcmp(verb, "verify") == 0, summary = false;
+	static const char *const verbs[] = { "verify", "show" };
+	enum { VERIFY, N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
+	const char *typed = argc > 1 ? argv[1] : "";
+	size_t verb = 0;
+	int status;
 
-	if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)
+	if (strcmp(typed, "--help") == 0 || strcmp(typed, "-h") == 0)
 		return help(stdout);
-	if (!is_verify && strcmp(verb, "show") != 0) {
-		static const char *const verbs[] = { "verify", "show" };
-		const char *near = kh_cli_nearest(verb, verbs, 2);
+	while (verb < N_VERBS && strcmp(typed, verbs[verb]) != 0)
+		verb++;
+	if (verb == N_VERBS) {
+		const char *near = kh_cli_nearest(typed, verbs, N_VERBS);
 		kh_cli_complain("audit: %s%s%s%s (`keyhole audit --help` lists them)",
-				verb[0] ? "no such command" : "a command is missing",
+				typed[0] ? "no such command" : "a command is missing",
 				near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 		return KH_EXIT_USAGE;
 	}
-	int status = take_options(argc - 1, argv + 1, is_verify, &options, &summary);
-
-	if (status >= 0)
-		return status;
-	char **files = argv + 1 + optind;
-	status = is_verify ? verify(files, options.json) : show(files, &options, summary);
+	if (verb == VERIFY)
+		status = run_verify(argc - 1, argv + 1);
+	else
+		status = kh_cli_audit_read(argc - 1, argv + 1, show_help);
 	return fflush(stdout) == 0 ? status : EXIT_UNREADABLE;
 }

@@ -7,8 +7,8 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
@@ -18,6 +18,7 @@
 #include <keyhole/base/escape.h>
 
 #include "audit_select.h"
+#include "audit_show.h"
 #include "audit_summary.h"
 #include "cli_internal.h"
 #include "journal_exchanges.h"
@@ -26,7 +27,7 @@
 
 enum { ROW_BYTES = 16 * 1024 };
 
-struct show {
+struct kh_audit_show {
 	const struct kh_audit_show_options *options;
 	bool colour;
 	struct kh_buf row;
@@ -37,22 +38,22 @@ static bool is_event(const json_t *record, const char *event)
 	return kh_slice_eq(kh_record_text(record, "event"), kh_slice_str(event));
 }
 
-static void put(struct show *s, const char *text)
+static void put(struct kh_audit_show *s, const char *text)
 {
 	(void)kh_buf_append_str(&s->row, text);
 }
 
-static void put_escaped(struct show *s, const char *before, struct kh_slice text)
+static void put_escaped(struct kh_audit_show *s, const char *before, struct kh_slice text)
 {
 	kh_record_put(&s->row, before, text);
 }
 
-static void put_whole(struct show *s, const char *before, struct kh_slice text)
+static void put_whole(struct kh_audit_show *s, const char *before, struct kh_slice text)
 {
 	kh_record_put_whole(&s->row, before, text);
 }
 
-static void paint(struct show *s, const char *colour)
+static void paint(struct kh_audit_show *s, const char *colour)
 {
 	if (s->colour)
 		put(s, colour);
@@ -64,14 +65,14 @@ static void paint(struct show *s, const char *colour)
 #define DIM "\x1b[2m"
 #define PLAIN "\x1b[0m"
 
-static void put_time(struct show *s, const json_t *record)
+static void put_time(struct kh_audit_show *s, const json_t *record)
 {
 	paint(s, DIM);
 	kh_record_put_time(&s->row, record);
 	paint(s, PLAIN);
 }
 
-static void put_bytes(struct show *s, uint64_t bytes)
+static void put_bytes(struct kh_audit_show *s, uint64_t bytes)
 {
 	static const char units[] = "KMGTPE";
 	double value = (double)bytes;
@@ -88,7 +89,7 @@ static void put_bytes(struct show *s, uint64_t bytes)
 				    units[unit]);
 }
 
-static void put_status(struct show *s, uint64_t status, bool refused)
+static void put_status(struct kh_audit_show *s, uint64_t status, bool refused)
 {
 	paint(s, status == 0 || status >= 500 ? RED : status >= 400 || refused ? YELLOW : GREEN);
 	if (status > 0)
@@ -98,14 +99,14 @@ static void put_status(struct show *s, uint64_t status, bool refused)
 	paint(s, PLAIN);
 }
 
-static void put_sandbox(struct show *s, const json_t *record)
+static void put_sandbox(struct kh_audit_show *s, const json_t *record)
 {
 	put_escaped(s, "  sandbox ", kh_record_text(record, "sandbox"));
 	put_escaped(s, " of ", kh_record_text(record, "tenant"));
 }
 
 /* Somebody else may have written it, or changed it. */
-static void put_astray(struct show *s, bool astray)
+static void put_astray(struct kh_audit_show *s, bool astray)
 {
 	if (!astray)
 		return;
@@ -114,7 +115,7 @@ static void put_astray(struct show *s, bool astray)
 	paint(s, PLAIN);
 }
 
-static void print_row(struct show *s)
+static void print_row(struct kh_audit_show *s)
 {
 	put(s, "\n");
 	(void)fwrite(s->row.data + s->row.head, 1, kh_buf_len(&s->row), stdout);
@@ -140,7 +141,7 @@ static const char *end_text(enum kh_journal_end end)
 
 /* Of what no rule allows, and no rule alone would: the guard keeps sandboxes from the address.
  * Return: it was said. */
-static bool put_guarded(struct show *s, const struct kh_journal_exchange *exchange)
+static bool put_guarded(struct kh_audit_show *s, const struct kh_journal_exchange *exchange)
 {
 	struct kh_slice reason = kh_record_text(exchange->close, "reason");
 	kh_auto_free char *host = kh_slice_dup(kh_record_text(exchange->open, "server.address"));
@@ -162,7 +163,7 @@ static bool put_guarded(struct show *s, const struct kh_journal_exchange *exchan
 	return true;
 }
 
-static void show_row(struct show *s, const struct kh_journal_exchange *exchange)
+static void show_row(struct kh_audit_show *s, const struct kh_journal_exchange *exchange)
 {
 	const json_t *open = exchange->open, *close = exchange->close;
 	bool refused = kh_journal_exchange_is_refused(exchange);
@@ -228,11 +229,10 @@ static void show_json(const json_t *open, const json_t *close, bool astray)
 
 static void show_exchange(void *context, const struct kh_journal_exchange *exchange)
 {
-	struct show *s = context;
-
+	struct kh_audit_show *s = context;
 	struct kh_audit_select *select = s->options->select;
 
-	if (!kh_audit_select_takes(select, exchange->open))
+	if (!kh_audit_select_exchange(select, exchange))
 		return;
 	if (kh_journal_exchange_is_refused(exchange))
 		select->refused++;
@@ -250,9 +250,9 @@ static void show_exchange(void *context, const struct kh_journal_exchange *excha
 }
 
 /* What the writer says of itself. */
-static void show_writer(struct show *s, const json_t *record, bool astray)
+static void show_writer(struct kh_audit_show *s, const json_t *record, bool astray)
 {
-	if (!kh_audit_select_takes(s->options->select, record) || s->options->select->denied ||
+	if (!kh_audit_select_record(s->options->select, record) || s->options->select->denied ||
 	    s->options->summary)
 		return;
 	if (s->options->json) {
@@ -281,9 +281,9 @@ static void show_writer(struct show *s, const json_t *record, bool astray)
 }
 
 /* Refusals that were only counted. */
-static void show_counted(struct show *s, const json_t *record, bool astray)
+static void show_counted(struct kh_audit_show *s, const json_t *record, bool astray)
 {
-	if (!kh_audit_select_takes(s->options->select, record))
+	if (!kh_audit_select_record(s->options->select, record))
 		return;
 	if (s->options->summary) {
 		kh_audit_summary_add_counted(s->options->summary, record, astray);
@@ -309,7 +309,7 @@ static void show_counted(struct show *s, const json_t *record, bool astray)
 
 static void show_record(void *context, const json_t *record, bool astray)
 {
-	struct show *s = context;
+	struct kh_audit_show *s = context;
 
 	if (is_event(record, "denials"))
 		show_counted(s, record, astray);
@@ -317,28 +317,36 @@ static void show_record(void *context, const json_t *record, bool astray)
 		show_writer(s, record, astray);
 }
 
-static int show_stream(int fd, const char *name, const struct kh_audit_show_options *options)
+struct kh_audit_show *kh_audit_show_new(const struct kh_audit_show_options *options)
 {
-	struct show s = { .options = options, .colour = kh_record_wants_colour() };
-	const struct kh_journal_reader reader = { show_exchange, show_record, &s };
+	struct kh_audit_show *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->options = options;
+	s->colour = kh_record_wants_colour();
+	kh_buf_init(&s->row, ROW_BYTES);
+	return s;
+}
+
+void kh_audit_show_free(struct kh_audit_show *s)
+{
+	if (!s)
+		return;
+	kh_buf_fini(&s->row);
+	free(s);
+}
+
+int kh_audit_show_stream(struct kh_audit_show *s, int fd, const char *name)
+{
+	const struct kh_journal_reader reader = { show_exchange, show_record, s };
+	const char *command = s->options->select->command;
 	struct kh_journal_flaws flaws;
 	struct kh_err err = KH_ERR_INIT;
 
-	kh_buf_init(&s.row, ROW_BYTES);
 	bool ok = kh_journal_exchanges(fd, &reader, &flaws, &err);
 	if (!ok)
-		kh_cli_complain("audit show: %s: %s", kh_esc_str(name), err.text);
-	ok = kh_journal_complain("audit show", name, &flaws, "shown though") && ok;
-	kh_buf_fini(&s.row);
-	return ok ? 0 : 2;
-}
-
-int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *options)
-{
-	kh_auto_close int opened = -1;
-
-	if (strcmp(name, "-") == 0)
-		return show_stream(STDIN_FILENO, name, options);
-	opened = kh_cli_open_journal("audit show", name);
-	return opened < 0 ? 2 : show_stream(opened, name, options);
+		kh_cli_complain("%s: %s: %s", command, kh_esc_str(name), err.text);
+	ok = kh_journal_complain(command, name, &flaws, "shown though") && ok;
+	return ok ? 0 : KH_EXIT_USAGE;
 }

@@ -14,6 +14,7 @@
 #include <keyhole/base/escape.h>
 #include <keyhole/base/slice.h>
 
+#include "audit_facts.h"
 #include "record_request.h"
 #include "record_text.h"
 
@@ -101,26 +102,15 @@ static void put_text(char *out, size_t room, struct kh_slice text)
 
 void kh_audit_summary_add(struct kh_audit_summary *s, const struct kh_journal_exchange *exchange)
 {
-	struct kh_slice would = kh_record_text(exchange->open, "would_deny");
-	struct kh_slice reason = kh_record_text(exchange->close, "reason");
-	bool denied = kh_journal_exchange_is_refused(exchange);
-	struct row row = { .decision = denied ? "deny" : "allow",
+	struct row row = { .decision = kh_audit_verdict(exchange),
 			   .port = kh_record_number(exchange->open, "server.port"),
 			   .astray = exchange->astray,
 			   .count = 1 };
 
 	if (!kh_record_is_request(exchange))
 		return;
-	/* An address or a limit is known only after the open record. */
-	would = would.len > 0 ? would : kh_record_text(exchange->close, "would_deny");
-	if (!denied && would.len > 0) {
-		row.decision = "would_deny";
-		reason = would;
-	} else if (exchange->end == KH_END_ABORTED) {
-		reason = KH_SLICE("aborted");
-	}
 	put_text(row.host, sizeof(row.host), kh_record_text(exchange->open, "server.address"));
-	put_text(row.reason, sizeof(row.reason), reason);
+	put_text(row.reason, sizeof(row.reason), kh_audit_reason(exchange));
 	add(s, &row);
 }
 

@@ -35,13 +35,6 @@ int kh_cli_preset(int argc, char **argv);
 int kh_cli_workspace(int argc, char **argv);
 int kh_cli_trust(int argc, char **argv);
 int kh_cli_ask(int argc, char **argv);
-struct kh_audit_select;
-struct kh_audit_summary;
-struct kh_audit_show_options {
-	bool json;
-	struct kh_audit_select *select;
-	struct kh_audit_summary *summary; /* counts here, and prints no exchange; NULL: prints */
-};
 struct kh_config;
 struct kh_policy;
 /* load_policy.c. Reads and compiles a configuration; both are the caller's, also on failure.
@@ -57,8 +50,6 @@ int kh_cli_open_journal(const char *command, const char *name);
 /* newest_journal.c. The newest journal that `keyhole run` has left in the user's state folder, and
  * says so in the name of `command`. Heap. Return: NULL: an error was printed. */
 char *kh_cli_newest_journal(const char *command);
-/* audit_show.c. Return: exit status. */
-int kh_cli_audit_show(const char *name, const struct kh_audit_show_options *options);
 int kh_cli_version(int argc, char **argv);
 
 /* "keyhole: what: why (what to do)", one write to standard error. */

@@ -23,6 +23,7 @@
 #include <keyhole/sandbox/sandbox.h>
 #include <keyhole/base/slice.h>
 
+#include "audit_facts.h"
 #include "cli_internal.h"
 
 /* Words like the one that is being typed. */
@@ -274,6 +275,12 @@ static void offer_reviews(const struct typed *typed)
 	kh_reviews_free(list, n);
 }
 
+static void offer_words(const struct typed *typed, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		offer(typed, kh_slice_str(words[i]), kh_slice_of("", 0));
+}
+
 static void offer_argument(const struct row *option, struct typed *typed, int n, char *const *words)
 {
 	if (kh_slice_has_prefix(option->argument, KH_SLICE("PRESET")))
@@ -288,6 +295,10 @@ static void offer_argument(const struct row *option, struct typed *typed, int n,
 		offer_images(typed);
 	else if (kh_slice_eq(option->option, KH_SLICE("--review")))
 		offer_reviews(typed);
+	else if (kh_slice_eq(option->option, KH_SLICE("--verdict")))
+		offer_words(typed, kh_audit_verdicts, 3);
+	else if (kh_slice_eq(option->option, KH_SLICE("--outcome")))
+		offer_words(typed, kh_audit_outcomes, 5);
 	else if (kh_slice_has_prefix(option->argument, KH_SLICE("DIR")))
 		(void)puts(":folders");
 	else if (kh_slice_has_prefix(option->argument, KH_SLICE("FILE")) ||

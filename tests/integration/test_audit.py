@@ -522,8 +522,8 @@ def test_show_says_that_no_record_has_a_tenant_or_sandbox(tmp_path):
     path.write_text("".join(json.dumps(one) + "\n" for one in records))
     for words, says in (
         (["--tenant", "acne"], "no record has the tenant acne; did you mean acme? (tenants of the records: acme, dev)"),
-        (["--tenant", "acme", "--sandbox", "s2"], "no record has the sandbox s2 and the tenant acme"),
-        (["--sandbox", "s2"], "no record has the sandbox s2"),
+        (["--tenant", "acme", "--sandbox", "s2"], "no record has the sandbox s2; did you mean s1? (sandboxes of the records: s1)"),
+        (["--sandbox", "s2"], "no record has the sandbox s2; did you mean s1? (sandboxes of the records: s1)"),
     ):
         done = keyhole("show", *words, path)
         assert (done.returncode, done.stdout) == (0, "")
