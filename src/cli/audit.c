@@ -27,15 +27,27 @@ enum { OPT_JSON = 256 };
 static int help(FILE *out)
 {
 	fputs("usage: keyhole audit verify [--json] FILE…\n"
-	      "       keyhole audit show [OPTION…] [FILE…]\n\n"
+	      "       keyhole audit show [OPTION…] [FILE…]\n"
+	      "       keyhole audit tail [-n N] [OPTION…] [FILE…]\n"
+	      "       keyhole audit query [--columns LIST] [OPTION…] [FILE…]\n\n"
 	      "  verify    check every line of a journal and the chain of hashes\n"
 	      "            (also in the earlier segments, which handovers left as FILE.N)\n"
-	      "  show      one line per exchange, for people; without FILE, of the newest journal\n"
-	      "            that `keyhole run` has left\n\n"
+	      "  show      one line per exchange, for people\n"
+	      "  tail      the last 10 of these lines\n"
+	      "  query     a table of columns that you choose\n\n"
+	      "Without FILE they show the newest journal that `keyhole run` has left. The earlier\n"
+	      "segments FILE.N are read first. FILE - is standard input.\n\n"
+	      "What is printed:\n"
 	      "      --json          print one JSON object per line\n"
+	      "      --csv           print CSV, with the names of the columns first\n"
+	      "      --columns LIST  print these columns: "
+	      "time,tenant,host,verdict,rule,credential\n"
+	      "                      and others, as keyhole-audit(1) lists them\n"
+	      "  -n, --last N        print the last N rows\n"
+	      "      --summary       show: count the requests by host, decision and reason\n"
 	      "  -h, --help          show this\n\n"
-	      "Which requests show takes. Each filter may be given several times, and one of its\n"
-	      "values must fit; of different filters all must.\n"
+	      "Which requests. Each filter may be given several times, and one of its values must\n"
+	      "fit; of different filters all must.\n"
 	      "      --tenant NAME   of this tenant\n"
 	      "      --sandbox ID    of this sandbox\n"
 	      "      --host HOST     for this host, such as api.example.com, *.example.com (the "
@@ -53,9 +65,9 @@ static int help(FILE *out)
 	      "the\n"
 	      "                      last 10m, 2h or 3d\n"
 	      "      --until TIME    began at that time or earlier\n\n"
-	      "      --summary       show: count the requests by host, decision and reason\n\n"
-	      "FILE - is standard input. Exit status of verify: 0 if the journal is intact,\n"
-	      "1 if it was changed or is cut off, 2 if it can't be read.\n"
+	      "Exit status of verify: 0 if the journal is intact, 1 if it was changed or is cut "
+	      "off,\n"
+	      "2 if it can't be read.\n"
 	      "The manual: keyhole-audit(1).\n",
 	      out);
 	return ferror(out) ? KH_EXIT_FAILED : 0;
@@ -353,7 +365,7 @@ static int show_help(void)
 
 int kh_cli_audit(int argc, char **argv)
 {
-	static const char *const verbs[] = { "verify", "show" };
+	static const char *const verbs[] = { "verify", "show", "tail", "query" };
 	enum { VERIFY, N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 	const char *typed = argc > 1 ? argv[1] : "";
 	size_t verb = 0;

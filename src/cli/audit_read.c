@@ -1,14 +1,19 @@
-/* audit_read.c - `keyhole audit show`: its options, and the journals that it reads */
+/* audit_read.c - `keyhole audit show`, `tail` and `query`: their options */
 #include "audit_read.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/clock.h>
+#include <keyhole/base/escape.h>
 
+#include "audit_columns.h"
+#include "audit_journals.h"
+#include "audit_last.h"
 #include "audit_select.h"
 #include "audit_show.h"
 #include "audit_summary.h"
@@ -19,14 +24,20 @@
 enum {
 	OPT_FILTER = 256,
 	OPT_JSON = OPT_FILTER + KH_N_FILTERS,
+	OPT_CSV,
+	OPT_COLUMNS,
 	OPT_DENIED,
 	OPT_SINCE,
 	OPT_UNTIL,
 	OPT_SUMMARY,
 };
+enum { TAIL_ROWS = 10 };
 
 static const struct option table[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
+	{ "csv", no_argument, NULL, OPT_CSV },
+	{ "columns", required_argument, NULL, OPT_COLUMNS },
+	{ "last", required_argument, NULL, 'n' },
 	{ "help", no_argument, NULL, 'h' },
 	{ "denied", no_argument, NULL, OPT_DENIED },
 	{ "since", required_argument, NULL, OPT_SINCE },
@@ -49,8 +60,20 @@ static const struct option table[] = {
 struct asked {
 	struct kh_audit_show_options show;
 	struct kh_audit_select select;
-	bool summary;
+	struct kh_audit_columns columns;
+	uint64_t last; /* 0: all rows */
+	bool csv, json, summary;
 };
+
+static bool take_last(struct asked *asked, const char *text)
+{
+	if (kh_slice_to_u64(kh_slice_str(text), &asked->last) && asked->last > 0 &&
+	    asked->last <= KH_LAST_ROWS_MOST)
+		return true;
+	kh_cli_complain("%s: --last %s: expected a number from 1 to %d", asked->select.command,
+			kh_esc_str(text), KH_LAST_ROWS_MOST);
+	return false;
+}
 
 /* Return: false: it was said why. */
 static bool take_option(int opt, struct asked *asked)
@@ -59,11 +82,15 @@ static bool take_option(int opt, struct asked *asked)
 
 	switch (opt) {
 	case OPT_JSON:
-		asked->show.json = true;
-		return true;
+		return asked->json = true;
+	case OPT_CSV:
+		return asked->csv = true;
+	case OPT_COLUMNS:
+		return kh_audit_columns_read(&asked->columns, select->command, optarg);
+	case 'n':
+		return take_last(asked, optarg);
 	case OPT_DENIED:
-		select->denied = true;
-		return true;
+		return select->denied = true;
 	case OPT_SINCE:
 		return kh_audit_time(select->command, "--since", optarg, kh_clock_wall_ms(),
 				     &select->since_ms);
@@ -79,70 +106,95 @@ static bool take_option(int opt, struct asked *asked)
 	}
 }
 
-static int read_one(const char *name, struct kh_audit_show *show, const char *command)
+static bool refuse(const struct asked *asked, const char *why)
 {
-	kh_auto_close int fd = -1;
+	kh_cli_complain("%s: %s", asked->select.command, why);
+	return false;
+}
 
-	if (strcmp(name, "-") == 0)
-		return kh_audit_show_stream(show, STDIN_FILENO, name);
-	fd = kh_cli_open_journal(command, name);
-	return fd < 0 ? KH_EXIT_USAGE : kh_audit_show_stream(show, fd, name);
+/* Do the options go together? Return: false: it was said why not. */
+static bool settle(struct asked *asked, const char *verb)
+{
+	bool is_show = strcmp(verb, "show") == 0;
+
+	if (asked->csv && asked->json)
+		return refuse(asked, "--csv and --json: which of the two?");
+	if (asked->summary && !is_show)
+		return refuse(asked, "--summary is an option of `keyhole audit show`");
+	if (asked->summary && (asked->csv || asked->columns.n || asked->last))
+		return refuse(asked,
+			      "--summary goes together with neither --csv, --columns nor --last");
+	if (strcmp(verb, "tail") == 0 && asked->last == 0)
+		asked->last = TAIL_ROWS;
+	if ((asked->csv || strcmp(verb, "query") == 0) && asked->columns.n == 0)
+		kh_audit_columns_usual(&asked->columns, asked->csv);
+	asked->show.form = asked->json ? KH_AUDIT_JSON : asked->csv ? KH_AUDIT_CSV : KH_AUDIT_TEXT;
+	return true;
 }
 
 static int read_all(char **files, const struct asked *asked, struct kh_audit_show *show)
 {
 	const char *command = asked->select.command;
 	kh_auto_free char *newest = *files ? NULL : kh_cli_newest_journal(command);
-	int worst = *files || newest ? 0 : KH_EXIT_USAGE, status;
+	char *one[] = { newest, NULL };
+	int status = KH_EXIT_USAGE;
 
-	if (newest)
-		worst = read_one(newest, show, command);
-	for (; *files; files++) {
-		status = read_one(*files, show, command);
-		worst = status > worst ? status : worst;
+	if (*files || newest)
+		status = kh_audit_read_journals(*files ? files : one, command, show);
+	if (asked->show.last) {
+		uint64_t missing = kh_audit_last_print(asked->show.last, stdout);
+		if (missing > 0)
+			kh_cli_complain("%s: %" PRIu64 " of the last rows are left out: they have "
+					"more than %d MiB together",
+					command, missing, KH_LAST_BYTES_MOST / 1024 / 1024);
 	}
 	if (asked->show.summary)
-		kh_audit_summary_print(asked->show.summary, asked->show.json);
-	if (worst == 0)
+		kh_audit_summary_print(asked->show.summary, asked->json);
+	if (status == 0)
 		kh_audit_select_complain(&asked->select);
-	return worst;
+	return status;
 }
 
 static int run(char **files, struct asked *asked)
 {
+	struct kh_audit_show_options *options = &asked->show;
 	struct kh_audit_show *show = NULL;
 	int status = KH_EXIT_USAGE;
 
-	asked->show.select = &asked->select;
-	asked->show.summary = asked->summary ? kh_audit_summary_new() : NULL;
-	if (!asked->summary || asked->show.summary)
-		show = kh_audit_show_new(&asked->show);
+	options->select = &asked->select;
+	options->columns = asked->columns.n > 0 ? &asked->columns : NULL;
+	options->summary = asked->summary ? kh_audit_summary_new() : NULL;
+	options->last = asked->last ? kh_audit_last_new((size_t)asked->last) : NULL;
+	if ((!asked->summary || options->summary) && (!asked->last || options->last))
+		show = kh_audit_show_new(options);
 	if (!show)
 		kh_cli_complain("%s: no memory", asked->select.command);
 	else
 		status = read_all(files, asked, show);
 	kh_audit_show_free(show);
-	kh_audit_summary_free(asked->show.summary);
+	kh_audit_last_free(options->last);
+	kh_audit_summary_free(options->summary);
 	return status;
 }
 
 int kh_cli_audit_read(int argc, char **argv, int (*help)(void))
 {
 	struct asked asked = { .summary = false };
+	const char *verb = argv[0];
 	char command[32];
 	int status = 0;
 
-	(void)snprintf(command, sizeof(command), "audit %s", argv[0]);
+	(void)snprintf(command, sizeof(command), "audit %s", verb);
 	argv[0] = command; /* for the messages */
 	asked.select.command = command;
-	for (int opt; status == 0 && (opt = kh_cli_option(argc, argv, "h", table)) != -1;) {
+	for (int opt; status == 0 && (opt = kh_cli_option(argc, argv, "hn:", table)) != -1;) {
 		if (opt == 'h')
 			return help();
 		if (!take_option(opt, &asked))
 			status = KH_EXIT_USAGE; /* it was said why */
 	}
 	if (status == 0)
-		status = run(argv + optind, &asked);
+		status = settle(&asked, verb) ? run(argv + optind, &asked) : KH_EXIT_USAGE;
 	kh_audit_select_fini(&asked.select);
 	return status;
 }

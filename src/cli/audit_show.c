@@ -16,7 +16,10 @@
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/err.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/file.h>
 
+#include "audit_columns.h"
+#include "audit_last.h"
 #include "audit_select.h"
 #include "audit_show.h"
 #include "audit_summary.h"
@@ -25,11 +28,12 @@
 #include "record_text.h"
 #include "refusal_text.h"
 
-enum { ROW_BYTES = 16 * 1024 };
+enum { ROW_BYTES = 64 * 1024 };
 
 struct kh_audit_show {
 	const struct kh_audit_show_options *options;
 	bool colour;
+	uint64_t continues;
 	struct kh_buf row;
 };
 
@@ -115,10 +119,27 @@ static void put_astray(struct kh_audit_show *s, bool astray)
 	paint(s, PLAIN);
 }
 
+/* A row, with its end. */
+static void emit(struct kh_audit_show *s, struct kh_slice row)
+{
+	if (!s->options->last || !kh_audit_last_add(s->options->last, row))
+		(void)fwrite(row.ptr, 1, row.len, stdout);
+}
+
 static void print_row(struct kh_audit_show *s)
 {
 	put(s, "\n");
-	(void)fwrite(s->row.data + s->row.head, 1, kh_buf_len(&s->row), stdout);
+	emit(s, kh_buf_view(&s->row));
+}
+
+static void print_object(struct kh_audit_show *s, json_t *object)
+{
+	kh_auto_free char *text = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
+	kh_auto_free char *line = text ? kh_strf("%s\n", text) : NULL;
+
+	if (line)
+		emit(s, kh_slice_str(line));
+	json_decref(object);
 }
 
 /* What is said of an exchange without an end. */
@@ -206,7 +227,7 @@ static void show_row(struct kh_audit_show *s, const struct kh_journal_exchange *
 
 /* One object: what `open` and `close` say together, without their places in the chain. `astray`:
  * they have none; what the record itself says of that does not count. */
-static void show_json(const json_t *open, const json_t *close, bool astray)
+static void show_json(struct kh_audit_show *s, const json_t *open, const json_t *close, bool astray)
 {
 	static const char *const own[] = { "seq", "prev", "hash" };
 	json_t *both = json_copy((json_t *)(uintptr_t)open);
@@ -222,9 +243,21 @@ static void show_json(const json_t *open, const json_t *close, bool astray)
 	(void)json_object_del(both, "not_in_chain");
 	if (astray)
 		(void)json_object_set_new(both, "not_in_chain", json_true());
-	(void)json_dumpf(both, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
-	(void)putchar('\n');
-	json_decref(both);
+	print_object(s, both);
+}
+
+static void show_columns(struct kh_audit_show *s, const struct kh_journal_exchange *exchange,
+			 bool counted)
+{
+	const struct kh_audit_show_options *options = s->options;
+
+	if (options->form == KH_AUDIT_JSON) {
+		print_object(s, kh_audit_columns_json(options->columns, exchange, counted));
+		return;
+	}
+	kh_audit_columns_put(options->columns, options->form == KH_AUDIT_CSV, exchange, counted,
+			     &s->row);
+	emit(s, kh_buf_view(&s->row));
 }
 
 static void show_exchange(void *context, const struct kh_journal_exchange *exchange)
@@ -243,8 +276,10 @@ static void show_exchange(void *context, const struct kh_journal_exchange *excha
 		return;
 	}
 	kh_buf_clear(&s->row);
-	if (s->options->json)
-		show_json(exchange->open, exchange->close, exchange->astray);
+	if (s->options->columns)
+		show_columns(s, exchange, false);
+	else if (s->options->form == KH_AUDIT_JSON)
+		show_json(s, exchange->open, exchange->close, exchange->astray);
 	else
 		show_row(s, exchange);
 }
@@ -253,10 +288,10 @@ static void show_exchange(void *context, const struct kh_journal_exchange *excha
 static void show_writer(struct kh_audit_show *s, const json_t *record, bool astray)
 {
 	if (!kh_audit_select_record(s->options->select, record) || s->options->select->denied ||
-	    s->options->summary)
+	    s->options->summary || s->options->columns)
 		return;
-	if (s->options->json) {
-		show_json(record, NULL, astray);
+	if (s->options->form == KH_AUDIT_JSON) {
+		show_json(s, record, NULL, astray);
 		return;
 	}
 	kh_buf_clear(&s->row);
@@ -289,11 +324,18 @@ static void show_counted(struct kh_audit_show *s, const json_t *record, bool ast
 		kh_audit_summary_add_counted(s->options->summary, record, astray);
 		return;
 	}
-	if (s->options->json) {
-		show_json(record, NULL, astray);
+	kh_buf_clear(&s->row);
+	if (s->options->columns) {
+		const struct kh_journal_exchange all = { .open = record,
+							 .close = record,
+							 .astray = astray };
+		show_columns(s, &all, true);
 		return;
 	}
-	kh_buf_clear(&s->row);
+	if (s->options->form == KH_AUDIT_JSON) {
+		show_json(s, record, NULL, astray);
+		return;
+	}
 	put_time(s, record);
 	put_astray(s, astray);
 	paint(s, YELLOW);
@@ -311,6 +353,8 @@ static void show_record(void *context, const json_t *record, bool astray)
 {
 	struct kh_audit_show *s = context;
 
+	if (s->continues == 0)
+		s->continues = kh_record_number(record, "continues");
 	if (is_event(record, "denials"))
 		show_counted(s, record, astray);
 	else
@@ -326,6 +370,11 @@ struct kh_audit_show *kh_audit_show_new(const struct kh_audit_show_options *opti
 	s->options = options;
 	s->colour = kh_record_wants_colour();
 	kh_buf_init(&s->row, ROW_BYTES);
+	if (options->columns && options->form != KH_AUDIT_JSON) {
+		kh_audit_columns_put_heads(options->columns, options->form == KH_AUDIT_CSV,
+					   &s->row);
+		(void)fwrite(s->row.data + s->row.head, 1, kh_buf_len(&s->row), stdout);
+	}
 	return s;
 }
 
@@ -337,16 +386,15 @@ void kh_audit_show_free(struct kh_audit_show *s)
 	free(s);
 }
 
-int kh_audit_show_stream(struct kh_audit_show *s, int fd, const char *name)
+struct kh_journal_reader kh_audit_show_reader(struct kh_audit_show *s)
 {
-	const struct kh_journal_reader reader = { show_exchange, show_record, s };
-	const char *command = s->options->select->command;
-	struct kh_journal_flaws flaws;
-	struct kh_err err = KH_ERR_INIT;
+	return (struct kh_journal_reader){ show_exchange, show_record, s };
+}
 
-	bool ok = kh_journal_exchanges(fd, &reader, &flaws, &err);
-	if (!ok)
-		kh_cli_complain("%s: %s: %s", command, kh_esc_str(name), err.text);
-	ok = kh_journal_complain(command, name, &flaws, "shown though") && ok;
-	return ok ? 0 : KH_EXIT_USAGE;
+uint64_t kh_audit_show_continues(struct kh_audit_show *s)
+{
+	uint64_t continues = s->continues;
+
+	s->continues = 0;
+	return continues;
 }

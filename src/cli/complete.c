@@ -23,6 +23,7 @@
 #include <keyhole/sandbox/sandbox.h>
 #include <keyhole/base/slice.h>
 
+#include "audit_columns.h"
 #include "audit_facts.h"
 #include "cli_internal.h"
 
@@ -281,6 +282,20 @@ static void offer_words(const struct typed *typed, const char *const *words, siz
 		offer(typed, kh_slice_str(words[i]), kh_slice_of("", 0));
 }
 
+/* The columns of a list: the last one is being typed. */
+static void offer_columns(struct typed *typed)
+{
+	const char *name;
+	size_t comma = 0;
+
+	for (size_t at; (at = kh_slice_find(typed->word, ',', comma)) < typed->word.len;)
+		comma = at + 1;
+	typed->before = kh_slice_sub(typed->word, 0, comma);
+	typed->word = kh_slice_sub(typed->word, comma, typed->word.len);
+	for (size_t i = 0; (name = kh_audit_column_name(i)); i++)
+		offer(typed, kh_slice_str(name), kh_slice_of("", 0));
+}
+
 static void offer_argument(const struct row *option, struct typed *typed, int n, char *const *words)
 {
 	if (kh_slice_has_prefix(option->argument, KH_SLICE("PRESET")))
@@ -295,6 +310,8 @@ static void offer_argument(const struct row *option, struct typed *typed, int n,
 		offer_images(typed);
 	else if (kh_slice_eq(option->option, KH_SLICE("--review")))
 		offer_reviews(typed);
+	else if (kh_slice_eq(option->option, KH_SLICE("--columns")))
+		offer_columns(typed);
 	else if (kh_slice_eq(option->option, KH_SLICE("--verdict")))
 		offer_words(typed, kh_audit_verdicts, 3);
 	else if (kh_slice_eq(option->option, KH_SLICE("--outcome")))

@@ -34,6 +34,7 @@ struct reading {
 	json_t *waiting;     /* id → open record, in the order of the file */
 	json_t *astray;	     /* the ids among them whose record does not continue the chain */
 	struct kh_buf apart; /* what does not continue it: torn, if a `recovered` record says so */
+	uint64_t apart_line; /* of its first byte */
 	bool is_astray;	     /* what is followed does not */
 };
 
@@ -160,19 +161,26 @@ static void drop_apart(struct reading *r)
 	r->flaws->astray_line = 0;
 }
 
+static void note_foreign(struct reading *r, uint64_t line)
+{
+	if (r->flaws->foreign++ == 0)
+		r->flaws->foreign_line = line;
+}
+
 /* They were not torn: nothing of a broken journal is left out. */
 static void follow_apart(struct reading *r)
 {
 	struct kh_slice rest = kh_buf_view(&r->apart), line;
 
 	r->is_astray = true;
-	while (take_apart_line(&rest, &line)) {
+	for (uint64_t number = r->apart_line; take_apart_line(&rest, &line); number++) {
 		json_t *record = record_of(line);
 		r->flaws->astray += record != NULL;
 		r->flaws->records += record != NULL;
-		r->flaws->foreign += record == NULL;
 		if (record)
 			follow(r, line, record);
+		else
+			note_foreign(r, number);
 		json_decref(record);
 	}
 	r->is_astray = false;
@@ -183,6 +191,8 @@ static void put_apart(struct reading *r, const struct kh_journal_piece *piece)
 {
 	if (r->flaws->astray_line == 0)
 		r->flaws->astray_line = piece->line;
+	if (kh_buf_len(&r->apart) == 0)
+		r->apart_line = piece->line;
 	if (!kh_buf_append_slice(&r->apart, piece->bytes) ||
 	    (piece->ends && !kh_buf_append_char(&r->apart, '\n')))
 		follow_apart(r);
@@ -195,6 +205,8 @@ static void take_piece(void *context, const struct kh_journal_piece *piece)
 	struct reading *r = context;
 	json_t *record;
 
+	r->flaws->lines = piece->line;
+	r->flaws->cut_line = piece->ends ? 0 : piece->line;
 	if (piece->place == KH_JOURNAL_APART || piece->place == KH_JOURNAL_BROKEN) {
 		put_apart(r, piece);
 		return;
@@ -203,9 +215,10 @@ static void take_piece(void *context, const struct kh_journal_piece *piece)
 		drop_apart(r);
 	record = record_of(piece->bytes);
 	r->flaws->records += record != NULL;
-	r->flaws->foreign += record == NULL;
 	if (record)
 		follow(r, piece->bytes, record);
+	else
+		note_foreign(r, piece->line);
 	json_decref(record);
 }
 
@@ -221,6 +234,7 @@ bool kh_journal_exchanges(int fd, const struct kh_journal_reader *reader,
 	kh_buf_init(&r.apart, APART_BYTES);
 	ok = made ? kh_journal_read(fd, take_piece, &r, err)
 		  : kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	flaws->unread = !ok;
 	if (made)
 		follow_apart(&r);
 	while (made && json_object_size(r.waiting) > 0)
@@ -243,9 +257,16 @@ bool kh_journal_complain(const char *command, const char *journal,
 		return false;
 	}
 	if (flaws->foreign > 0)
-		kh_cli_complain("%s: %s: %" PRIu64 " lines are no records (see `keyhole audit "
-				"verify`)",
-				command, name, flaws->foreign);
+		kh_cli_complain("%s: %s: %" PRIu64
+				" lines are no records, the first is line %" PRIu64
+				" (see `keyhole audit verify`)",
+				command, name, flaws->foreign, flaws->foreign_line);
+	if (flaws->cut_line > 0)
+		kh_cli_complain("%s: %s: line %" PRIu64 " is cut off: no newline ends it", command,
+				name, flaws->cut_line);
+	if (flaws->lines == 0 && !flaws->unread)
+		kh_cli_complain("%s: %s: empty: a journal has a `start` record at least", command,
+				name);
 	if (flaws->astray > 0)
 		kh_cli_complain("%s: %s: %" PRIu64 " records from line %" PRIu64 " on are %s they "
 				"do not continue the chain (see `keyhole audit verify`)",

@@ -35,8 +35,11 @@ struct kh_journal_reader {
 /* What is not as it was written. */
 struct kh_journal_flaws {
 	uint64_t records; /* what is as it was written, with what continues no chain */
-	uint64_t foreign; /* lines that are no records */
-	uint64_t torn;	  /* records that the journal declares torn: they are left out */
+	bool unread;	  /* it could not be read to its end */
+	uint64_t lines;	  /* of any kind */
+	uint64_t foreign, foreign_line; /* lines that are no records, from that line */
+	uint64_t cut_line;		/* the last line, if no newline ends it; 0: one does */
+	uint64_t torn; /* records that the journal declares torn: they are left out */
 	uint64_t astray, astray_line; /* records that do not continue the chain, from that line */
 };
 

@@ -40,7 +40,7 @@ static const struct kh_cli_subcommand subcommands[] = {
 	{ "policy", kh_cli_policy,
 	  "show which requests of a journal new rules would decide otherwise" },
 	{ "preset", kh_cli_preset, "list the presets, and show the rules of one" },
-	{ "audit", kh_cli_audit, "verify and show a journal" },
+	{ "audit", kh_cli_audit, "verify, show and query a journal" },
 	{ "ca", kh_cli_ca, "make, show, export and rotate the CA that sandboxes trust" },
 	{ "ctl", kh_cli_ctl, "inspect and control a running daemon" },
 	{ "doctor", kh_cli_doctor,

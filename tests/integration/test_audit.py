@@ -426,8 +426,9 @@ def test_summary_counts_by_host_decision_and_reason(several, tmp_path):
     objects = [json.loads(line) for line in keyhole("show", "--summary", "--json", several).stdout.splitlines()]
     assert [(one["count"], one["decision"], one.get("reason")) for one in objects] == [row[:3] for row in rows]
     assert (objects[1]["server.address"], objects[1]["server.port"]) == ("api.example.com", 443)
-    # Of all files together, and only what was asked for.
-    shown = keyhole("show", "--summary", "--host", "*.example.com", "--denied", several, several).stdout.splitlines()
+    # Of all files together, each read once, and only what was asked for.
+    shutil.copy(several, tmp_path / "other.jsonl")
+    shown = keyhole("show", "--summary", "--host", "*.example.com", "--denied", several, tmp_path / "other.jsonl", several).stdout.splitlines()
     assert [line.split() for line in shown[1:]] == [["2", "deny", "no_rule", "a.example.com:443"]]
     nothing = keyhole("show", "--summary", "--tenant", "nobody", several)
     assert nothing.stdout == "" and "no record has the tenant nobody" in nothing.stderr

@@ -1,5 +1,6 @@
 """test_audit_read.py - who reads a journal finds what they look for: filters, formats, segments"""
 
+import csv
 import json
 import os
 import re
@@ -88,3 +89,170 @@ def test_refusals_that_were_only_counted_are_left_out_where_nobody_knows_and_it_
 def test_values_are_completed():
     assert complete("audit", "show", "--verdict", "") == ["allow", "deny", "would_deny"]
     assert complete("audit", "show", "--outcome", "o") == ["ok", "open"]
+
+
+@pytest.fixture(scope="module")
+def evil(tmp_path_factory):
+    text = "=\x1b[2J\r\n\x07\u009b\u202e\x00\\,\"'"
+    journal = Journal()
+    journal.request(method=text, url="https://evil.test/" + text, reason=text, tenant=text, sandbox=text, rule=text, rule_at=text,
+                    credential=text, via=text, tunnel=text, limit=text, would_deny=text, query=[text], close={"placeholders": text})  # fmt: skip
+    journal.request(method=text, late=True, reason="connect_refused", close={"detail": text, "tls.protocol.version": text})
+    journal.record("denials", {"tenant": text, "sandbox": text, "count": 2, "reasons": text})
+    return journal.write(tmp_path_factory.mktemp("evil") / "audit.jsonl")
+
+
+def every_column():
+    return ",".join(complete("audit", "query", "--columns", ""))
+
+
+@pytest.mark.parametrize("form", [[], ["--csv"], ["--json"]])
+@pytest.mark.parametrize("verb", ["show", "query", "tail"])
+def test_no_byte_of_a_record_moves_a_terminal(evil, verb, form):
+    for columns in ([], ["--columns", every_column()]):
+        done = subprocess.run([KEYHOLE, "audit", verb, *form, *columns, evil], capture_output=True, timeout=60, check=False)
+        assert done.returncode == 0 and b"evil.test" in done.stdout, done
+        assert not re.search(rb"[^\n\x20-\x7e]", done.stdout + done.stderr)
+        assert len(done.stdout.splitlines()) in (3, 4, 5)
+
+
+def test_what_a_record_names_is_not_run_by_a_terminal_that_asks_for_it(evil):
+    for option in ("--tenant", "--credential", "--rule", "--method", "--columns", "--since", "--last", "--id"):
+        done = subprocess.run([KEYHOLE, "audit", "query", option, "\x1b]0;x\x07\xff", evil], capture_output=True, timeout=60, check=False)
+        assert not re.search(rb"[^\n\x20-\x7e]", done.stdout + done.stderr), option
+
+
+def test_csv_is_read_by_others_and_holds_no_formula(evil, various):
+    rows = list(csv.DictReader(audit("query", "--csv", "--columns", every_column(), evil).stdout.splitlines()))
+    assert [row["count"] for row in rows] == ["1", "1", "2"]
+    assert not any(cell.startswith(("=", "+", "-", "@")) for row in rows for cell in row.values())
+    assert rows[0]["tenant"] == "'=\\x1b[2J\\x0d\\x0a\\x07\\xc2\\x9b\\xe2\\x80\\xae\\x00\\\\,\\\"'"
+    usual = list(csv.DictReader(audit("query", "--csv", various).stdout.splitlines()))
+    assert usual == list(csv.DictReader(audit("show", "--csv", various).stdout.splitlines()))
+    assert usual[0] == {"time": TIME, "tenant": "acme", "sandbox": "s1", "verdict": "allow", "outcome": "ok", "count": "1", "status": "200",
+                        "sent": "0", "received": "0", "ms": "1", "method": "GET", "host": "api.test", "port": "443",
+                        "credential": "github,npm", "rule": "/etc/keyhole/keyhole.yaml:12", "reason": "", "not_in_chain": ""}  # fmt: skip
+    assert audit("query", "--csv", "--tenant", "nobody", various).stdout.startswith("time,tenant,")
+
+
+def test_query_prints_the_columns_that_are_named(various):
+    done = audit("query", "--columns", "http.request.method, url,outcome,count", "--outcome", "denied", various)
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["method", "url", "outcome", "count"], ["POST", "https://bad.test/deny", "denied", "1"], ["GET", "https://bad.test/late", "denied", "1"],
+        ["-", "-", "denied", "5"]]  # fmt: skip
+    assert len({line.index("denied") for line in done.stdout.splitlines()[1:]}) == 1
+    assert objects("query", "--json", "--columns", "id,would_deny,rule,port,verdict", "--verdict", "would_deny", various) == [
+        {"id": "x0000000000000005", "would_deny": "no_rule", "port": 443, "verdict": "would_deny"}]  # fmt: skip
+    done = audit("query", "--columns", "time,hots", various)
+    assert done.returncode == 2 and "--columns: no such column: hots; did you mean host? (there is: time, end," in done.stderr
+    assert audit("query", "--columns", "", various).returncode == 2
+    assert complete("audit", "query", "--columns", "time,ho") == ["time,host"]
+
+
+def test_a_table_marks_what_is_not_in_the_chain_whatever_its_columns(tmp_path):
+    journal = Journal()
+    for _ in range(4):
+        journal.request(reason="no_rule")
+    path = journal.write(tmp_path / "audit.jsonl", [line for i, line in enumerate(journal.lines()) if i != 2])
+    shown = audit("query", "--columns", "host", path).stdout.splitlines()
+    assert shown[1:] == ["api.example.com", *["api.example.com  NOT IN THE CHAIN"] * 2]
+    assert [one.get("not_in_chain", False) for one in objects("query", "--json", "--columns", "host", path)] == [False, True, True]
+    assert [row["not_in_chain"] for row in csv.DictReader(audit("query", "--csv", path).stdout.splitlines())] == ["", "true", "true"]
+
+
+def test_the_last_rows_are_those_that_end_last(various):
+    rows = audit("show", various).stdout.splitlines()
+    assert len(rows) == 9
+    for words, n in ((["-n", "3"], 3), (["--last", "1"], 1), (["--last=100000"], 9)):
+        assert audit("show", *words, various).stdout.splitlines() == rows[-n:]
+    assert audit("tail", various, various).stdout.splitlines() == rows
+    assert audit("tail", "-n2", "--verdict", "allow", various).stdout.splitlines() == audit("show", "--verdict", "allow", various).stdout.splitlines()[-2:]
+    assert [one["path"] for one in objects("query", "--json", "-n", "1", "--columns", "path", various)] == ["/open"]
+    for wrong in ("0", "-1", "x", "100001", ""):
+        done = audit("tail", "--last", wrong, various)
+        assert (done.returncode, done.stderr) == (2, f"keyhole: audit tail: --last {wrong}: expected a number from 1 to 100000\n")
+
+
+def test_rows_are_kept_in_bounded_memory(tmp_path):
+    """More rows than may be kept, each as long as one can be."""
+    path = tmp_path / "audit.jsonl"
+    with open(path, "w") as file:
+        for number in range(5_800):
+            file.write(json.dumps({"event": "deny", "time": TIME, "url.path": f"/{number}/" + "\u20ac" * 2000}, ensure_ascii=False) + "\n")
+    done = subprocess.run([KEYHOLE, "audit", "show", "--json", "-n", "100000", path], capture_output=True, text=True, timeout=60, check=False)
+    assert 60 << 20 < len(done.stdout) <= 64 << 20
+    rows = [json.loads(line)["url.path"].split("/")[1] for line in done.stdout.splitlines()]
+    assert rows == [str(number) for number in range(5_800 - len(rows), 5_800)]
+    assert f"{5_800 - len(rows)} of the last rows are left out: they have more than 64 MiB together" in done.stderr
+
+
+def segment_names(folder, *numbers):
+    """Journals of one request each, under the names of segments."""
+    for number in numbers:
+        where = f"audit.jsonl.{number}" if number else "audit.jsonl"
+        Journal().request(url=f"https://s{number}.test/").write(folder / where)
+
+
+def hosts(*arguments):
+    return [row["host"].split(".")[0].lstrip("s") for row in objects("query", "--json", "--columns", "host", *arguments)]
+
+
+def test_segments_are_found_and_read_in_their_order(tmp_path):
+    segment_names(tmp_path, "", "000000000123", "000000000045", "000000000045.2", "000000000045.10", "1000000000000")
+    for other in ("audit.jsonl.lock", "audit.jsonl.12", "audit.jsonl.000000000045.x", "audit.jsonl2", "xaudit.jsonl.000000000001"):
+        (tmp_path / other).write_text("no record\n")
+    wanted = ["000000000045", "000000000045", "000000000045", "000000000123", "1000000000000", ""]
+    assert hosts(tmp_path / "audit.jsonl") == wanted
+    here = audit("query", "--json", "--columns", "host", "audit.jsonl", cwd=tmp_path).stdout
+    assert here == audit("query", "--json", "--columns", "host", tmp_path / "audit.jsonl").stdout
+    # As a shell names them, and one of them alone.
+    assert hosts(tmp_path / "audit.jsonl", *tmp_path.glob("audit.jsonl.*45"), *tmp_path.glob("audit.jsonl.*123")) == wanted
+    assert hosts(tmp_path / "audit.jsonl.000000000123") == ["000000000123"]
+    assert audit("tail", "-n", "1", tmp_path / "audit.jsonl").stdout.count("https://s.test/") == 1
+
+
+def test_a_segment_that_is_missing_is_named(tmp_path):
+    journal = Journal().request()
+    journal.bodies[0]["continues"] = 7
+    path = journal.write(tmp_path / "audit.jsonl")
+    assert f"{path}: continues line 7 of a segment that is missing ({path}.000000000007)\n" in audit("show", path).stderr
+    Journal().request().write(tmp_path / "audit.jsonl.000000000007")
+    assert "missing" not in audit("show", path).stderr
+    os.unlink(path)
+    done = audit("show", path)
+    assert done.returncode == 2 and "No such file" in done.stderr and done.stdout.count("https://") == 1
+
+
+def test_what_is_wrong_with_a_journal_is_said_and_where(tmp_path):
+    whole = "".join(Journal().request().request().lines()).encode()
+    path = tmp_path / "audit.jsonl"
+    for data, says in (
+        (b"", "empty: a journal has a `start` record at least"),
+        (whole[:-40], "line 5 is cut off: no newline ends it"),
+        (whole + b"x\ny\n" + whole, "2 lines are no records, the first is line 6 (see `keyhole audit verify`)"),
+        (whole + "".join(Journal().request().lines()).encode(), "3 records from line 6 on are shown though they do not continue the chain"),
+    ):  # fmt: skip
+        path.write_bytes(data)
+        for verb in ("show", "query", "tail"):
+            done = audit(verb, path)
+            assert done.returncode == 0 and f"keyhole: audit {verb}: {path}: {says}" in done.stderr, (says, done.stderr)
+
+
+def test_a_journal_that_is_cut_anywhere_is_read_up_to_there(tmp_path):
+    whole = "".join(Journal().request().request(reason="no_rule").lines()).encode()
+    path = tmp_path / "audit.jsonl"
+    for cut in range(0, len(whole), 137):
+        path.write_bytes(whole[:cut])
+        done = audit("query", "--json", path)
+        assert all(json.loads(line) for line in done.stdout.splitlines()), cut
+        assert done.returncode in (0, 2) and (done.stderr or cut == len(whole) or whole[:cut].endswith(b"\n")), cut
+
+
+def test_options_that_do_not_go_together_are_refused(various):
+    for words, says in (
+        (["show", "--csv", "--json"], "--csv and --json: which of the two?"),
+        (["tail", "--summary"], "--summary is an option of `keyhole audit show`"),
+        (["show", "--summary", "--csv"], "--summary goes together with neither --csv, --columns nor --last"),
+    ):  # fmt: skip
+        done = audit(*words, various)
+        assert (done.returncode, done.stderr) == (2, f"keyhole: audit {words[0]}: {says}\n")
