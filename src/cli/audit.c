@@ -29,12 +29,14 @@ static int help(FILE *out)
 	fputs("usage: keyhole audit verify [--json] FILE…\n"
 	      "       keyhole audit show [OPTION…] [FILE…]\n"
 	      "       keyhole audit tail [-n N] [OPTION…] [FILE…]\n"
-	      "       keyhole audit query [--columns LIST] [OPTION…] [FILE…]\n\n"
+	      "       keyhole audit query [--columns LIST] [OPTION…] [FILE…]\n"
+	      "       keyhole audit stats [--top N] [OPTION…] [FILE…]\n\n"
 	      "  verify    check every line of a journal and the chain of hashes\n"
 	      "            (also in the earlier segments, which handovers left as FILE.N)\n"
 	      "  show      one line per exchange, for people\n"
 	      "  tail      the last 10 of these lines\n"
-	      "  query     a table of columns that you choose\n\n"
+	      "  query     a table of columns that you choose\n"
+	      "  stats     top hosts, refusals by tenant and rule, requests and bytes by tenant\n\n"
 	      "Without FILE they show the newest journal that `keyhole run` has left. The earlier\n"
 	      "segments FILE.N are read first. FILE - is standard input.\n\n"
 	      "What is printed:\n"
@@ -45,6 +47,7 @@ static int help(FILE *out)
 	      "                      and others, as keyhole-audit(1) lists them\n"
 	      "  -n, --last N        print the last N rows\n"
 	      "      --summary       show: count the requests by host, decision and reason\n"
+	      "      --top N         stats: the N largest rows of each table (10)\n"
 	      "  -h, --help          show this\n\n"
 	      "Which requests. Each filter may be given several times, and one of its values must\n"
 	      "fit; of different filters all must.\n"
@@ -365,7 +368,7 @@ static int show_help(void)
 
 int kh_cli_audit(int argc, char **argv)
 {
-	static const char *const verbs[] = { "verify", "show", "tail", "query" };
+	static const char *const verbs[] = { "verify", "show", "tail", "query", "stats" };
 	enum { VERIFY, N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 	const char *typed = argc > 1 ? argv[1] : "";
 	size_t verb = 0;

@@ -246,7 +246,7 @@ static void put_value(struct kh_buf *out, const json_t *value, bool escaped)
 	}
 }
 
-static void put_quoted(struct kh_buf *row, struct kh_slice text)
+void kh_audit_csv_quote(struct kh_buf *row, struct kh_slice text)
 {
 	bool formula = text.len > 0 && strchr("=+-@", text.ptr[0]);
 	bool plain =
@@ -263,16 +263,6 @@ static void put_quoted(struct kh_buf *row, struct kh_slice text)
 	}
 	if (!plain)
 		(void)kh_buf_append_char(row, '"');
-}
-
-void kh_audit_csv_put(struct kh_buf *row, struct kh_slice text)
-{
-	struct kh_buf cell;
-
-	kh_buf_init(&cell, ROW_BYTES);
-	kh_record_put_whole(&cell, "", text);
-	put_quoted(row, kh_buf_view(&cell));
-	kh_buf_fini(&cell);
 }
 
 static void put_padded(struct kh_buf *row, struct kh_slice cell, int width, bool last)
@@ -311,7 +301,7 @@ static void put_row(const struct kh_audit_columns *chosen, bool csv, const struc
 		if (i > 0)
 			(void)kh_buf_append_str(out, csv ? "," : "  ");
 		if (csv) {
-			put_quoted(out, kh_buf_view(&cell));
+			kh_audit_csv_quote(out, kh_buf_view(&cell));
 			continue;
 		}
 		if (kh_buf_len(&cell) == 0)

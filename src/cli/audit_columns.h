@@ -35,7 +35,8 @@ void kh_audit_columns_put(const struct kh_audit_columns *columns, bool csv,
 /* The same as an object, without what the journal does not say. The caller's; NULL: no memory. */
 json_t *kh_audit_columns_json(const struct kh_audit_columns *columns,
 			      const struct kh_journal_exchange *exchange, bool counted);
-/* Appends a cell of CSV (RFC 4180): escaped for a terminal, and no formula to a spreadsheet. */
-void kh_audit_csv_put(struct kh_buf *row, struct kh_slice text);
+/* Appends a cell of CSV (RFC 4180) with a text that was escaped: quoted where it must be, and no
+ * formula to a spreadsheet. */
+void kh_audit_csv_quote(struct kh_buf *row, struct kh_slice text);
 
 #endif

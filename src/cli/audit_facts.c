@@ -52,3 +52,23 @@ struct kh_slice kh_audit_reason(const struct kh_journal_exchange *exchange)
 		return KH_SLICE("aborted");
 	return kh_record_text(exchange->close, "reason");
 }
+
+bool kh_audit_next_reason(struct kh_slice *reasons, uint64_t *left, struct kh_slice *name,
+			  uint64_t *n)
+{
+	while (reasons->len > 0) {
+		size_t end = kh_slice_find(*reasons, ',', 0);
+		struct kh_slice part = kh_slice_trim(kh_slice_sub(*reasons, 0, end));
+		size_t blank = kh_slice_find(part, ' ', 0);
+		*reasons = kh_slice_sub(*reasons, end + 1, reasons->len);
+		if (!kh_slice_to_u64(kh_slice_sub(part, blank + 1, part.len), n) || *n > *left)
+			continue;
+		*name = kh_slice_sub(part, 0, blank);
+		*left -= *n;
+		return true;
+	}
+	*name = KH_SLICE("");
+	*n = *left;
+	*left = 0;
+	return *n > 0;
+}

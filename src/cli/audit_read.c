@@ -1,4 +1,4 @@
-/* audit_read.c - `keyhole audit show`, `tail` and `query`: their options */
+/* audit_read.c - `keyhole audit show`, `tail`, `query` and `stats`: their options */
 #include "audit_read.h"
 
 #include <getopt.h>
@@ -16,6 +16,7 @@
 #include "audit_last.h"
 #include "audit_select.h"
 #include "audit_show.h"
+#include "audit_stats.h"
 #include "audit_summary.h"
 #include "audit_time.h"
 #include "cli_internal.h"
@@ -30,8 +31,9 @@ enum {
 	OPT_SINCE,
 	OPT_UNTIL,
 	OPT_SUMMARY,
+	OPT_TOP,
 };
-enum { TAIL_ROWS = 10 };
+enum { TAIL_ROWS = 10, TOP_ROWS = 10, TOP_MOST = 10000 };
 
 static const struct option table[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
@@ -43,6 +45,7 @@ static const struct option table[] = {
 	{ "since", required_argument, NULL, OPT_SINCE },
 	{ "until", required_argument, NULL, OPT_UNTIL },
 	{ "summary", no_argument, NULL, OPT_SUMMARY },
+	{ "top", required_argument, NULL, OPT_TOP },
 	{ "host", required_argument, NULL, OPT_FILTER + KH_FILTER_HOST },
 	{ "sandbox", required_argument, NULL, OPT_FILTER + KH_FILTER_SANDBOX },
 	{ "tenant", required_argument, NULL, OPT_FILTER + KH_FILTER_TENANT },
@@ -61,17 +64,16 @@ struct asked {
 	struct kh_audit_show_options show;
 	struct kh_audit_select select;
 	struct kh_audit_columns columns;
-	uint64_t last; /* 0: all rows */
-	bool csv, json, summary;
+	uint64_t last, top; /* 0: not said */
+	bool csv, json, summary, stats;
 };
 
-static bool take_last(struct asked *asked, const char *text)
+static bool take_number(const struct asked *asked, const char *option, uint64_t most, uint64_t *out)
 {
-	if (kh_slice_to_u64(kh_slice_str(text), &asked->last) && asked->last > 0 &&
-	    asked->last <= KH_LAST_ROWS_MOST)
+	if (kh_slice_to_u64(kh_slice_str(optarg), out) && *out > 0 && *out <= most)
 		return true;
-	kh_cli_complain("%s: --last %s: expected a number from 1 to %d", asked->select.command,
-			kh_esc_str(text), KH_LAST_ROWS_MOST);
+	kh_cli_complain("%s: %s %s: expected a number from 1 to %" PRIu64, asked->select.command,
+			option, kh_esc_str(optarg), most);
 	return false;
 }
 
@@ -88,7 +90,9 @@ static bool take_option(int opt, struct asked *asked)
 	case OPT_COLUMNS:
 		return kh_audit_columns_read(&asked->columns, select->command, optarg);
 	case 'n':
-		return take_last(asked, optarg);
+		return take_number(asked, "--last", KH_LAST_ROWS_MOST, &asked->last);
+	case OPT_TOP:
+		return take_number(asked, "--top", TOP_MOST, &asked->top);
 	case OPT_DENIED:
 		return select->denied = true;
 	case OPT_SINCE:
@@ -117,6 +121,7 @@ static bool settle(struct asked *asked, const char *verb)
 {
 	bool is_show = strcmp(verb, "show") == 0;
 
+	asked->stats = strcmp(verb, "stats") == 0;
 	if (asked->csv && asked->json)
 		return refuse(asked, "--csv and --json: which of the two?");
 	if (asked->summary && !is_show)
@@ -124,9 +129,13 @@ static bool settle(struct asked *asked, const char *verb)
 	if (asked->summary && (asked->csv || asked->columns.n || asked->last))
 		return refuse(asked,
 			      "--summary goes together with neither --csv, --columns nor --last");
+	if (asked->top && !asked->stats)
+		return refuse(asked, "--top is an option of `keyhole audit stats`");
+	if (asked->stats && (asked->columns.n || asked->last))
+		return refuse(asked, "--columns and --last are no options of it");
 	if (strcmp(verb, "tail") == 0 && asked->last == 0)
 		asked->last = TAIL_ROWS;
-	if ((asked->csv || strcmp(verb, "query") == 0) && asked->columns.n == 0)
+	if (((asked->csv && !asked->stats) || strcmp(verb, "query") == 0) && asked->columns.n == 0)
 		kh_audit_columns_usual(&asked->columns, asked->csv);
 	asked->show.form = asked->json ? KH_AUDIT_JSON : asked->csv ? KH_AUDIT_CSV : KH_AUDIT_TEXT;
 	return true;
@@ -150,6 +159,9 @@ static int read_all(char **files, const struct asked *asked, struct kh_audit_sho
 	}
 	if (asked->show.summary)
 		kh_audit_summary_print(asked->show.summary, asked->json);
+	if (asked->show.stats)
+		kh_audit_stats_print(asked->show.stats, asked->show.form,
+				     asked->top ? (size_t)asked->top : TOP_ROWS);
 	if (status == 0)
 		kh_audit_select_complain(&asked->select);
 	return status;
@@ -164,8 +176,10 @@ static int run(char **files, struct asked *asked)
 	options->select = &asked->select;
 	options->columns = asked->columns.n > 0 ? &asked->columns : NULL;
 	options->summary = asked->summary ? kh_audit_summary_new() : NULL;
+	options->stats = asked->stats ? kh_audit_stats_new() : NULL;
 	options->last = asked->last ? kh_audit_last_new((size_t)asked->last) : NULL;
-	if ((!asked->summary || options->summary) && (!asked->last || options->last))
+	if ((!asked->summary || options->summary) && (!asked->stats || options->stats) &&
+	    (!asked->last || options->last))
 		show = kh_audit_show_new(options);
 	if (!show)
 		kh_cli_complain("%s: no memory", asked->select.command);
@@ -173,6 +187,7 @@ static int run(char **files, struct asked *asked)
 		status = read_all(files, asked, show);
 	kh_audit_show_free(show);
 	kh_audit_last_free(options->last);
+	kh_audit_stats_free(options->stats);
 	kh_audit_summary_free(options->summary);
 	return status;
 }

@@ -22,6 +22,7 @@
 #include "audit_last.h"
 #include "audit_select.h"
 #include "audit_show.h"
+#include "audit_stats.h"
 #include "audit_summary.h"
 #include "cli_internal.h"
 #include "journal_exchanges.h"
@@ -260,6 +261,22 @@ static void show_columns(struct kh_audit_show *s, const struct kh_journal_exchan
 	emit(s, kh_buf_view(&s->row));
 }
 
+static void count_exchange(struct kh_audit_show *s, const struct kh_journal_exchange *exchange)
+{
+	if (s->options->summary)
+		kh_audit_summary_add(s->options->summary, exchange);
+	if (s->options->stats)
+		kh_audit_stats_add(s->options->stats, exchange);
+}
+
+static void count_counted(struct kh_audit_show *s, const json_t *record, bool astray)
+{
+	if (s->options->summary)
+		kh_audit_summary_add_counted(s->options->summary, record, astray);
+	if (s->options->stats)
+		kh_audit_stats_add_counted(s->options->stats, record, astray);
+}
+
 static void show_exchange(void *context, const struct kh_journal_exchange *exchange)
 {
 	struct kh_audit_show *s = context;
@@ -271,8 +288,8 @@ static void show_exchange(void *context, const struct kh_journal_exchange *excha
 		select->refused++;
 	else if (select->denied)
 		return;
-	if (s->options->summary) {
-		kh_audit_summary_add(s->options->summary, exchange);
+	if (s->options->summary || s->options->stats) {
+		count_exchange(s, exchange);
 		return;
 	}
 	kh_buf_clear(&s->row);
@@ -288,7 +305,7 @@ static void show_exchange(void *context, const struct kh_journal_exchange *excha
 static void show_writer(struct kh_audit_show *s, const json_t *record, bool astray)
 {
 	if (!kh_audit_select_record(s->options->select, record) || s->options->select->denied ||
-	    s->options->summary || s->options->columns)
+	    s->options->summary || s->options->stats || s->options->columns)
 		return;
 	if (s->options->form == KH_AUDIT_JSON) {
 		show_json(s, record, NULL, astray);
@@ -320,8 +337,8 @@ static void show_counted(struct kh_audit_show *s, const json_t *record, bool ast
 {
 	if (!kh_audit_select_record(s->options->select, record))
 		return;
-	if (s->options->summary) {
-		kh_audit_summary_add_counted(s->options->summary, record, astray);
+	if (s->options->summary || s->options->stats) {
+		count_counted(s, record, astray);
 		return;
 	}
 	kh_buf_clear(&s->row);

@@ -8,6 +8,7 @@
 struct kh_audit_columns;
 struct kh_audit_last;
 struct kh_audit_select;
+struct kh_audit_stats;
 struct kh_audit_summary;
 struct kh_journal_reader;
 
@@ -20,7 +21,9 @@ struct kh_audit_show_options {
 	const struct kh_audit_columns *columns; /* NULL: one line per exchange, for people, or all
 						   of it as JSON */
 	struct kh_audit_last *last;		/* keeps the rows; NULL: prints them */
-	struct kh_audit_summary *summary; /* counts here, and prints no exchange; NULL: prints */
+	/* Count here, and print no exchange; both NULL: prints. */
+	struct kh_audit_summary *summary;
+	struct kh_audit_stats *stats;
 };
 struct kh_audit_show;
 

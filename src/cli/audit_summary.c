@@ -114,27 +114,16 @@ void kh_audit_summary_add(struct kh_audit_summary *s, const struct kh_journal_ex
 	add(s, &row);
 }
 
-/* "no_rule 990, limit 3" */
 void kh_audit_summary_add_counted(struct kh_audit_summary *s, const json_t *record, bool astray)
 {
-	struct kh_slice reasons = kh_record_text(record, "reasons");
-	uint64_t rest = kh_record_number(record, "count"), n;
+	struct kh_slice reasons = kh_record_text(record, "reasons"), name;
+	uint64_t left = kh_record_number(record, "count"), n;
 
-	for (size_t at = 0; at < reasons.len;) {
-		size_t end = kh_slice_find(reasons, ',', at);
-		struct kh_slice part = kh_slice_trim(kh_slice_sub(reasons, at, end));
-		size_t blank = kh_slice_find(part, ' ', 0);
-		struct row row = { .decision = "deny", .astray = astray };
-		at = end + 1;
-		if (!kh_slice_to_u64(kh_slice_sub(part, blank + 1, part.len), &n) || n > rest)
-			continue;
-		put_text(row.reason, sizeof(row.reason), kh_slice_sub(part, 0, blank));
-		row.count = n;
-		rest -= n;
+	while (kh_audit_next_reason(&reasons, &left, &name, &n)) {
+		struct row row = { .decision = "deny", .astray = astray, .count = n };
+		put_text(row.reason, sizeof(row.reason), name);
 		add(s, &row);
 	}
-	if (rest > 0)
-		add(s, &(struct row){ .decision = "deny", .astray = astray, .count = rest });
 }
 
 static int by_count(const void *left, const void *right)

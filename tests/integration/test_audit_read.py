@@ -5,9 +5,10 @@ import json
 import os
 import re
 import subprocess
+import time
 
 import pytest
-from common import KEYHOLE
+from common import KEYHOLE, ROOT
 from journals import Journal
 from test_completion import complete
 
@@ -256,3 +257,76 @@ def test_options_that_do_not_go_together_are_refused(various):
     ):  # fmt: skip
         done = audit(*words, various)
         assert (done.returncode, done.stderr) == (2, f"keyhole: audit {words[0]}: {says}\n")
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    journal = Journal()
+    for _ in range(3):
+        journal.request(url="https://a.test/x", close={"http.request.body.size": 10, "http.response.body.size": 200})
+    journal.request(url="https://a.test/y", reason="connect_refused", status=502, late=True)
+    journal.request(url="https://b.test/", reason="no_rule", rule_at="keyhole.yaml:3", tenant="dev")
+    journal.request(url="https://b.test/", would_deny="no_rule", tenant="dev", close={"http.request.body.size": 5})
+    journal.request(url="http://keyhole.internal/")
+    journal.record("denials", {"tenant": "dev", "sandbox": "s1", "count": 7, "reasons": "no_rule 4, limit 2"})
+    return journal.write(tmp_path_factory.mktemp("counted") / "audit.jsonl")
+
+
+def test_stats_count_hosts_tenants_and_refusals_by_rule(counted):
+    zero = {"denied": 0, "would_deny": 0, "failed": 0, "sent": 0, "received": 0}
+    assert objects("stats", "--json", counted) == [
+        {"table": "total", "requests": 13, "denied": 8, "would_deny": 1, "failed": 1, "sent": 35, "received": 600},
+        {"table": "tenants", "tenant": "dev", **zero, "requests": 9, "denied": 8, "would_deny": 1, "sent": 5},
+        {"table": "tenants", "tenant": "acme", **zero, "requests": 4, "failed": 1, "sent": 30, "received": 600},
+        {"table": "hosts", "host": "a.test", **zero, "requests": 4, "failed": 1, "sent": 30, "received": 600},
+        {"table": "hosts", "host": "b.test", **zero, "requests": 2, "denied": 1, "would_deny": 1, "sent": 5},
+        {"table": "denials", "tenant": "dev", "reason": "no_rule", "denied": 4},
+        {"table": "denials", "tenant": "dev", "reason": "limit", "denied": 2},
+        {"table": "denials", "tenant": "dev", "denied": 1},
+        {"table": "denials", "tenant": "dev", "rule": "keyhole.yaml:3", "reason": "no_rule", "denied": 1},
+    ]
+    rows = list(csv.DictReader(audit("stats", "--csv", counted).stdout.splitlines()))
+    assert [{key: value for key, value in row.items() if value} for row in rows] == [
+        {key: str(value) for key, value in one.items()} for one in objects("stats", "--json", counted)]  # fmt: skip
+    assert [one["table"] for one in objects("stats", "--json", "--top", "1", counted)] == ["total", "tenants", "hosts", "denials"]
+    shown = audit("stats", "--top", "1", counted).stdout
+    assert [line.split() for line in shown.splitlines() if "dev" in line] == [
+        ["9", "8", "1", "0", "5", "0", "dev"], ["4", "dev", "-", "no_rule"]]  # fmt: skip
+    assert "(3 more: --top shows them)" in shown and not re.search(r" $", shown, re.M)
+    assert [one["requests"] for one in objects("stats", "--json", "--tenant", "acme", "--outcome", "ok", counted)] == [3, 3, 3]
+    done = audit("stats", "--tenant", "nobody", counted)
+    assert done.stdout == "" and "no record has the tenant nobody" in done.stderr
+
+
+def test_stats_are_counted_in_bounded_memory_and_safe_to_print(tmp_path, evil):
+    path = tmp_path / "audit.jsonl"
+    path.write_text("".join(f'{{"event":"deny","server.address":"{i}.test","reason":"no_rule"}}\n' for i in range(10_050)))
+    rows = [one for one in objects("stats", "--json", "--top", "10000", path) if one["table"] == "hosts"]
+    assert len(rows) == 10_000 and (rows[0]["host"], rows[0]["requests"], rows[0]["not_in_chain"]) == ("(others)", 50, True)
+    for form in ([], ["--json"], ["--csv"]):
+        done = subprocess.run([KEYHOLE, "audit", "stats", *form, evil], capture_output=True, timeout=60, check=False)
+        assert done.returncode == 0 and b"evil.test" in done.stdout and not re.search(rb"[^\n\x20-\x7e]", done.stdout + done.stderr)
+    for words in (["stats", "--columns", "host"], ["stats", "-n", "1"], ["show", "--top", "3"], ["stats", "--top", "0"]):
+        assert audit(*words, evil).returncode == 2, words
+
+
+def commands_of_page():
+    with open(os.path.join(ROOT, "docs", "audit.md"), encoding="utf-8") as page:
+        part = page.read().split("## Search a journal")[1].split("\n## ")[0]
+    return [line for block in re.findall(r"```sh\n(.*?)```", part, re.S) for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("command", commands_of_page())
+def test_the_queries_of_the_page_find_what_they_name(tmp_path, command):
+    journal = Journal()
+    for sandbox in ("s1", "s2"):
+        journal.request(url="https://api.github.com/", sandbox=sandbox, credential="github", rule_at="/etc/keyhole.yaml:12")
+    journal.request(reason="no_rule").request(would_deny="no_rule").request(reason="connect_refused", status=502, late=True)
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+    for body in journal.bodies:
+        body["time"] = "2026-01-02T03:30:00.000Z" if "--until" in command else now
+    journal.write(tmp_path / "audit.jsonl")
+    done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, "PATH": os.path.dirname(KEYHOLE) + ":" + os.environ["PATH"]})  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout, done
+    assert ".com" in done.stdout or "acme" in done.stdout

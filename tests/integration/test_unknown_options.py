@@ -8,7 +8,7 @@ import pytest
 from common import KEYHOLE
 from test_completion import help_of
 
-COMMANDS = ["run", "ask", "init", "proxy", "check", "explain", "suggest", "policy diff", "audit show", "audit tail", "audit query", "audit verify", "ctl", "ca", "doctor", "image", "preset", "workspace"]
+COMMANDS = ["run", "ask", "init", "proxy", "check", "explain", "suggest", "policy diff", "audit show", "audit tail", "audit query", "audit stats", "audit verify", "ctl", "ca", "doctor", "image", "preset", "workspace"]
 
 
 def said(*words):
