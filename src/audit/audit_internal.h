@@ -139,6 +139,7 @@ struct kh_lines {
 	uint64_t next;	  /* offset of the next byte to be read */
 	uint64_t most;	  /* offset after which no line begins any more */
 	uint32_t wait_ms; /* for the rest of a line that is being written */
+	bool keeps;	  /* such a line instead, for after kh_lines_more */
 	char *bytes;
 	size_t from, to; /* what is there and not yet given */
 	bool inside;	 /* of a line whose beginning was given */
@@ -154,6 +155,10 @@ void kh_lines_fini(struct kh_lines *lines);
 /* A line longer than a record can be comes in pieces. */
 enum kh_lines_status kh_lines_next(struct kh_lines *lines, struct kh_lines_piece *out,
 				   struct kh_err *err);
+
+/* From now on also what was written since. Return: false with `err`: the file is shorter than what
+ * was read of it, or its size can't be told. */
+bool kh_lines_more(struct kh_lines *lines, struct kh_err *err);
 
 /* chain.c: the one reading of which lines are the journal. */
 struct kh_chain {
@@ -191,6 +196,11 @@ bool kh_chain_is_due(const struct kh_chain *chain, const struct kh_line *line);
 /* What stands apart is nothing that any record of ours explains: more than KH_LIMIT_TORN_BYTES, or
  * a line whose own hash fits. */
 bool kh_chain_is_lost(const struct kh_chain *chain);
+
+/* Hands over all pieces, to the end (kh_journal_read). */
+bool kh_chain_read(struct kh_chain *chain, struct kh_lines *lines,
+		   void (*take)(void *context, const struct kh_journal_piece *piece), void *context,
+		   struct kh_err *err);
 
 /* join.c */
 /* Of the segment before: its last line. */

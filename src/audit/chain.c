@@ -168,9 +168,9 @@ enum kh_chain_place kh_chain_take(struct kh_chain *chain, const struct kh_lines_
 	return KH_CHAIN_NEXT;
 }
 
-static bool read_pieces(struct kh_chain *chain, struct kh_lines *lines,
-			void (*take)(void *context, const struct kh_journal_piece *piece),
-			void *context, struct kh_err *err)
+bool kh_chain_read(struct kh_chain *chain, struct kh_lines *lines,
+		   void (*take)(void *context, const struct kh_journal_piece *piece), void *context,
+		   struct kh_err *err)
 {
 	static const enum kh_journal_place places[] = {
 		[KH_CHAIN_NEXT] = KH_JOURNAL_RECORD,
@@ -208,7 +208,7 @@ bool kh_journal_read(int fd, void (*take)(void *context, const struct kh_journal
 	if (!kh_lines_init(&lines, fd, false, 0, err))
 		return false;
 	lines.wait_ms = KH_JOURNAL_WAIT_MS;
-	ok = kh_chain_init(&chain, err) && read_pieces(&chain, &lines, take, context, err);
+	ok = kh_chain_init(&chain, err) && kh_chain_read(&chain, &lines, take, context, err);
 	kh_chain_fini(&chain);
 	kh_lines_fini(&lines);
 	return ok;

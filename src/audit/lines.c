@@ -26,6 +26,23 @@ bool kh_lines_init(struct kh_lines *lines, int fd, bool at, uint64_t from, struc
 	return true;
 }
 
+bool kh_lines_more(struct kh_lines *lines, struct kh_err *err)
+{
+	struct stat st;
+
+	if (fstat(lines->fd, &st) < 0)
+		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal");
+	if (!S_ISREG(st.st_mode))
+		return true;
+	if ((uint64_t)st.st_size < lines->next)
+		return kh_err_set(err, KH_ERR_SYSTEM,
+				  "journal: it was cut to %llu bytes while it was read; %llu were "
+				  "read of it",
+				  (unsigned long long)st.st_size, (unsigned long long)lines->next);
+	lines->most = (uint64_t)st.st_size;
+	return true;
+}
+
 void kh_lines_fini(struct kh_lines *lines)
 {
 	free(lines->bytes);
@@ -102,8 +119,8 @@ enum kh_lines_status kh_lines_next(struct kh_lines *lines, struct kh_lines_piece
 			kh_err_sys(err, KH_ERR_SYSTEM, errno, "journal: it can't be read");
 			return KH_LINES_FAILED;
 		}
-		if (n == 0 && (held == 0 || !wait_for_more(lines))) {
-			if (held == 0)
+		if (n == 0 && (held == 0 || lines->keeps || !wait_for_more(lines))) {
+			if (held == 0 || lines->keeps)
 				return KH_LINES_END;
 			give(lines, held, false, out);
 			return KH_LINES_PIECE;

@@ -28,7 +28,7 @@ static int help(FILE *out)
 {
 	fputs("usage: keyhole audit verify [--json] FILE…\n"
 	      "       keyhole audit show [OPTION…] [FILE…]\n"
-	      "       keyhole audit tail [-n N] [OPTION…] [FILE…]\n"
+	      "       keyhole audit tail [-n N] [-f] [OPTION…] [FILE…]\n"
 	      "       keyhole audit query [--columns LIST] [OPTION…] [FILE…]\n"
 	      "       keyhole audit stats [--top N] [OPTION…] [FILE…]\n\n"
 	      "  verify    check every line of a journal and the chain of hashes\n"
@@ -46,6 +46,7 @@ static int help(FILE *out)
 	      "time,tenant,host,verdict,rule,credential\n"
 	      "                      and others, as keyhole-audit(1) lists them\n"
 	      "  -n, --last N        print the last N rows\n"
+	      "  -f, --follow        then print what comes, also in the segments that come\n"
 	      "      --summary       show: count the requests by host, decision and reason\n"
 	      "      --top N         stats: the N largest rows of each table (10)\n"
 	      "  -h, --help          show this\n\n"

@@ -12,6 +12,7 @@
 #include <keyhole/base/escape.h>
 
 #include "audit_columns.h"
+#include "audit_follow.h"
 #include "audit_journals.h"
 #include "audit_last.h"
 #include "audit_select.h"
@@ -40,6 +41,7 @@ static const struct option table[] = {
 	{ "csv", no_argument, NULL, OPT_CSV },
 	{ "columns", required_argument, NULL, OPT_COLUMNS },
 	{ "last", required_argument, NULL, 'n' },
+	{ "follow", no_argument, NULL, 'f' },
 	{ "help", no_argument, NULL, 'h' },
 	{ "denied", no_argument, NULL, OPT_DENIED },
 	{ "since", required_argument, NULL, OPT_SINCE },
@@ -65,7 +67,7 @@ struct asked {
 	struct kh_audit_select select;
 	struct kh_audit_columns columns;
 	uint64_t last, top; /* 0: not said */
-	bool csv, json, summary, stats;
+	bool csv, json, summary, stats, follow;
 };
 
 static bool take_number(const struct asked *asked, const char *option, uint64_t most, uint64_t *out)
@@ -87,6 +89,8 @@ static bool take_option(int opt, struct asked *asked)
 		return asked->json = true;
 	case OPT_CSV:
 		return asked->csv = true;
+	case 'f':
+		return asked->follow = true;
 	case OPT_COLUMNS:
 		return kh_audit_columns_read(&asked->columns, select->command, optarg);
 	case 'n':
@@ -133,6 +137,9 @@ static bool settle(struct asked *asked, const char *verb)
 		return refuse(asked, "--top is an option of `keyhole audit stats`");
 	if (asked->stats && (asked->columns.n || asked->last))
 		return refuse(asked, "--columns and --last are no options of it");
+	if (asked->follow && (asked->stats || asked->summary || asked->select.until_ms))
+		return refuse(asked, "--follow has no end: it goes together with neither --until, "
+				     "--summary nor stats");
 	if (strcmp(verb, "tail") == 0 && asked->last == 0)
 		asked->last = TAIL_ROWS;
 	if (((asked->csv && !asked->stats) || strcmp(verb, "query") == 0) && asked->columns.n == 0)
@@ -141,22 +148,47 @@ static bool settle(struct asked *asked, const char *verb)
 	return true;
 }
 
-static int read_all(char **files, const struct asked *asked, struct kh_audit_show *show)
+/* From now on rows are printed as they come. */
+static void print_last(void *context)
+{
+	struct asked *asked = context;
+	struct kh_audit_last *last = asked->show.last;
+	uint64_t missing = last ? kh_audit_last_print(last, stdout) : 0;
+
+	asked->show.last = NULL;
+	kh_audit_last_free(last);
+	if (missing > 0)
+		kh_cli_complain("%s: %" PRIu64 " of the last rows are left out: they have "
+				"more than %d MiB together",
+				asked->select.command, missing, KH_LAST_BYTES_MOST / 1024 / 1024);
+}
+
+static int follow(const char *file, struct asked *asked, struct kh_audit_show *show)
+{
+	return kh_audit_follow(&(struct kh_audit_following){
+		.file = file,
+		.command = asked->select.command,
+		.show = show,
+		.caught_up = print_last,
+		.context = asked,
+	});
+}
+
+static int read_all(char **files, struct asked *asked, struct kh_audit_show *show)
 {
 	const char *command = asked->select.command;
 	kh_auto_free char *newest = *files ? NULL : kh_cli_newest_journal(command);
 	char *one[] = { newest, NULL };
-	int status = KH_EXIT_USAGE;
+	int status;
 
-	if (*files || newest)
-		status = kh_audit_read_journals(*files ? files : one, command, show);
-	if (asked->show.last) {
-		uint64_t missing = kh_audit_last_print(asked->show.last, stdout);
-		if (missing > 0)
-			kh_cli_complain("%s: %" PRIu64 " of the last rows are left out: they have "
-					"more than %d MiB together",
-					command, missing, KH_LAST_BYTES_MOST / 1024 / 1024);
-	}
+	if (!*files && !newest)
+		return KH_EXIT_USAGE;
+	files = *files ? files : one;
+	/* A stream is read to its end anyway. */
+	if (asked->follow && strcmp(*files, "-") != 0)
+		return follow(*files, asked, show);
+	status = kh_audit_read_journals(files, command, show);
+	print_last(asked);
 	if (asked->show.summary)
 		kh_audit_summary_print(asked->show.summary, asked->json);
 	if (asked->show.stats)
@@ -173,6 +205,12 @@ static int run(char **files, struct asked *asked)
 	struct kh_audit_show *show = NULL;
 	int status = KH_EXIT_USAGE;
 
+	if (asked->follow && files[0] && files[1]) {
+		kh_cli_complain("%s: --follow takes one FILE", asked->select.command);
+		return KH_EXIT_USAGE;
+	}
+	if (asked->follow)
+		(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	options->select = &asked->select;
 	options->columns = asked->columns.n > 0 ? &asked->columns : NULL;
 	options->summary = asked->summary ? kh_audit_summary_new() : NULL;
@@ -202,7 +240,7 @@ int kh_cli_audit_read(int argc, char **argv, int (*help)(void))
 	(void)snprintf(command, sizeof(command), "audit %s", verb);
 	argv[0] = command; /* for the messages */
 	asked.select.command = command;
-	for (int opt; status == 0 && (opt = kh_cli_option(argc, argv, "hn:", table)) != -1;) {
+	for (int opt; status == 0 && (opt = kh_cli_option(argc, argv, "fhn:", table)) != -1;) {
 		if (opt == 'h')
 			return help();
 		if (!take_option(opt, &asked))

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <keyhole/audit/audit.h>
@@ -222,27 +223,90 @@ static void take_piece(void *context, const struct kh_journal_piece *piece)
 	json_decref(record);
 }
 
+static bool begin(struct reading *r, const struct kh_journal_reader *reader,
+		  struct kh_journal_flaws *flaws, struct kh_err *err)
+{
+	*r = (struct reading){
+		.to = reader, .flaws = flaws, .waiting = json_object(), .astray = json_object()
+	};
+	*flaws = (struct kh_journal_flaws){ 0 };
+	kh_buf_init(&r->apart, APART_BYTES);
+	return (r->waiting && r->astray) || kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+}
+
+static void hand_over_rest(struct reading *r)
+{
+	follow_apart(r);
+	while (json_object_size(r->waiting) > 0)
+		end_first(r);
+}
+
+static void fini(struct reading *r)
+{
+	json_decref(r->waiting);
+	json_decref(r->astray);
+	kh_buf_fini(&r->apart);
+}
+
 bool kh_journal_exchanges(int fd, const struct kh_journal_reader *reader,
 			  struct kh_journal_flaws *flaws, struct kh_err *err)
 {
-	struct reading r = {
-		.to = reader, .flaws = flaws, .waiting = json_object(), .astray = json_object()
-	};
-	bool made = r.waiting && r.astray, ok;
+	struct reading r;
+	bool ok = begin(&r, reader, flaws, err);
 
-	*flaws = (struct kh_journal_flaws){ 0 };
-	kh_buf_init(&r.apart, APART_BYTES);
-	ok = made ? kh_journal_read(fd, take_piece, &r, err)
-		  : kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+	if (ok) {
+		ok = kh_journal_read(fd, take_piece, &r, err);
+		hand_over_rest(&r);
+	}
 	flaws->unread = !ok;
-	if (made)
-		follow_apart(&r);
-	while (made && json_object_size(r.waiting) > 0)
-		end_first(&r);
-	json_decref(r.waiting);
-	json_decref(r.astray);
-	kh_buf_fini(&r.apart);
+	fini(&r);
 	return ok;
+}
+
+struct kh_journal_following {
+	struct reading reading;
+	struct kh_journal_follower *follower;
+};
+
+struct kh_journal_following *kh_journal_following_new(int fd,
+						      const struct kh_journal_reader *reader,
+						      struct kh_journal_flaws *flaws,
+						      struct kh_err *err)
+{
+	struct kh_journal_following *f = calloc(1, sizeof(*f));
+
+	if (!f) {
+		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
+		return NULL;
+	}
+	if (begin(&f->reading, reader, flaws, err) &&
+	    (f->follower = kh_journal_follower_new(fd, err)))
+		return f;
+	kh_journal_following_free(f);
+	return NULL;
+}
+
+bool kh_journal_following_read(struct kh_journal_following *f, struct kh_err *err)
+{
+	return kh_journal_follower_read(f->follower, take_piece, &f->reading, err);
+}
+
+bool kh_journal_following_end(struct kh_journal_following *f, struct kh_err *err)
+{
+	bool ok = kh_journal_follower_end(f->follower, take_piece, &f->reading, err);
+
+	f->reading.flaws->unread = !ok;
+	hand_over_rest(&f->reading);
+	return ok;
+}
+
+void kh_journal_following_free(struct kh_journal_following *f)
+{
+	if (!f)
+		return;
+	kh_journal_follower_free(f->follower);
+	fini(&f->reading);
+	free(f);
 }
 
 bool kh_journal_complain(const char *command, const char *journal,

@@ -52,6 +52,20 @@ struct kh_journal_flaws {
 bool kh_journal_exchanges(int fd, const struct kh_journal_reader *reader,
 			  struct kh_journal_flaws *flaws, struct kh_err *err);
 
+/*
+ * The same of a file that others write: _read hands over what ended since the last call, and _end
+ * what still waits. `reader`, `flaws` and `fd` outlive it. Return: false: it can't be read on, or
+ * was cut.
+ */
+struct kh_journal_following;
+struct kh_journal_following *kh_journal_following_new(int fd,
+						      const struct kh_journal_reader *reader,
+						      struct kh_journal_flaws *flaws,
+						      struct kh_err *err);
+bool kh_journal_following_read(struct kh_journal_following *following, struct kh_err *err);
+bool kh_journal_following_end(struct kh_journal_following *following, struct kh_err *err);
+void kh_journal_following_free(struct kh_journal_following *following);
+
 /* Says on standard error what is not as it was written. `what` of the records that do not continue
  * the chain: "shown though", "left out:". Return: false: it is no journal, no line of it is a
  * record. */

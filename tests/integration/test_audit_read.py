@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import select
 import subprocess
 import time
 
@@ -330,3 +331,120 @@ def test_the_queries_of_the_page_find_what_they_name(tmp_path, command):
                           env={**os.environ, "PATH": os.path.dirname(KEYHOLE) + ":" + os.environ["PATH"]})  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "") and done.stdout, done
     assert ".com" in done.stdout or "acme" in done.stdout
+
+
+class Followed:
+    """`keyhole audit VERB -f` of a journal that grows; its rows are awaited."""
+
+    def __init__(self, path, *arguments):
+        self.process = subprocess.Popen([KEYHOLE, "audit", *arguments, "-f", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+
+    def rows(self, n):
+        rows = []
+        while len(rows) < n:
+            assert select.select([self.process.stdout], [], [], 30)[0], rows
+            line = self.process.stdout.readline()
+            assert line, (rows, self.process.stderr.read())
+            rows.append(json.loads(line)["host"])
+        return rows
+
+    def is_silent(self):
+        return not select.select([self.process.stdout], [], [], 0.6)[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate(timeout=30)
+
+
+QUERY = ("query", "--json", "--columns", "host")
+
+
+def lines_for(*names):
+    journal = Journal()
+    for name in names:
+        journal.request(url=f"https://{name}/")
+    return [line.encode() for line in journal.lines()]
+
+
+def append(path, data):
+    with open(path, "ab", buffering=0) as file:
+        file.write(data)
+
+
+def test_what_comes_is_shown_when_it_has_ended(tmp_path):
+    path, lines = tmp_path / "audit.jsonl", lines_for("a", "b", "c")
+    path.write_bytes(b"".join(lines[:4]))
+    with Followed(path, *QUERY) as followed:
+        assert followed.rows(1) == ["a"] and followed.is_silent()
+        append(path, lines[4][:50])
+        assert followed.is_silent()
+        append(path, lines[4][50:] + lines[5] + lines[6][:-1])
+        assert followed.rows(1) == ["b"] and followed.is_silent()
+        append(path, b"\n")
+        assert followed.rows(1) == ["c"]
+
+
+def test_tail_begins_with_the_last_rows(tmp_path):
+    path, lines = tmp_path / "audit.jsonl", lines_for(*"abcdefg")
+    path.write_bytes(b"".join(lines[:-2]))
+    with Followed(path, "tail", *QUERY[1:], "-n", "2") as followed:
+        assert followed.rows(2) == ["e", "f"]
+        append(path, b"".join(lines[-2:]))
+        assert followed.rows(1) == ["g"]
+
+
+def test_no_row_is_lost_when_segments_follow_each_other(tmp_path):
+    path, first = tmp_path / "audit.jsonl", lines_for("a", "b")
+    (tmp_path / "audit.jsonl.000000000001").write_bytes(b"".join(lines_for("before")))
+    path.write_bytes(b"".join(first[:3]))
+    with Followed(path, *QUERY) as followed:
+        assert followed.rows(2) == ["before", "a"]
+        os.rename(path, tmp_path / "audit.jsonl.000000000005")
+        assert followed.is_silent()
+        path.write_bytes(b"".join(lines_for("c")))
+        assert followed.rows(1) == ["c"]
+        # The worker before ends what it began.
+        append(tmp_path / "audit.jsonl.000000000005", b"".join(first[3:]))
+        assert followed.rows(1) == ["b"]
+        # More than one between two looks.
+        for number in range(6, 10):
+            os.rename(path, tmp_path / f"audit.jsonl.{number:012}")
+            path.write_bytes(b"".join(lines_for(f"d{number}")))
+        assert followed.rows(4) == ["d6", "d7", "d8", "d9"]
+        append(path, b"")
+        assert followed.is_silent()
+
+
+def test_who_follows_is_told_what_is_wrong(tmp_path):
+    path, lines = tmp_path / "audit.jsonl", lines_for("a", "b")
+    path.write_bytes(b"".join(lines[:3]))
+    with Followed(path, *QUERY) as followed:
+        assert followed.rows(1) == ["a"]
+        append(path, b"no record\n" + b"".join(lines[3:]))
+        assert followed.rows(1) == ["b"]
+        path.write_bytes(lines[0])
+        assert followed.process.wait(30) == 2
+        said = followed.process.stderr.read().decode()
+    assert "1 lines are no records, the first is line 4" in said
+    assert f"{path}: journal: it was cut to {len(lines[0])} bytes while it was read" in said
+
+
+def test_who_follows_ends_with_its_reader_and_where_there_is_nothing(tmp_path, various):
+    path = tmp_path / "audit.jsonl"
+    path.write_bytes(b"".join(lines_for("a")))
+    with Followed(path, *QUERY) as followed:
+        assert followed.rows(1) == ["a"]
+        followed.process.stdout.close()
+        assert followed.process.wait(30) == 0
+        followed.process.stdout = None
+    for words, says in (
+        ([tmp_path / "none"], "No such file or directory"), ([path, various], "--follow takes one FILE"),
+        (["--until", "1s", path], "--follow has no end"), (["--summary", path], "--follow has no end"),
+    ):  # fmt: skip
+        done = audit("show", "-f", *words)
+        assert done.returncode == 2 and says in done.stderr, done
+    # A stream ends.
+    assert audit("show", "-f", "-", input=path.read_text()).stdout == audit("show", path).stdout

@@ -375,6 +375,21 @@ struct kh_journal_piece {
  * `err`: the file can't be read. */
 bool kh_journal_read(int fd, void (*take)(void *context, const struct kh_journal_piece *piece),
 		     void *context, struct kh_err *err);
+/*
+ * The same while others write the file. kh_journal_follower_read hands over the whole lines that
+ * were written since the last call; a last line without its newline waits. The caller keeps `fd`,
+ * which outlives the follower. kh_journal_follower_end hands over what is left of a line. Return:
+ * false with `err`: the file can't be read, or it is shorter than what was read of it.
+ */
+struct kh_journal_follower;
+struct kh_journal_follower *kh_journal_follower_new(int fd, struct kh_err *err);
+bool kh_journal_follower_read(struct kh_journal_follower *follower,
+			      void (*take)(void *context, const struct kh_journal_piece *piece),
+			      void *context, struct kh_err *err);
+bool kh_journal_follower_end(struct kh_journal_follower *follower,
+			     void (*take)(void *context, const struct kh_journal_piece *piece),
+			     void *context, struct kh_err *err);
+void kh_journal_follower_free(struct kh_journal_follower *follower);
 /* The id of a line's exchange as a number, as verification reads it: "x" and 16 lower-case hex
  * digits after the time, not all zero. Return: false for any other id or none; *id is 0 then. */
 bool kh_line_id(struct kh_slice line, uint64_t *id);
