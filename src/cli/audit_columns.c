@@ -95,7 +95,7 @@ static const struct column {
 	int width;
 	json_t *(*make)(const struct row *row); /* NULL: the field's value */
 	bool escaped;				/* already */
-} columns[] = {
+} known[] = {
 	{ "time", "time", 24, NULL, false },
 	{ "end", "end", 24, make_end, false },
 	{ "event", "event", 7, NULL, false },
@@ -145,18 +145,18 @@ static const struct column {
 	{ "client", "client.address", 21, NULL, false },
 	{ "not_in_chain", "not_in_chain", 12, make_astray, false },
 };
-enum { N_COLUMNS = sizeof(columns) / sizeof(columns[0]) };
+enum { N_COLUMNS = sizeof(known) / sizeof(known[0]) };
 
 const char *kh_audit_column_name(size_t i)
 {
-	return i < N_COLUMNS ? columns[i].name : NULL;
+	return i < N_COLUMNS ? known[i].name : NULL;
 }
 
 static int find(struct kh_slice name)
 {
 	for (int i = 0; i < N_COLUMNS; i++)
-		if (kh_slice_eq(name, kh_slice_str(columns[i].name)) ||
-		    kh_slice_eq(name, kh_slice_str(columns[i].field)))
+		if (kh_slice_eq(name, kh_slice_str(known[i].name)) ||
+		    kh_slice_eq(name, kh_slice_str(known[i].field)))
 			return i;
 	return -1;
 }
@@ -168,7 +168,7 @@ static bool refuse(const char *command, struct kh_slice name)
 
 	for (size_t i = 0; i < N_COLUMNS; i++) {
 		size_t used = strlen(all);
-		names[i] = columns[i].name;
+		names[i] = known[i].name;
 		(void)snprintf(all + used, sizeof(all) - used, "%s%s", used ? ", " : "", names[i]);
 	}
 	(void)snprintf(typed, sizeof(typed), "%.*s", (int)(name.len < 63 ? name.len : 63),
@@ -280,7 +280,7 @@ static void put_padded(struct kh_buf *row, struct kh_slice cell, int width, bool
 static bool has_astray(const struct kh_audit_columns *chosen)
 {
 	for (size_t i = 0; i < chosen->n; i++)
-		if (columns[chosen->list[i]].make == make_astray)
+		if (known[chosen->list[i]].make == make_astray)
 			return true;
 	return false;
 }
@@ -293,7 +293,7 @@ static void put_row(const struct kh_audit_columns *chosen, bool csv, const struc
 
 	kh_buf_init(&cell, ROW_BYTES);
 	for (size_t i = 0; i < chosen->n; i++) {
-		const struct column *column = &columns[chosen->list[i]];
+		const struct column *column = &known[chosen->list[i]];
 		json_t *value = row ? make(column, row) : json_string(column->name);
 		kh_buf_clear(&cell);
 		put_value(&cell, value, row && column->escaped);
@@ -315,28 +315,29 @@ static void put_row(const struct kh_audit_columns *chosen, bool csv, const struc
 	kh_buf_fini(&cell);
 }
 
-void kh_audit_columns_put_heads(const struct kh_audit_columns *chosen, bool csv, struct kh_buf *row)
+void kh_audit_columns_put_heads(const struct kh_audit_columns *columns, bool csv,
+				struct kh_buf *row)
 {
-	put_row(chosen, csv, NULL, row);
+	put_row(columns, csv, NULL, row);
 }
 
-void kh_audit_columns_put(const struct kh_audit_columns *chosen, bool csv,
+void kh_audit_columns_put(const struct kh_audit_columns *columns, bool csv,
 			  const struct kh_journal_exchange *exchange, bool counted,
 			  struct kh_buf *out)
 {
 	const struct row row = { exchange, counted };
 
-	put_row(chosen, csv, &row, out);
+	put_row(columns, csv, &row, out);
 }
 
-json_t *kh_audit_columns_json(const struct kh_audit_columns *chosen,
+json_t *kh_audit_columns_json(const struct kh_audit_columns *columns,
 			      const struct kh_journal_exchange *exchange, bool counted)
 {
 	const struct row row = { exchange, counted };
 	json_t *object = json_object();
 
-	for (size_t i = 0; object && i < chosen->n; i++) {
-		const struct column *column = &columns[chosen->list[i]];
+	for (size_t i = 0; object && i < columns->n; i++) {
+		const struct column *column = &known[columns->list[i]];
 		json_t *value = make(column, &row);
 		if (value)
 			(void)json_object_set_new(object, column->name, value);

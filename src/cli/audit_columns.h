@@ -31,7 +31,7 @@ void kh_audit_columns_put_heads(const struct kh_audit_columns *columns, bool csv
 				struct kh_buf *row);
 void kh_audit_columns_put(const struct kh_audit_columns *columns, bool csv,
 			  const struct kh_journal_exchange *exchange, bool counted,
-			  struct kh_buf *row);
+			  struct kh_buf *out);
 /* The same as an object, without what the journal does not say. The caller's; NULL: no memory. */
 json_t *kh_audit_columns_json(const struct kh_audit_columns *columns,
 			      const struct kh_journal_exchange *exchange, bool counted);

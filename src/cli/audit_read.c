@@ -179,14 +179,15 @@ static int read_all(char **files, struct asked *asked, struct kh_audit_show *sho
 	const char *command = asked->select.command;
 	kh_auto_free char *newest = *files ? NULL : kh_cli_newest_journal(command);
 	char *one[] = { newest, NULL };
+	const char *first = *files ? *files : newest;
 	int status;
 
-	if (!*files && !newest)
+	if (!first)
 		return KH_EXIT_USAGE;
-	files = *files ? files : one;
 	/* A stream is read to its end anyway. */
-	if (asked->follow && strcmp(*files, "-") != 0)
-		return follow(*files, asked, show);
+	if (asked->follow && strcmp(first, "-") != 0)
+		return follow(first, asked, show);
+	files = *files ? files : one;
 	status = kh_audit_read_journals(files, command, show);
 	print_last(asked);
 	if (asked->show.summary)

@@ -10,6 +10,7 @@ import time
 
 import pytest
 from common import KEYHOLE, ROOT
+from handover import ask
 from journals import Journal
 from test_completion import complete
 
@@ -345,7 +346,7 @@ class Followed:
             assert select.select([self.process.stdout], [], [], 30)[0], rows
             line = self.process.stdout.readline()
             assert line, (rows, self.process.stderr.read())
-            rows.append(json.loads(line)["host"])
+            rows.append(next(iter(json.loads(line).values())))
         return rows
 
     def is_silent(self):
@@ -416,6 +417,21 @@ def test_no_row_is_lost_when_segments_follow_each_other(tmp_path):
         assert followed.rows(4) == ["d6", "d7", "d8", "d9"]
         append(path, b"")
         assert followed.is_silent()
+
+
+def test_a_daemon_is_followed_over_a_handover(upgradable):
+    one = upgradable()
+    assert ask(one).status == 200
+    with Followed(one.journal_path, *QUERY[:-1], "id") as followed:
+        ids = followed.rows(1)
+        one.install()
+        one.hand_over()
+        assert [ask(one).status for _ in range(2)] == [200, 200]
+        ids += followed.rows(2)
+        one.last_ended()
+        assert followed.is_silent()
+    assert [row["id"] for row in objects(*QUERY[:-1], "id", one.journal_path)] == ids
+    assert len(set(ids)) == 3 and "missing" not in audit("show", one.journal_path).stderr
 
 
 def test_who_follows_is_told_what_is_wrong(tmp_path):
