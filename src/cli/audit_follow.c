@@ -41,7 +41,7 @@ struct follow {
 	size_t n;
 	struct stat *seen; /* all files that were opened */
 	size_t n_seen, room;
-	struct stat newest; /* where FILE led to */
+	struct stat newest; /* where FILE led to when it was last looked at */
 };
 
 static bool is_same(const struct stat *a, const struct stat *b)
@@ -125,19 +125,20 @@ static bool is_live(const struct follow *f, const struct stat *st)
 /* FILE led to another file before: if it is not read already, it is a new one, though it may have
  * the inode of a segment that was deleted. Return: false: it can't be opened or read, which was
  * said. */
-static bool add(struct follow *f, const struct kh_audit_segment *segment, struct stat *st)
+static bool add(struct follow *f, const struct kh_audit_segment *segment)
 {
+	struct stat st;
 	const char *path = segment->path;
 	struct kh_err err = KH_ERR_INIT;
 	kh_auto_close int fd = kh_cli_open_journal(f->what->command, path);
 	struct live *l;
 
-	if (fd < 0 || fstat(fd, st) != 0)
+	if (fd < 0 || fstat(fd, &st) != 0)
 		return false;
-	if (segment->number == UINT64_MAX ? is_live(f, st) : was_seen(f, st))
+	if (segment->number == UINT64_MAX ? is_live(f, &st) : was_seen(f, &st))
 		return true;
 	l = calloc(1, sizeof(*l));
-	if (!l || !note_seen(f, st)) {
+	if (!l || !note_seen(f, &st)) {
 		free(l);
 		kh_cli_complain("%s: no memory", f->what->command);
 		return false;
@@ -147,7 +148,7 @@ static bool add(struct follow *f, const struct kh_audit_segment *segment, struct
 	f->live[f->n++] = l;
 	l->path = strdup(path);
 	l->fd = kh_steal_fd(&fd);
-	l->st = *st;
+	l->st = st;
 	l->following = kh_journal_following_new(l->fd, &f->reader, &l->flaws, &err);
 	if (l->path && l->following)
 		return read_on(f, l);
@@ -168,17 +169,20 @@ static bool look_for_segments(struct follow *f)
 		kh_cli_complain("%s: %s: its earlier segments can't be looked for: %s",
 				f->what->command, kh_esc_str(f->what->file), err.text);
 	for (size_t i = 0; i < segments.n; i++)
-		ok = add(f, &segments.list[i], &f->newest);
+		ok = add(f, &segments.list[i]);
 	kh_audit_segments_fini(&segments);
 	return ok;
 }
 
 /* While FILE is moved, there is none for a moment. */
-static bool has_another_file(const struct follow *f)
+static bool has_another_file(struct follow *f)
 {
-	struct stat st;
+	struct stat st, before = f->newest;
 
-	return stat(f->what->file, &st) == 0 && !is_same(&st, &f->newest);
+	if (stat(f->what->file, &st) != 0)
+		return false;
+	f->newest = st;
+	return !is_same(&st, &before);
 }
 
 /* Return: false: nobody reads standard output any more. */
@@ -197,7 +201,10 @@ static bool go_on(struct follow *f)
 
 	for (size_t i = 0; i < f->n; i++)
 		ok = read_on(f, f->live[i]) && ok;
-	return ok && (!has_another_file(f) || look_for_segments(f));
+	/* One that can't be opened was named, and is tried again when FILE leads elsewhere. */
+	if (ok && has_another_file(f))
+		(void)look_for_segments(f);
+	return ok;
 }
 
 int kh_audit_follow(const struct kh_audit_following *what)

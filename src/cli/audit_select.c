@@ -12,6 +12,7 @@
 
 #include <keyhole/base/cleanup.h>
 #include <keyhole/base/escape.h>
+#include <keyhole/base/nearest.h>
 #include <keyhole/base/timestamp.h>
 
 #include "audit_facts.h"
@@ -87,6 +88,31 @@ static bool read_host(const struct kh_audit_select *select, const char *text,
 	return true;
 }
 
+/* What people say who know other programs. */
+static const struct {
+	const char *typed, *word;
+} others[] = {
+	{ "allowed", "allow" },	 { "accept", "allow" },	  { "denied", "deny" },
+	{ "refused", "deny" },	 { "blocked", "deny" },	  { "observed", "would_deny" },
+	{ "refused", "denied" }, { "blocked", "denied" }, { "deny", "denied" },
+	{ "success", "ok" },	 { "complete", "ok" },	  { "error", "failed" },
+	{ "failure", "failed" }, { "running", "open" },
+};
+
+static const char *nearest_word(const char *typed, const char *const *words, size_t n)
+{
+	struct kh_nearest nearest;
+
+	kh_nearest_init(&nearest, kh_slice_str(typed));
+	for (size_t i = 0; i < n; i++) {
+		kh_nearest_offer(&nearest, words[i]);
+		for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
+			if (strcmp(others[k].word, words[i]) == 0)
+				kh_nearest_offer_for(&nearest, others[k].typed, words[i]);
+	}
+	return nearest.best;
+}
+
 /* Is it one of the words that there are? */
 static bool check_word(const struct kh_audit_select *select, enum kh_audit_filter filter,
 		       const char *text)
@@ -101,7 +127,7 @@ static bool check_word(const struct kh_audit_select *select, enum kh_audit_filte
 			return true;
 		(void)snprintf(all + used, sizeof(all) - used, "%s%s", used ? ", " : "", words[i]);
 	}
-	const char *near = kh_cli_nearest(text, words, n);
+	const char *near = nearest_word(text, words, n);
 	kh_cli_complain("%s: --%s %s: no such %s%s%s%s (there is: %s)", select->command,
 			filters[filter].name, kh_esc_str(text), filters[filter].name,
 			near ? "; did you mean " : "", near ? near : "", near ? "?" : "", all);
@@ -333,6 +359,8 @@ static void complain_of_value(const struct kh_audit_select *select, enum kh_audi
 		(void)snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "",
 			       kh_esc_str(name));
 	}
+	if (strlen(known) == sizeof(known) - 1)
+		kh_esc_mark_cut(known);
 	const char *near = kh_cli_nearest(text, names, n);
 	kh_cli_complain("%s: no record has the %s %s%s%s%s (%s of the records: %s)",
 			select->command, filters[filter].name, kh_esc_str(text),

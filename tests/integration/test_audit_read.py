@@ -72,6 +72,8 @@ def test_a_mistyped_value_is_answered_with_the_nearest(various):
     ):
         done = audit("show", *words, various)
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"keyhole: audit show: {says}\n")
+    for option, typed, near in (("verdict", "denied", "deny"), ("verdict", "Allowed", "allow"), ("outcome", "error", "failed"), ("outcome", "deny", "denied")):
+        assert f"no such {option}; did you mean {near}?" in audit("show", f"--{option}", typed, various).stderr
     for words, says in (
         (["--credential", "gihtub"], "no record has the credential gihtub; did you mean github? (credentials of the records: github, npm)"),
         (["--tenant", "acme", "--tenant", "dve"], "no record has the tenant dve; did you mean dev? (tenants of the records: acme, dev)"),
@@ -189,6 +191,21 @@ def test_rows_are_kept_in_bounded_memory(tmp_path):
     assert f"{5_800 - len(rows)} of the last rows are left out: they have more than 64 MiB together" in done.stderr
 
 
+@pytest.mark.parametrize("words", ["show", "show --json", "show --summary", "tail", "query", "query --csv", "stats"])
+def test_the_size_of_a_journal_does_not_matter(large, words):
+    limited = f"ulimit -d 16384 && exec {KEYHOLE} audit {words} {large}"
+    done = subprocess.run(["bash", "-c", limited], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    path = tmp_path_factory.mktemp("large") / "audit.jsonl"
+    subprocess.run([os.path.join(os.path.dirname(KEYHOLE), "bench", "journal"), path, "2", "15000"], check=True, capture_output=True, timeout=60)
+    assert os.path.getsize(path) > 30 << 20
+    return path
+
+
 def segment_names(folder, *numbers):
     """Journals of one request each, under the names of segments."""
     for number in numbers:
@@ -228,8 +245,10 @@ def test_a_segment_that_is_missing_is_named(tmp_path):
 
 def test_what_is_wrong_with_a_journal_is_said_and_where(tmp_path):
     whole = "".join(Journal().request().request().lines()).encode()
+    two = zip(Journal().request().request().lines(), Journal().request(tenant="dev").request().lines(), strict=True)
     path = tmp_path / "audit.jsonl"
     for data, says in (
+        ("".join(line for pair in two for line in pair).encode(), "9 records from line 2 on are shown though they do not continue the chain"),
         (b"", "empty: a journal has a `start` record at least"),
         (whole[:-40], "line 5 is cut off: no newline ends it"),
         (whole + b"x\ny\n" + whole, "2 lines are no records, the first is line 6 (see `keyhole audit verify`)"),
