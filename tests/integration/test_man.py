@@ -145,3 +145,10 @@ def test_the_page_of_audit_has_each_message_of_verify_and_each_warning(message):
 def test_the_journals_page_has_each_message_of_verify(message):
     with open(os.path.join(ROOT, "docs", "audit.md"), encoding="utf-8") as file:
         assert re.search(pattern_of(message), file.read().split("## Messages of audit verify")[1])
+
+
+def test_the_page_of_audit_has_each_column_of_query():
+    shown = subprocess.run([KEYHOLE, "complete", "audit", "query", "--columns", ""], capture_output=True, text=True, timeout=20, check=True).stdout
+    text = page_of("keyhole-audit.1").split(".BI --columns ", 1)[1].split(".TP\n", 1)[0]
+    columns = {line.split("\t")[0] for line in shown.splitlines()}
+    assert len(columns) > 40 and columns <= set(re.findall(r"[a-z_]+", text)), columns - set(re.findall(r"[a-z_]+", text))
