@@ -28,6 +28,7 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import sys
 import tempfile
 import threading
@@ -204,6 +205,11 @@ class Connection:
 
     # life
 
+    def break_off(self):
+        """Ends the connection with a TCP reset."""
+        self.raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        os.close(self.raw.detach())
+
     def close(self, notify=True):
         """Ends the connection, with TLS' close_notify unless a cut-off is wanted."""
         if notify and isinstance(self.sock, ssl.SSLSocket):
@@ -233,6 +239,20 @@ class Connection:
                 self.idle = False
         return True
 
+    def serve(self):
+        """One request after the other."""
+        while self.keep and self.rest():
+            request = self.read_head()
+            self.count += 1
+            self.sent = 0  # bytes of content of this answer
+            self.keep = request.version == "HTTP/1.1" and "close" not in (
+                (request.get("connection") or "").lower()
+            )
+            self.server.log_request(self, request)
+            self.server.answer(self, request)
+            self.server.log(event="done", conn=self.number, target=request.target,
+                            body_bytes=request.body_bytes, sent=self.sent)  # fmt: skip
+
     def run(self):
         log = self.server.log
         why = ""
@@ -246,17 +266,7 @@ class Connection:
                 self.sock.owner = self
                 self.sock.do_handshake()
                 log(event="tls", conn=self.number, version=self.sock.version(), sni=self.sni)
-            while self.keep and self.rest():
-                request = self.read_head()
-                self.count += 1
-                self.sent = 0  # bytes of content of this answer
-                self.keep = request.version == "HTTP/1.1" and "close" not in (
-                    (request.get("connection") or "").lower()
-                )
-                self.server.log_request(self, request)
-                self.server.answer(self, request)
-                log(event="done", conn=self.number, target=request.target,
-                    body_bytes=request.body_bytes, sent=self.sent)  # fmt: skip
+            self.server.converse(self)
         except (Gone, ssl.SSLError, OSError, ValueError) as problem:
             why = str(problem)
         finally:
@@ -346,6 +356,10 @@ class Mock:
                 self.close_idle()
 
         threading.Thread(target=wait, daemon=True).start()
+
+    def converse(self, connection):
+        """What a connection is for; tests override it where another protocol was chosen."""
+        connection.serve()
 
     def close_idle(self):
         """Ends the connections that are idle now, and the others when they become idle."""

@@ -31,6 +31,9 @@ AT_ONCE = 4  # of what waits more than it works
 # What is asked besides, and how its column is called.
 BESIDES = {"plain": "without proxy variables", "pause": f"a pause of {PAUSE_SECONDS} s", "reset": "connection broken off",
            "fault": "error in the stream"}  # fmt: skip
+HEADS = ["agent", "version", "works", "what ran", "protocol", "hosts reached", "refused", "tokens", "key found inside"]
+# How an answer comes piece by piece, by what the mock notes of it.
+STREAMS = {"text/event-stream": "SSE", "websocket": "WebSocket", "application/vnd.amazon.eventstream": "AWS event stream"}
 
 
 class Row:
@@ -41,6 +44,7 @@ class Row:
         self.why_not, self.failed_besides = "", []
         self.ran, self.failed, self.notes = [], [], []
         self.reached, self.refused, self.leaks, self.scanned, self.dropped = set(), set(), [], 0, 0
+        self.versions, self.streams, self.usage = set(), set(), []
 
     def tell(self, what, why):
         """`why`: nothing where it worked."""
@@ -54,9 +58,12 @@ class Row:
             self.failed_besides.append(what)
         print(f"   {self.title}: {BESIDES[what]}: {why or said}", flush=True)
 
-    def look(self, place, answered=True):
+    def look(self, place, answered=True, besides=False):
         self.reached |= set(place.reached())
         self.refused |= {re.sub(r"^(\S+ \w+://[^/]+/?).*", r"\1", one) for one in place.refused()}
+        self.versions |= {versions_of(place)}
+        self.streams |= {STREAMS[e["kind"].partition(";")[0]] for e in place.llm.events("stream")}
+        self.usage += [] if besides else place.llm.events("usage")
         self.dropped += sum(r.get("reason") == "sandbox_tls" for r in place.records())
         self.leaks += place.leaks()
         self.scanned += place.scanned()
@@ -152,10 +159,16 @@ def run_library(library, folder):
     return row
 
 
-def look_and_leave(row, place):
+def look_and_leave(row, place, besides=False):
     """A library is no file that a run has left."""
     shutil.rmtree(os.path.join(place.project, "node_modules"), ignore_errors=True)
-    row.look(place)
+    row.look(place, besides=besides)
+
+
+def versions_of(place):
+    """The versions of HTTP that the journal says the sandbox used, and those that the mock heard."""
+    inside = {"HTTP/" + r.get("network.protocol.version", "1.1") for r in place.records() if r["event"] == "open"}
+    return tuple(sorted(inside)), tuple(sorted({e["version"] for e in place.llm.requests()}))
 
 
 # --- besides --------------------------------------------------------------------------------------
@@ -223,7 +236,7 @@ def run_beside(row, one, what, folder):
             row.beside(what, "yes", why or incomplete(place))
         else:
             row.beside(what, *what_became(place, place.once(what, seconds=BESIDE_SECONDS), what))
-        look_and_leave(row, place)
+        look_and_leave(row, place, besides=True)
     if row.besides[what].startswith("says so") and getattr(one, "knows_proxies", True):
         with mock_api(os.path.join(here, "again")) as llm:
             done = Place(one, os.path.join(here, "outside"), llm).outside(what, seconds=BESIDE_SECONDS)
@@ -248,6 +261,20 @@ def run_all_beside(rows, folder):
 # --- the page -------------------------------------------------------------------------------------
 
 
+def protocol(row):
+    inside, heard = [sorted({one for pair in row.versions for one in pair[side]}) for side in (0, 1)]
+    said = ", ".join(inside) or "none"
+    return "; ".join([said if inside == heard else f"{said}, to the API {', '.join(heard) or 'none'}", *sorted(row.streams)])
+
+
+def tokens(row):
+    """What the mock has said that was used."""
+    if not row.usage:
+        return "none stated"
+    told, ended = [sum(e.get(way, 0) for e in row.usage) for way in ("input", "output")], sum("output" in e for e in row.usage)
+    return f"{told[0]:,} in, {told[1]:,} out ({ended} answer{'s' if ended > 1 else ''})"
+
+
 def cells(row):
     works = "yes" if not row.failed else "**no**: " + "; ".join(row.failed)
     works = f"**no**: {row.why_not}" if row.why_not and not row.failed else works
@@ -255,7 +282,8 @@ def cells(row):
     refused = ", ".join(f"`{one}`" for one in sorted(row.refused)) or "none"
     notes = [*row.notes, *([f"connections dropped in the TLS handshake: {row.dropped}"] if row.dropped else [])]
     found = "**" + ", ".join(row.leaks) + "**" if row.leaks else f"no ({row.scanned} files)"
-    return [row.title, row.version, works, "; ".join([", ".join(row.ran) or "nothing", *notes]), hosts, refused, found]
+    ran = "; ".join([", ".join(row.ran) or "nothing", *notes])
+    return [row.title, row.version, works, ran, protocol(row), hosts, refused, tokens(row), found]
 
 
 def lines_of(heads, rows):
@@ -264,10 +292,9 @@ def lines_of(heads, rows):
 
 
 def tables(rows, tools):
-    heads = ["agent", "version", "works", "what ran", "hosts reached", "refused", "key found inside"]
     besides = [[row.title, row.times, *(row.besides.get(what, "–") for what in BESIDES)] for row in rows]
     return [
-        lines_of(heads, [cells(row) for row in rows]),
+        lines_of(HEADS, [cells(row) for row in rows]),
         lines_of(["agent", "one prompt inside, outside", *BESIDES.values()], besides),
         lines_of(everyday.Row.heads, [row.cells() for row in tools]),
     ]

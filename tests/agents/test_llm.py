@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import ssl
 import time
 import zlib
@@ -51,6 +52,25 @@ def test_any_key_but_the_providers_own_is_refused(llm, host, path, field, scheme
     for key in (own[:-1], own + "0", PREFIXES[host] + "0" * 48, "", *others):
         assert post(llm, host, path, field, scheme + key, content)[0] == 401, key
     assert {e["status"] for e in llm.events("wrong")} == {401}
+
+
+# How each API calls the tokens that it took and gave.
+NAMES = [("input_tokens", "output_tokens"), ("prompt_tokens", "completion_tokens"), ("promptTokenCount", "candidatesTokenCount")]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("host, path, field, scheme, content", PLACES)
+def test_the_log_has_the_usage_that_the_answer_states(llm, host, path, field, scheme, content, streamed):
+    if streamed and host == GEMINI:
+        path = path.replace(":generateContent", ":streamGenerateContent?alt=sse")
+    elif streamed:
+        content = {**content, "stream": True}
+    text = post(llm, host, path, field, scheme + key_of(host, agents.SECRET), content)[1]
+    stated = [re.findall(rf'"{name}": (\d+)', text) for names in NAMES for name in names]
+    (input_, *_), (*_, output) = [found for found in stated if found]
+    noted = llm.events("usage")
+    assert sum(e.get("input", 0) for e in noted) == int(input_) > 1 and sum(e.get("output", 0) for e in noted) == int(output) > 1
+    assert [e["kind"].partition(";")[0] for e in llm.events("stream")] == ["text/event-stream"] * streamed
 
 
 def test_what_the_api_does_not_know_is_refused_and_noted(llm):

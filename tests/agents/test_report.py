@@ -11,6 +11,8 @@ import report
 from agents import AGENTS, AMP, BY_NAME, HERE, LIBRARIES, NODE, SECRET, Place
 from everyday import TOOLS
 
+ONE, BOTH = "HTTP/1.1, to the API HTTP/2", "HTTP/1.1, HTTP/2, to the API HTTP/2; SSE"
+
 NPM = """#!/bin/sh
 case "$*" in *node-linux*) exit 0 ;; esac
 echo "npm error code E404" >&2
@@ -45,10 +47,30 @@ def test_a_key_that_is_left_in_a_file_is_found(llm, tmp_path):
     assert sorted(place.leaks()) == ["home/a", "project/.git/c", "project/b"]
 
 
+ASKS = """ask() { curl -sS --http%s -H "x-api-key: $ANTHROPIC_API_KEY" -H 'anthropic-version: 2023-06-01' -d "$1" \\
+  https://api.anthropic.com/v1/messages; }
+ask '{"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}], "stream": %s}'"""
+
+
+def test_protocol_and_tokens_are_what_the_journal_and_the_mock_recorded(llm, tmp_path):
+    row = report.Row(BY_NAME["anthropic"])
+    assert report.protocol(row) == "none" and report.tokens(row) == "none stated"
+    place = Place(BY_NAME["anthropic"], str(tmp_path / "place"), llm, path="/usr/bin:/bin")
+    for version, streamed, protocol, tokens in (("1.1", "false", ONE, "{} in, 17 out (1 answer)"),
+                                                ("2", "true", BOTH, "{} in, 34 out (2 answers)")):  # fmt: skip
+        done = place.run("--", "sh", "-c", ASKS % (version, streamed))
+        assert done.status == 0 and "fingerprint" in done.output, done.said
+        row = report.Row(place.agent)
+        row.look(place)
+        told = sum(e.get("input", 0) for e in llm.events("usage"))
+        assert told > 10 and (report.protocol(row), report.tokens(row)) == (protocol, tokens.format(told))
+
+
 def test_the_page_has_a_row_for_all_that_is_run_in_the_version_that_is_pinned():
     with open(report.PAGE, encoding="utf-8") as file:
         tables = re.findall(re.escape(report.BEGIN) + "(.*?)" + re.escape(report.END), file.read(), re.S)
     what, besides, tools = [[line.strip("| ").split(" | ") for line in table.strip().splitlines()[2:]] for table in tables]
+    assert all(len(row) == len(report.HEADS) for row in what)
     assert [row[:2] for row in what] == [[one.title, one.version] for one in [*AGENTS, AMP, *LIBRARIES]]
     assert [row[0] for row in besides] == [row[0] for row in what]
     assert [row[0] for row in tools] == [tool.name for tool in TOOLS]

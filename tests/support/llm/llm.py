@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """llm.py - a strict, scripted mock for the providers of models, under their own names
 
-One server for all, told apart by the host of the request; what is common (TLS, HTTP, the log) is
-deploy/demo/mock_upstream.py. Each provider has a key of its own (`key_of`), and whatever else comes as a key is
+One server for all, told apart by the host of the request; what is common (TLS, HTTP/1.1, the log) is
+deploy/demo/mock_upstream.py, and HTTP/2 is http2.py (not, where MOCK_NO_HTTP2 is set). Each provider has a key of its own (`key_of`), and whatever else comes as a key is
 answered with 401. A request that the API's documentation does not allow is answered with 400, and one
 that nothing here answers with 404; both are in the log as `wrong`. What the model says is in script.py.
 
@@ -19,14 +19,16 @@ that nothing here answers with 404; both are in the log as `wrong`. What the mod
 
 Three scripts end an answer otherwise than it should, in the middle of a stream: `pause` goes on after MOCK_PAUSE
 seconds; `reset` breaks the connection off, and `fault` sends the API's own error event, each once per server.
+
+The log also has `stream` for each answer that is sent piece by piece (with its media type, or `websocket`), and
+`usage` for the tokens that an answer states: `input` and `output`, together or in two events, right before they are sent.
 """
 
 import json
 import os
 import re
 import secrets
-import socket
-import struct
+import ssl
 import sys
 import time
 from urllib.parse import unquote
@@ -35,6 +37,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../../../deploy/demo")]
 import bedrock  # noqa: E402
 import mock_upstream as mock_module  # noqa: E402
+from http2 import Http2  # noqa: E402
 from script import Item, Tool, Turn, Wrong, next_turn  # noqa: E402
 from websocket import TEXT, accept_for, messages, put  # noqa: E402
 
@@ -236,6 +239,17 @@ class Llm(mock_module.Mock):
     pause = float(os.environ.get("MOCK_PAUSE") or 0)
     broken = set()  # scripts that have broken an answer
 
+    def __init__(self, key, context, *args):
+        super().__init__(key, context, *args)
+        if context and not os.environ.get("MOCK_NO_HTTP2"):
+            context.set_alpn_protocols(["h2", "http/1.1"])
+
+    def converse(self, connection):
+        if isinstance(connection.sock, ssl.SSLSocket) and connection.sock.selected_alpn_protocol() == "h2":
+            Http2(connection).run()
+        else:
+            connection.serve()
+
     def key(self, request):
         return (request.get("x-goog-api-key") or "").encode("latin-1") or bedrock.signer_of(request) or request.key()
 
@@ -322,13 +336,16 @@ class Llm(mock_module.Mock):
         self.log(event="broken", how=turn.script)
         if turn.script == "reset":
             time.sleep(0.2)  # what was sent has arrived
-            connection.raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            os.close(connection.raw.detach())
+            connection.break_off()
             raise mock_module.Gone("reset, as asked")
         fail()
         return False
 
+    def log_usage(self, request, **tokens):
+        self.log(event="usage", host=request.get("host"), target=request.path, **tokens)
+
     def begin_events(self, connection, request, kind="text/event-stream; charset=utf-8"):
+        self.log(event="stream", conn=connection.number, host=request.get("host"), target=request.path, kind=kind)
         connection.head(200, [("content-type", kind), ("cache-control", "no-cache"),
                               ("transfer-encoding", "chunked"), *self.common_fields(request)])  # fmt: skip
 
@@ -348,7 +365,7 @@ class Llm(mock_module.Mock):
         need("anthropic-version: header is required", request.get("anthropic-version"))
         turn, message = self.anthropic_message(request, what)
         if not what.get("stream"):
-            connection.reply(request, 200, message)
+            self.anthropic_whole(connection, request, message)
             return
         self.begin_events(connection, request)
 
@@ -358,7 +375,11 @@ class Llm(mock_module.Mock):
         def fail():
             event({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
 
-        self.anthropic_events(connection, turn, message, event, fail)
+        self.anthropic_events(connection, request, turn, message, event, fail)
+
+    def anthropic_whole(self, connection, request, message):
+        self.log_usage(request, input=message["usage"]["input_tokens"], output=message["usage"]["output_tokens"])
+        connection.reply(request, 200, message)
 
     def anthropic_message(self, request, what):
         turn = self.turn(request, what, anthropic_items(what), anthropic_tools(what))
@@ -368,22 +389,25 @@ class Llm(mock_module.Mock):
         return turn, {"id": "msg_" + secrets.token_hex(12), "type": "message", "role": "assistant", "model": what["model"],
                       "content": [anthropic_block(turn)], "stop_reason": stop, "stop_sequence": None, "usage": usage}  # fmt: skip
 
-    def anthropic_events(self, connection, turn, message, send, fail):
+    def anthropic_events(self, connection, request, turn, message, send, fail):
         def event(kind, **rest):
             send({"type": kind, **rest})
 
         block = message["content"][0]
         kind, field = ("input_json_delta", "partial_json") if turn.tool else ("text_delta", "text")
         first, second = halves(json.dumps(turn.arguments) if turn.tool else turn.text)
-        event("message_start", message=dict(message, content=[], stop_reason=None))
+        usage = message["usage"]
+        self.log_usage(request, input=usage["input_tokens"])
+        event("message_start", message=dict(message, content=[], stop_reason=None, usage={**usage, "output_tokens": 1}))
         event("content_block_start", index=0, content_block=dict(block, **({"input": {}} if turn.tool else {"text": ""})))
         event("ping")
         event("content_block_delta", index=0, delta={"type": kind, field: first})
         if self.midstream(connection, turn, fail):
             event("content_block_delta", index=0, delta={"type": kind, field: second})
             event("content_block_stop", index=0)
+            self.log_usage(request, output=usage["output_tokens"])
             event("message_delta", delta={"stop_reason": message["stop_reason"], "stop_sequence": None},
-                  usage={"output_tokens": 17})  # fmt: skip
+                  usage={"output_tokens": usage["output_tokens"]})  # fmt: skip
             event("message_stop")
         connection.last_chunk()
 
@@ -401,6 +425,7 @@ class Llm(mock_module.Mock):
         what = self.content(request)
         turn, events = self.responses_events(request, what)
         if not what.get("stream"):
+            self.responses_usage(request, events[-1])
             connection.reply(request, 200, events[-1]["response"])
             return
         self.begin_events(connection, request)
@@ -412,12 +437,17 @@ class Llm(mock_module.Mock):
             send({"type": "error", "code": "server_error", "message": "The server had an error", "param": None,
                   "sequence_number": 5})  # fmt: skip
 
-        self.responses_send(connection, turn, events, send, fail)
+        self.responses_send(connection, request, turn, events, send, fail)
         connection.last_chunk()
 
-    def responses_send(self, connection, turn, events, send, fail):
+    def responses_usage(self, request, event):
+        if usage := (event.get("response") or {}).get("usage"):
+            self.log_usage(request, input=usage["input_tokens"], output=usage["output_tokens"])
+
+    def responses_send(self, connection, request, turn, events, send, fail):
         middle = next((at for at, event in enumerate(events) if event["type"].endswith("delta")), -1)
         for at, event in enumerate(events):
+            self.responses_usage(request, event)
             send(event)
             if at == middle and not self.midstream(connection, turn, fail):
                 return
@@ -479,6 +509,7 @@ class Llm(mock_module.Mock):
         connection.head(101, [("upgrade", "websocket"), ("connection", "Upgrade"),
                               ("sec-websocket-accept", accept_for(key)), *self.common_fields(request)],
                         "Switching Protocols")  # fmt: skip
+        self.log(event="stream", conn=connection.number, host=request.get("host"), target=request.path, kind="websocket")
         for message in messages(connection):
             try:
                 what = json.loads(message)
@@ -503,7 +534,7 @@ class Llm(mock_module.Mock):
             def send(event):
                 put(connection, TEXT, json.dumps(event).encode())
 
-            self.responses_send(connection, turn, events, send, lambda: send(failed))  # noqa: B023
+            self.responses_send(connection, request, turn, events, send, lambda: send(failed))  # noqa: B023
         connection.keep = False
 
     def chat(self, connection, request):
@@ -520,6 +551,7 @@ class Llm(mock_module.Mock):
                  "total_tokens": 18 + len(request.body) // 4}  # fmt: skip
         if not what.get("stream"):
             choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
+            self.log_usage(request, input=usage["prompt_tokens"], output=usage["completion_tokens"])
             connection.reply(request, 200, {**answer, "object": "chat.completion", "choices": [choice], "usage": usage})
             return
         self.begin_events(connection, request)
@@ -540,6 +572,7 @@ class Llm(mock_module.Mock):
         if second:
             event([{"index": 0, "delta": {"content": second}, "finish_reason": None}])
         event([{"index": 0, "delta": {}, "finish_reason": finish}])
+        self.log_usage(request, input=usage["prompt_tokens"], output=usage["completion_tokens"])
         event([], usage=usage)
         connection.chunk(b"data: [DONE]\n\n")
         connection.last_chunk()
@@ -548,6 +581,7 @@ class Llm(mock_module.Mock):
         what = self.content(request)
         texts = what["input"] if isinstance(what["input"], list) else [what["input"]]
         data = [{"object": "embedding", "index": n, "embedding": [0.5] * 1536} for n in range(len(texts))]
+        self.log_usage(request, input=1)
         connection.reply(request, 200, {"object": "list", "model": what["model"], "data": data,
                                         "usage": {"prompt_tokens": 1, "total_tokens": 1}})  # fmt: skip
 
@@ -579,7 +613,9 @@ class Llm(mock_module.Mock):
                   "usageMetadata": {"promptTokenCount": 1 + len(request.body) // 4, "candidatesTokenCount": 17,
                                     "totalTokenCount": 18 + len(request.body) // 4},
                   "modelVersion": model, "responseId": secrets.token_hex(12)}  # fmt: skip
+        tokens = {"input": answer["usageMetadata"]["promptTokenCount"], "output": answer["usageMetadata"]["candidatesTokenCount"]}
         if verb == "generateContent":
+            self.log_usage(request, **tokens)
             connection.reply(request, 200, answer)
             return
         need("streamGenerateContent: only alt=sse is answered", request.argument("alt") == "sse")
@@ -593,8 +629,10 @@ class Llm(mock_module.Mock):
 
         if "text" in part and not schema:
             first, part["text"] = halves(part["text"])
-            event({**answer, "candidates": [{"content": {"role": "model", "parts": [{"text": first}]}, "index": 0}]})
+            begun = {name: value for name, value in answer.items() if name != "usageMetadata"}
+            event({**begun, "candidates": [{"content": {"role": "model", "parts": [{"text": first}]}, "index": 0}]})
         if self.midstream(connection, turn, fail):
+            self.log_usage(request, **tokens)
             event(answer)
         connection.last_chunk()
 
@@ -619,10 +657,10 @@ class Llm(mock_module.Mock):
         need("model, stream: Extra inputs are not permitted", not {"model", "stream"} & set(what))
         turn, message = self.anthropic_message(request, {**what, "model": model})
         if not streams:
-            connection.reply(request, 200, message)
+            self.anthropic_whole(connection, request, message)
             return
         self.begin_events(connection, request, "application/vnd.amazon.eventstream")
-        self.anthropic_events(connection, turn, message, lambda data: connection.chunk(bedrock.chunk(data)),
+        self.anthropic_events(connection, request, turn, message, lambda data: connection.chunk(bedrock.chunk(data)),
                               lambda: self.bedrock_fail(connection))  # fmt: skip
 
     def bedrock_converse(self, connection, request, what, model, streams):
@@ -632,6 +670,7 @@ class Llm(mock_module.Mock):
         call = turn.tool and {"toolUseId": "tooluse_" + secrets.token_hex(11), "name": turn.tool.name}
         if not streams:
             part = {"toolUse": {**call, "input": turn.arguments}} if call else {"text": turn.text}
+            self.log_usage(request, input=usage["inputTokens"], output=usage["outputTokens"])
             connection.reply(request, 200, {"output": {"message": {"role": "assistant", "content": [part]}},
                                             "stopReason": stop, "usage": usage, "metrics": {"latencyMs": 1}})  # fmt: skip
             return
@@ -650,6 +689,7 @@ class Llm(mock_module.Mock):
                 event("contentBlockDelta", contentBlockIndex=0, delta=piece)
             event("contentBlockStop", contentBlockIndex=0)
             event("messageStop", stopReason=stop)
+            self.log_usage(request, input=usage["inputTokens"], output=usage["outputTokens"])
             event("metadata", usage=usage, metrics={"latencyMs": 1})
         connection.last_chunk()
 
