@@ -62,8 +62,6 @@ class Agent:
     settings: dict = field(default_factory=dict)  # variables that are no keys
     presets: list = field(default_factory=list)  # where the profile does not choose them
     label: str = ""  # of its row, where it is not the name
-    starts_only: str = ""  # why no more of it than its start is run
-    credential: dict = field(default_factory=dict)  # where there is no preset
 
     @property
     def version(self):
@@ -89,7 +87,7 @@ class Library:
     hosts: list
     also: list = field(default_factory=list)  # packages that it works with
     knows_proxies: bool = True
-    settings, credential = {}, {}
+    settings = {}
 
     version = Agent.version
 
@@ -121,6 +119,9 @@ AGENTS = [
           leave="/exit"),
     Agent("pi", "Pi", "@mariozechner/pi-coding-agent@0.73.1", ["-p"], ["ANTHROPIC_API_KEY"], [ANTHROPIC],
           ready="escape interrupt"),
+    # It asks the person by default where it is at a terminal, and refuses elsewhere.
+    Agent("amp", "Amp", "@sourcegraph/amp@0.0.1790142911-g7618fb", ["--dangerously-allow-all", "-x"], ["AMP_API_KEY"], [AMPCODE],
+          ready="medium", leave="/quit"),
 ]  # fmt: skip
 ON_BEDROCK = {"CLAUDE_CODE_USE_BEDROCK": "1", "AWS_REGION": bedrock.REGION}
 # There its auto mode is the default, which has a model judge each command. No script does that.
@@ -133,11 +134,6 @@ AGENTS[1:1] = [
     replace(AGENTS[0], label="claude-bedrock-key", title="Claude Code, Bedrock with an API key",
             keys=["AWS_BEARER_TOKEN_BEDROCK"], hosts=[BEDROCK], settings=ON_BEDROCK, at_terminal=ASKS),
 ]  # fmt: skip
-AMP = Agent(
-    "amp", "Amp", "@sourcegraph/amp@0.0.1790142911-g7618fb", ["-x"], ["AMP_API_KEY"], [AMPCODE],
-    starts_only="its own server asks the model, by a WebSocket whose protocol is not documented, so there is no mock for it",
-    credential={"value": {"env": "AMP_API_KEY"}, "bearer": True, "hosts": [AMPCODE], "placeholder": {"prefix": PREFIXES[AMPCODE]}},
-)  # fmt: skip
 CORE = "@langchain/core@1.4.0"
 LIBRARIES = [
     Library("agent-sdk", "@anthropic-ai/claude-agent-sdk@0.3.331", "anthropic", ["ANTHROPIC_API_KEY"], [ANTHROPIC]),
@@ -150,7 +146,7 @@ LIBRARIES = [
     Library("langchain-openai", "@langchain/openai@1.6.0", "openai", ["OPENAI_API_KEY"], [OPENAI], [CORE]),
     Library("openai", "openai@7.55.0", "openai", ["OPENAI_API_KEY"], [OPENAI]),
 ]  # fmt: skip
-BY_NAME = {one.row: one for one in [*AGENTS, AMP, *LIBRARIES]}
+BY_NAME = {one.row: one for one in [*AGENTS, *LIBRARIES]}
 
 
 # --- from npm -------------------------------------------------------------------------------------
@@ -248,8 +244,6 @@ def presets_of(agent):
         return [agent.preset]
     if agent.presets:
         return agent.presets
-    if agent.credential:
-        return []
     profile = profile_of(agent)
     return [p["use"] for p in profile["presets"] if set(p.get("keys", agent.keys)) & set(agent.keys)]
 
@@ -277,13 +271,10 @@ class Place:
         self.config = os.path.join(folder, "keyhole.yaml")
         self.secrets = {variable: value_of(variable, host, SECRET) for variable, host in zip(agent.keys, agent.hosts)}
         rules = [{"use": preset} for preset in presets_of(agent)]
-        if agent.credential:
-            rules = [{"allow": f"https://{host}", "credential": agent.name} for host in agent.hosts]
         with open(self.config, "w", encoding="utf-8") as file:
             json.dump({
                 "version": 1, "audit": {"file": self.journal},
                 "upstream": {"ca_file": llm.ca, "resolve": {host: llm.address for host in HOSTS}},
-                "credentials": {agent.name: agent.credential} if agent.credential else {},
                 "tenants": {"agents": {"rules": rules}},
             }, file)  # fmt: skip
         self.make_project()

@@ -48,10 +48,11 @@ LOGS_IN = {"codex": "printenv OPENAI_API_KEY | codex login --with-api-key && exe
 # that it proposes is no.
 ASKS_FOR_KEY, TAKE_IT = r"Do you want to use this API key", ["Up", "Enter"]
 WITHOUT_WEBSOCKET = "Falling back from WebSockets"  # Codex' words
-# OpenClaw is not compared. Codex takes its key from a variable here, and not from a file, since variables are masked. At a
+# Amp and OpenClaw are not compared. Codex takes its key from a variable here, and not from a file, since variables are masked. At a
 # terminal it does not look at that variable.
 COMPARED = [
-    *(replace(agent, keys=["CODEX_API_KEY"]) if agent.name == "codex" else agent for agent in AGENTS if agent.name != "openclaw"),
+    *(replace(agent, keys=["CODEX_API_KEY"]) if agent.name == "codex" else agent
+      for agent in AGENTS if agent.name not in ("amp", "openclaw")),
     *LIBRARIES,
 ]  # fmt: skip
 

@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 import everyday
-from agents import AGENTS, AMP, KEYHOLE, LIBRARIES, PAUSE_SECONDS, ROOT, Missing, Place, Terminal, path_of, real_keys, mock_api
+from agents import AGENTS, KEYHOLE, LIBRARIES, PAUSE_SECONDS, ROOT, Missing, Place, Terminal, path_of, real_keys, mock_api
 
 PAGE = os.path.join(ROOT, "docs", "agents.md")
 BEGIN, END = "<!-- `make agents` writes what follows -->\n", "<!-- `make agents` has written what is above -->\n"
@@ -41,7 +41,7 @@ class Row:
 
     def __init__(self, one):
         self.title, self.version, self.times, self.besides = one.title, one.version, "–", {}
-        self.why_not, self.failed_besides = "", []
+        self.failed_besides = []
         self.ran, self.failed, self.notes = [], [], []
         self.reached, self.refused, self.leaks, self.scanned, self.dropped = set(), set(), [], 0, 0
         self.versions, self.streams, self.usage = set(), set(), []
@@ -58,7 +58,7 @@ class Row:
             self.failed_besides.append(what)
         print(f"   {self.title}: {BESIDES[what]}: {why or said}", flush=True)
 
-    def look(self, place, answered=True, besides=False):
+    def look(self, place, besides=False):
         self.reached |= set(place.reached())
         self.refused |= {re.sub(r"^(\S+ \w+://[^/]+/?).*", r"\1", one) for one in place.refused()}
         self.versions |= {versions_of(place)}
@@ -69,8 +69,7 @@ class Row:
         self.scanned += place.scanned()
         if {e["key"] for e in place.llm.requests() if e["key"]} - real_keys(place.agent):
             self.failed.append("another key than the real one arrived")
-        if answered:
-            self.failed += [f"{e['status']} for {e['method']} https://{e['host']}{e['target']}: {e['why']}" for e in place.wrong()]
+        self.failed += [f"{e['status']} for {e['method']} https://{e['host']}{e['target']}: {e['why']}" for e in place.wrong()]
 
 
 def plain(text):
@@ -128,22 +127,6 @@ def run_agent(agent, folder):
             if not scripts:
                 at_terminal(row, place)
             row.look(place)
-    return row
-
-
-def run_start(agent, folder):
-    """Of an agent whose model nothing stands in for: does its start reach its server, with the real key?"""
-    row = Row(agent)
-    row.why_not = agent.starts_only
-    here = os.path.join(folder, agent.row)
-    with mock_api(os.path.join(here, "mock")) as llm:
-        place = Place(agent, os.path.join(here, "place"), llm)
-        done = place.run(*place.words("hello"), options=["--workspace", "."])
-        known = {e["key"] for e in llm.requests()} == real_keys(agent) and {e["status"] for e in place.wrong()} == {404}
-        row.tell("its start", "" if known and not done.late else why_not(place, done) or "it did not ask its server")
-        asked = sorted({f"`{e['method']} {e['target']}`" for e in place.wrong()})
-        row.notes.append(f"{len(llm.requests())} requests with the real key; not answered: {', '.join(asked)}")
-        row.look(place, answered=False)
     return row
 
 
@@ -277,7 +260,6 @@ def tokens(row):
 
 def cells(row):
     works = "yes" if not row.failed else "**no**: " + "; ".join(row.failed)
-    works = f"**no**: {row.why_not}" if row.why_not and not row.failed else works
     hosts = ", ".join(f"`{host}`" for host in sorted(row.reached)) or "none"
     refused = ", ".join(f"`{one}`" for one in sorted(row.refused)) or "none"
     notes = [*row.notes, *([f"connections dropped in the TLS handshake: {row.dropped}"] if row.dropped else [])]
@@ -312,13 +294,10 @@ def write(made):
 
 def run_agents(wanted, folder):
     rows, ran = [], []
-    for one in [*AGENTS, AMP, *LIBRARIES]:
+    for one in [*AGENTS, *LIBRARIES]:
         if wanted and not {one.name, one.row} & wanted:
             continue
         try:
-            if one is AMP:
-                rows.append(run_start(one, folder))
-                continue
             rows.append(run_agent(one, folder) if one in AGENTS else run_library(one, folder))
             ran.append((one, rows[-1]))
             by_the_clock(rows[-1], one, folder)

@@ -8,7 +8,7 @@ import sys
 
 import peer
 import report
-from agents import AGENTS, AMP, BY_NAME, HERE, LIBRARIES, NODE, SECRET, Place
+from agents import AGENTS, BY_NAME, HERE, LIBRARIES, NODE, SECRET, Place
 from everyday import TOOLS
 
 ONE, BOTH = "HTTP/1.1, to the API HTTP/2", "HTTP/1.1, HTTP/2, to the API HTTP/2; SSE"
@@ -71,7 +71,7 @@ def test_the_page_has_a_row_for_all_that_is_run_in_the_version_that_is_pinned():
         tables = re.findall(re.escape(report.BEGIN) + "(.*?)" + re.escape(report.END), file.read(), re.S)
     what, besides, tools = [[line.strip("| ").split(" | ") for line in table.strip().splitlines()[2:]] for table in tables]
     assert all(len(row) == len(report.HEADS) for row in what)
-    assert [row[:2] for row in what] == [[one.title, one.version] for one in [*AGENTS, AMP, *LIBRARIES]]
+    assert [row[:2] for row in what] == [[one.title, one.version] for one in [*AGENTS, *LIBRARIES]]
     assert [row[0] for row in besides] == [row[0] for row in what]
     assert [row[0] for row in tools] == [tool.name for tool in TOOLS]
     assert all(len(row) == 2 + len(report.BESIDES) for row in besides) and all(len(row) == 6 for row in tools)

@@ -14,7 +14,7 @@ that nothing here answers with 404; both are in the log as `wrong`. What the mod
   bedrock-runtime.us-east-1.amazonaws.com
                                      POST /model/…/invoke and converse, plain and as event streams (bedrock.py)
   bedrock.us-east-1.amazonaws.com    GET /inference-profiles, /foundation-models
-  ampcode.com                        POST /api/internal, which Amp asks at its start; what asks the model is not there
+  ampcode.com                        Amp's account, and its threads, whose WebSocket asks the model (amp.py)
   platform.claude.com                GET /v1/oauth/hello, without a key
 
 Three scripts end an answer otherwise than it should, in the middle of a stream: `pause` goes on after MOCK_PAUSE
@@ -35,6 +35,7 @@ from urllib.parse import unquote
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../../../deploy/demo")]
+import amp  # noqa: E402
 import bedrock  # noqa: E402
 import mock_upstream as mock_module  # noqa: E402
 from http2 import Http2  # noqa: E402
@@ -237,6 +238,7 @@ class Llm(mock_module.Mock):
     said = {}  # what was said until a response of OpenAI's, by its id
     refuse_websockets = bool(os.environ.get("MOCK_NO_WEBSOCKET"))
     pause = float(os.environ.get("MOCK_PAUSE") or 0)
+    threads = {}  # Amp's, by their id
     broken = set()  # scripts that have broken an answer
 
     def __init__(self, key, context, *args):
@@ -283,7 +285,7 @@ class Llm(mock_module.Mock):
 
     def api(self, connection, request):
         host = request.get("host")
-        open_to_all = host == "platform.claude.com"
+        open_to_all = host == "platform.claude.com" or request.path.startswith("/actors/")
         if host not in HOSTS:
             self.error(connection, request, 404, "not_found_error", "there is no such host here")
             return
@@ -704,8 +706,43 @@ class Llm(mock_module.Mock):
 
     def amp_internal(self, connection, request):
         user = {"id": "user_1", "username": "person", "email": "person@example.com", "team": None, "features": []}
-        found = self.content(request).get("method") == "getUserInfo"
-        connection.reply(request, 200, {"ok": True, "result": user if found else {}})
+        what = self.content(request)
+        results = {"getUserInfo": user, "loadPlugins": [], "loadSkills": {"sources": []}, "listAgentModes": []}
+        result = results.get(what["method"], {})
+        if what["method"] in ("getThreadTail", "getThreadInitialTranscriptPage"):
+            result = self.threads[what["params"]["thread"]].tail()
+        connection.reply(request, 200, {"ok": True, "result": result})
+
+    def amp_thread(self, connection, request):
+        key = mock_module.fingerprint(self.key(request))
+        thread = self.threads.get(self.content(request).get("threadId"))
+        if not thread:
+            thread = amp.Thread(lambda items, tools: self.amp_turn(key, items, tools))
+            self.threads[thread.id] = thread
+        connection.reply(request, 200, thread.describe())
+
+    def amp_turn(self, key, items, tools):
+        turn = next_turn(items, tools, f"All done. The key has the fingerprint {key}.")
+        usage = {"input": 1 + sum(len(i.text) for i in items) // 4, "output": 17}
+        self.log(event="turn", host=AMP, script=turn.script, step=turn.step, tool=turn.tool and turn.tool.name, text=turn.text,
+                 offered=[t.name for t in tools], said=[i.text[:800] for i in items if i.kind == "result"][-1:])  # fmt: skip
+        self.log(event="usage", host=AMP, target="/actors", **usage)
+        return turn, usage
+
+    def amp_websocket(self, connection, request):
+        """Its key is the token of the thread, which was made for the real one."""
+        thread, key = self.threads.get(request.argument("rvt-key")), request.get("sec-websocket-key")
+        if not thread or not key or amp.token_of(request) != thread.token:
+            self.error(connection, request, 401, "authentication_error", "this is no thread's token")
+            return
+        connection.head(101, [("upgrade", "websocket"), ("connection", "Upgrade"), ("sec-websocket-accept", accept_for(key)),
+                              ("sec-websocket-protocol", amp.protocols_of(request)[0])], "Switching Protocols")  # fmt: skip
+        self.log(event="stream", conn=connection.number, host=AMP, target=request.path, kind="websocket")
+        try:
+            thread.serve(connection)
+        except (Wrong, KeyError, TypeError, ValueError) as why:
+            self.log(event="wrong", host=AMP, method="message", target=request.path, status=400, why=str(why))
+        connection.keep = False
 
 
 ANTHROPIC, OPENAI, OPENROUTER, GEMINI, BEDROCK, BEDROCK_CONTROL, AMP = PREFIXES
@@ -730,6 +767,8 @@ LLM_ROUTES = [
     (GEMINI, "GET", r"/v1(?:beta)?/models(/[^/]+)?", Llm.gemini_models),
     (BEDROCK, "POST", r"/model/([^/]+)/(invoke|invoke-with-response-stream|converse|converse-stream|count-tokens)", Llm.bedrock),
     (AMP, "POST", r"/api/internal", Llm.amp_internal),
+    (AMP, "POST", r"/api/thread-actors", Llm.amp_thread),
+    (AMP, "GET", r"/actors/gateway/threadActor/websocket/", Llm.amp_websocket),
     (BEDROCK_CONTROL, "GET", r"/(inference-profiles|foundation-models)", Llm.bedrock_lists),
 ]
 

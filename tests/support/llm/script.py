@@ -83,15 +83,15 @@ SCRIPTS = {"hello": none, "pause": none, "reset": none, "fault": none, "tool": t
 NAMES = {
     "shell": ["Bash", "bash", "exec_command", "shell_command", "shell", "run_shell_command", "exec"],
     "read": ["Read", "read", "read_file"],
-    "edit": ["Edit", "edit", "replace", "apply_patch"],
+    "edit": ["Edit", "edit", "edit_file", "replace", "apply_patch"],
     "code": ["exec"],
 }
 # Their parameters, by what goes into them.
 PARAMETERS = {
     "command": ["command", "cmd"],
     "path": ["file_path", "filePath", "path", "absolute_path"],
-    "old": ["old_string", "oldString", "oldText", "old_text"],
-    "new": ["new_string", "newString", "newText", "new_text"],
+    "old": ["old_string", "oldString", "oldText", "old_text", "old_str"],
+    "new": ["new_string", "newString", "newText", "new_text", "new_str"],
     "why": ["description", "instruction", "explanation", "justification"],
 }
 
