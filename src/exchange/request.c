@@ -35,8 +35,6 @@ static bool resolve_in_tunnel(struct kh_exchange *x, struct kh_err *err)
 {
 	const struct kh_down_side *side = x->side;
 
-	x->scheme = side->tls ? KH_SCHEME_HTTPS : KH_SCHEME_HTTP;
-	x->authority = side->authority;
 	if (side->other_name)
 		return kh_err_set(err, KH_ERR_AUTHORITY_MISMATCH,
 				  "the tunnel is to %s and its TLS handshake names %s",
@@ -120,6 +118,11 @@ static bool settle_authority(struct kh_exchange *x, struct kh_err *err)
 
 bool kh_request_resolve(struct kh_exchange *x, struct kh_err *err)
 {
+	/* Also of one that can't be read, for the journal. */
+	if (x->side->tunnel) {
+		x->scheme = x->side->tls ? KH_SCHEME_HTTPS : KH_SCHEME_HTTP;
+		x->authority = x->side->authority;
+	}
 	if (!kh_auth_check(x->side, x->message, err) ||
 	    !kh_target_parse(&x->target, x->message->method, x->message->target, err) ||
 	    !settle_authority(x, err))

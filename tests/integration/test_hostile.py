@@ -315,3 +315,11 @@ def test_a_sandbox_that_asks_for_names_without_answers_leaves_others_theirs(daem
     for wire in wires:
         wire.close()
     assert len(refused) < 1000, "a sandbox gets what npm needs"
+
+
+def test_a_request_that_can_not_be_read_has_its_tunnels_host_in_the_journal(daemon):
+    one = daemon()
+    with Tunnel(one, "open.test") as tunnel:
+        assert tunnel.ask("GET", "/a|b").status == 400
+    record = one.journal(event="deny", reason="malformed_request")[-1]
+    assert (record["server.address"], record["server.port"], record["url.scheme"]) == ("open.test", 443, "https")
