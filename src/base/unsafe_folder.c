@@ -22,6 +22,7 @@ enum { LINKS_MOST = 40 };
 
 struct way {
 	uid_t user;
+	struct stat home; /* the user's own; st_ino 0: none is known */
 	unsigned links;
 	enum kh_unsafe worst;
 	char *folder; /* the first that is as bad */
@@ -34,11 +35,44 @@ static bool is_roots(const struct stat *st)
 	return st->st_uid == 0 || (stat("/", &root) == 0 && st->st_uid == root.st_uid);
 }
 
+static void find_home(struct way *way)
+{
+	const char *home = getenv("HOME");
+	if (!home || home[0] != '/' || stat(home, &way->home) != 0 || way->home.st_uid != way->user)
+		way->home.st_ino = 0;
+}
+
+/* Whoever may exchange the home can change what the user starts and trusts anyway. */
+static bool is_home(const struct way *way, const struct stat *st)
+{
+	return way->home.st_ino && st->st_ino == way->home.st_ino && st->st_dev == way->home.st_dev;
+}
+
+static void forget(struct way *way)
+{
+	free(way->folder);
+	way->folder = NULL;
+	way->worst = KH_UNSAFE_NOT;
+}
+
+/* The worse of the two. */
+static void add(struct way *way, struct way *part)
+{
+	if (part->worst > way->worst) {
+		free(way->folder);
+		way->folder = kh_steal_ptr(&part->folder);
+		way->worst = part->worst;
+	}
+	forget(part);
+}
+
 static void judge(struct way *way, const char *folder)
 {
 	struct stat st;
 	if (stat(folder, &st) != 0)
 		return;
+	if (is_home(way, &st))
+		forget(way);
 	enum kh_unsafe found = st.st_uid != way->user && !is_roots(&st)	      ? KH_UNSAFE_OWNER
 			       : kh_file_others_may_rename(folder, st.st_uid) ? KH_UNSAFE_WRITABLE
 									      : KH_UNSAFE_NOT;
@@ -67,7 +101,7 @@ static char *walk(struct way *way, const char *path)
 	kh_auto_free char *part = strdup(path);
 	struct stat st;
 	judge(way, "/");
-	for (size_t at = strspn(path, "/"); part && way->worst < KH_UNSAFE_OWNER && path[at];) {
+	for (size_t at = strspn(path, "/"); part && path[at];) {
 		size_t end = at + strcspn(path + at, "/");
 		part[end] = '\0';
 		if (lstat(part, &st) != 0)
@@ -117,9 +151,14 @@ enum kh_unsafe kh_unsafe_folder(const char *path, uid_t user, struct kh_err *err
 	struct way way = { .user = user };
 	if (next && next[0] == '/' && user == (uid_t)-1)
 		way.user = owner_of_folder(next);
-	while (next && next[0] == '/' && way.worst < KH_UNSAFE_OWNER) {
+	find_home(&way);
+	/* What lies above the home is forgotten, but not a folder with a link to there. */
+	while (next && next[0] == '/') {
 		kh_auto_free char *now = next;
-		next = walk(&way, now);
+		struct way part = { .user = way.user, .home = way.home, .links = way.links };
+		next = walk(&part, now);
+		way.links = part.links;
+		add(&way, &part);
 	}
 	free(next);
 	if (way.worst != KH_UNSAFE_NOT)

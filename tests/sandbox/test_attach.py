@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -17,9 +18,11 @@ class Running:
 
     def __init__(self, sandbox, run, allow=(), as_root=False):
         self.sandbox, self.run, self.as_root = sandbox, run, as_root
-        self.folder = sandbox.folder("daemon", 0o755)
-        if as_root:
-            os.chown(self.folder, 0, 0)  # no other user may rename the journal
+        self.own = None
+        if as_root:  # no other user may rename the journal, or a folder above it
+            self.own = tempfile.TemporaryDirectory(prefix="kh-daemon.")
+            os.chmod(self.own.name, 0o755)
+        self.folder = self.own.name if self.own else sandbox.folder("daemon", 0o755)
         self.admin = os.path.join(self.folder, "adm", "s")
         self.sandboxes = os.path.join(self.folder, "adm", "sandboxes")
         self.path = os.path.join(self.folder, "keyhole.yaml")
@@ -54,6 +57,8 @@ class Running:
         if self.process.poll() is None:
             self.process.terminate()
         self.process.communicate(timeout=PATIENCE)
+        if self.own:
+            self.own.cleanup()
 
 
 @pytest.fixture

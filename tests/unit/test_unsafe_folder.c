@@ -121,12 +121,40 @@ static void another_users_folder_further_up_is_found(void **state)
 	assert_int_equal(kh_unsafe_folder(file, (uid_t)-1, NULL), KH_UNSAFE_NOT);
 }
 
+/* Who may exchange the home needs no more. But a link elsewhere that leads into it may be
+ * exchanged. */
+static void folders_above_the_users_home_do_not_count(void **state)
+{
+	(void)state;
+	kh_auto_free char *home = below("a/b");
+	assert_int_equal(setenv("HOME", home, 1), 0);
+	set_mode("a", 0757);
+	assert_unsafe("a/b/c/file", NULL);
+	assert_unsafe("a/file", "a");
+	set_mode("a/b", 0757);
+	assert_unsafe("a/b/c/file", "a/b");
+	set_mode("a/b", 0755);
+	make("shared", 0757);
+	kh_auto_free char *link = below("shared/link");
+	assert_int_equal(symlink(home, link), 0);
+	assert_unsafe("shared/link/c/file", "shared");
+	/* Another user's home is nobody's here. */
+	if (geteuid() == 0) {
+		assert_int_equal(chown(home, 4711, 4711), 0);
+		assert_unsafe("a/b/c/file", "a/b");
+		assert_int_equal(chown(home, 0, 0), 0);
+	}
+	set_mode("a", 0700);
+	assert_int_equal(unsetenv("HOME"), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_folder_further_up_that_others_may_write_to_is_found),
 		cmocka_unit_test(a_link_counts_with_the_folder_that_it_is_in_and_where_it_leads),
 		cmocka_unit_test(another_users_folder_further_up_is_found),
+		cmocka_unit_test(folders_above_the_users_home_do_not_count),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

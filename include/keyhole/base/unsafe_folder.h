@@ -16,7 +16,8 @@ enum kh_unsafe {
  * Looks at all folders on the way to the file `path`, from the root on and through all links: may
  * others than root and `user` ((uid_t)-1: the owner of the folder that is to hold the file) rename
  * what is in them (kh_file_others_may_rename)? Whoever owns "/" counts as root: in a user namespace
- * that user may have no number. What does not exist is safe: whoever makes it owns it.
+ * that user may have no number. Folders above the user's own home (HOME) do not count, as for sshd:
+ * who may exchange the home needs no more. What does not exist is safe: whoever makes it owns it.
  * Return: the worst, with `err` (which may be NULL), a clause on the first such folder that also
  * says what to do.
  */
