@@ -300,7 +300,7 @@ static bool go(struct run *run, int *status, struct kh_err *err)
 	/* A folder that no sandbox gets is no place where one writes. */
 	if (!kh_sandbox_check_folders(&given, err))
 		return false;
-	if (!kh_run_names_check(&run->options, err)) {
+	if (!kh_run_names_check(&run->options, is_over, err)) {
 		*status = 128 + held_signal();
 		return *status != 128;
 	}

@@ -16,7 +16,7 @@
 
 enum { PATIENCE_MS = 5 * 1000, ANSWER_BYTES = 4096 };
 
-char *kh_run_daemon_of_docker(void)
+bool kh_run_daemon_of_docker(bool (*is_over)(void *), char **url, struct kh_err *err)
 {
 	static char words[][40] = { "docker", "context", "inspect", "--format",
 				    "{{.Endpoints.docker.Host}}" };
@@ -27,14 +27,17 @@ char *kh_run_daemon_of_docker(void)
 		.argv = argv,
 		.folder = "/",
 		.input = -1,
+		.is_over = is_over,
 		.most_ms = PATIENCE_MS,
 		.end_when_full = true,
 	};
 	struct kh_buf answer kh_cleanup(kh_buf_fini);
-	struct kh_child_result result;
+	struct kh_child_result result = { .end = KH_CHILD_NOT_STARTED };
 
+	*url = NULL;
 	kh_buf_init(&answer, ANSWER_BYTES);
-	return program && kh_child_run(&spec, &answer, NULL, &result)
-		       ? kh_slice_dup(kh_slice_trim(kh_buf_view(&answer)))
-		       : NULL;
+	if (program && kh_child_run(&spec, &answer, NULL, &result))
+		*url = kh_slice_dup(kh_slice_trim(kh_buf_view(&answer)));
+	return result.end != KH_CHILD_OVER ||
+	       kh_err_set(err, KH_ERR_SYSTEM, "the sandbox: was interrupted");
 }

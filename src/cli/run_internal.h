@@ -159,7 +159,8 @@ void kh_run_trust_hint(const struct kh_run_options *options);
 /* Tells writable.h where the sandbox will be able to write, and those of other runs; then refuses
  * options and variables of this run that name something there, and a folder in which a live run
  * names something. Before any program of the host is looked for. */
-bool kh_run_names_check(const struct kh_run_options *options, struct kh_err *err);
+bool kh_run_names_check(const struct kh_run_options *options, bool (*is_over)(void *),
+			struct kh_err *err);
 /* The same for what the configuration names. Before any of it is opened. */
 bool kh_run_names_check_config(const struct kh_config *config, struct kh_err *err);
 /* A descriptor, or -1: as long as a process has it, this run's names count as used. */
@@ -169,9 +170,10 @@ void kh_run_names_end(void);
 
 /* ---- run_daemon.c ---- */
 
-/* The URL of the daemon that docker would ask: of its context, where DOCKER_HOST names none. NULL:
- * docker does not say, or is not there. On the heap. */
-char *kh_run_daemon_of_docker(void);
+/* *url: of the daemon that docker would ask: of its context, where DOCKER_HOST names none; NULL:
+ * docker does not say, or is not there. On the heap. `is_over` is polled. Return: false: it said
+ * so. */
+bool kh_run_daemon_of_docker(bool (*is_over)(void *), char **url, struct kh_err *err);
 
 /* ---- run_limits.c; what was wrong has been said ---- */
 

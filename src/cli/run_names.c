@@ -206,11 +206,13 @@ static bool check_daemon(const char *name, const char *url, struct kh_err *err)
 }
 
 /* When all that docker reads first has been checked. */
-static bool check_context(const struct kh_run_options *o, struct kh_err *err)
+static bool check_context(const struct kh_run_options *o, bool (*is_over)(void *),
+			  struct kh_err *err)
 {
-	kh_auto_free char *url =
-		strcmp(o->engine, "docker") == 0 ? kh_run_daemon_of_docker() : NULL;
+	kh_auto_free char *url = NULL;
 
+	if (strcmp(o->engine, "docker") == 0 && !kh_run_daemon_of_docker(is_over, &url, err))
+		return false;
 	return check_daemon("docker's context", url, err);
 }
 
@@ -227,7 +229,8 @@ static void say_link_away(void)
 }
 
 /* They have the environment of the run, and run what these name. */
-static bool check_containers(const struct kh_run_options *o, struct kh_err *err)
+static bool check_containers(const struct kh_run_options *o, bool (*is_over)(void *),
+			     struct kh_err *err)
 {
 	static const char *const variables[] = {
 		"CONTAINERS_CONF",
@@ -255,12 +258,13 @@ static bool check_containers(const struct kh_run_options *o, struct kh_err *err)
 			return false;
 	if (used)
 		say_link_away();
-	return !used || (check_container_folders(err) && check_context(o, err));
+	return !used || (check_container_folders(err) && check_context(o, is_over, err));
 }
 
 /* ---- options and variables of keyhole's own ---- */
 
-static bool check_options(const struct kh_run_options *o, struct kh_err *err)
+static bool check_options(const struct kh_run_options *o, bool (*is_over)(void *),
+			  struct kh_err *err)
 {
 	/* Where keyhole keeps its own files, whatever it reads there first. */
 	static const char *const variables[] = {
@@ -278,14 +282,14 @@ static bool check_options(const struct kh_run_options *o, struct kh_err *err)
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
 		if (!check(variables[i], getenv(variables[i]), err))
 			return false;
-	return check_containers(o, err);
+	return check_containers(o, is_over, err);
 }
 
-bool kh_run_names_check(const struct kh_run_options *o, struct kh_err *err)
+bool kh_run_names_check(const struct kh_run_options *o, bool (*is_over)(void *), struct kh_err *err)
 {
 	kh_auto_free char *state = kh_workspace_state();
 	bool ok = kh_run_uses_lock(&uses, state, err) && note_written(o, state, err) &&
-		  kh_writable_renew(note_others, err) && check_options(o, err) &&
+		  kh_writable_renew(note_others, err) && check_options(o, is_over, err) &&
 		  kh_run_uses_write(&uses, err);
 
 	kh_run_uses_unlock(&uses);
