@@ -177,8 +177,8 @@ void kh_handover_new_fini(struct kh_handover_new *handover_new);
 int kh_segment_open(const char *path, int before, int *lock, struct kh_err *err);
 /* Returns "PATH.<cut>", on the heap. NULL without memory. */
 char *kh_segment_name(const char *path, uint64_t cut);
-/* Returns the other name of `before` since it was moved, on the heap: PATH.<cut>, or PATH.<cut>.2 and
- * so on. NULL: it has none, or there is no memory. */
+/* Returns the other name of `before` since it was moved, on the heap: PATH.<cut>, or PATH.<cut>.2
+ * and so on. NULL: it has none, or there is no memory. */
 char *kh_segment_find(const char *path, int before, uint64_t cut);
 /* Renames PATH to PATH.<cut> (at least 12 digits) and PATH.handover to PATH; PATH exists at every
  * moment. If another file has that name, it uses PATH.<cut>.2 and so on. On error nothing has

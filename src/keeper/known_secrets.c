@@ -262,19 +262,19 @@ static const struct kh_known_secret *of_heaviest(const struct gathering *g, size
 static void bound_all_former(struct gathering *g, size_t n_held)
 {
 	size_t most_bytes = kh_secret_scoped_most_bytes() / 2;
-	kh_auto_free struct weights *weights = calloc(1, sizeof(*weights));
+	struct weights *weights = calloc(1, sizeof(*weights));
 
 	g->ok = g->ok && weights;
-	if (!g->ok)
-		return;
-	weigh(weights, g, n_held);
-	while (g->n > n_held &&
+	if (g->ok)
+		weigh(weights, g, n_held);
+	while (g->ok && g->n > n_held &&
 	       (g->n - n_held > KH_LIMIT_FORMER_SECRETS_ALL || weights->all > most_bytes)) {
 		const struct kh_known_secret like = *of_heaviest(g, n_held, weights);
 		size_t bytes = drop_one(g, n_held, &like, is_of_chooser);
 		weights->of[chooser_of(&like)] -= bytes;
 		weights->all -= bytes;
 	}
+	free(weights);
 }
 
 static void bound_former(struct gathering *g, size_t n_held)
@@ -363,22 +363,32 @@ static void put_in_order(struct kh_vault *vault, struct turn *turns, size_t *cou
 	qsort(turns, vault->n_known, sizeof(*turns), compare);
 }
 
+static void use_all(const struct kh_vault *vault, const struct turn *turns,
+		    void (*use)(const struct kh_known_secret *known, void *arg),
+		    bool (*again)(void *arg), void *arg)
+{
+	do {
+		for (size_t i = 0; i < vault->n_known; i++)
+			use(turns[i].known, arg);
+	} while (again && again(arg));
+}
+
 bool kh_known_secrets_each(struct kh_vault *vault,
 			   void (*use)(const struct kh_known_secret *known, void *arg),
 			   bool (*again)(void *arg), void *arg)
 {
 	if (!gather(vault))
 		return false;
-	kh_auto_free struct turn *turns = calloc(vault->n_known + 1, sizeof(*turns));
-	kh_auto_free size_t *counts = calloc(vault->config->n_tenants + 1, sizeof(*counts));
-	if (!turns || !counts)
-		return false;
-	put_in_order(vault, turns, counts);
-	do {
-		for (size_t i = 0; i < vault->n_known; i++)
-			use(turns[i].known, arg);
-	} while (again && again(arg));
-	return true;
+	struct turn *turns = calloc(vault->n_known + 1, sizeof(*turns));
+	size_t *counts = calloc(vault->config->n_tenants + 1, sizeof(*counts));
+	bool ok = turns && counts;
+	if (ok)
+		put_in_order(vault, turns, counts);
+	free(counts);
+	if (ok)
+		use_all(vault, turns, use, again, arg);
+	free(turns);
+	return ok;
 }
 
 /* ---- another configuration ---- */
