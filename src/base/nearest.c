@@ -41,6 +41,12 @@ void kh_nearest_init(struct kh_nearest *nearest, struct kh_slice typed)
 	nearest->distance = (unsigned)(typed.len < 6 ? 2 : least((unsigned)typed.len / 3, 5) + 1);
 }
 
+/* The first letter is seldom the wrong one. */
+static bool begins_alike(const struct kh_nearest *nearest, const char *known)
+{
+	return kh_lower(nearest->typed.ptr[0]) == kh_lower(known[0]);
+}
+
 void kh_nearest_offer(struct kh_nearest *nearest, const char *known)
 {
 	struct kh_slice word = kh_slice_str(known);
@@ -51,8 +57,11 @@ void kh_nearest_offer(struct kh_nearest *nearest, const char *known)
 	if (nearest->typed.len >= 3 && distance > 1 &&
 	    kh_slice_eq_nocase(kh_slice_sub(word, 0, nearest->typed.len), nearest->typed))
 		distance = 1;
+	bool is_better = distance < nearest->distance ||
+			 (distance == nearest->distance && nearest->best &&
+			  begins_alike(nearest, known) && !begins_alike(nearest, nearest->best));
 	/* A word of one letter is never meant by another one. */
-	if (distance < nearest->distance && distance < word.len) {
+	if (is_better && distance < word.len) {
 		nearest->distance = distance;
 		nearest->best = known;
 	}

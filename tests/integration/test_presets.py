@@ -19,7 +19,7 @@ FILES = sorted(glob.glob(os.path.join(ROOT, "policies", "*.yaml")))
 NAMES = [os.path.basename(path)[:-5] for path in FILES]
 # What people need on the first day.
 WANTED = """anthropic openai codex gemini vertex azure-openai bedrock openrouter mistral groq deepseek xai huggingface
-    github gitlab npm pypi crates go maven rubygems debian ubuntu alpine docker-hub ghcr sentry otel-collector""".split()
+    github gitlab npm pypi crates go maven rubygems debian ubuntu alpine docker-hub ghcr sentry otel-collector amp""".split()
 
 
 def read(name):

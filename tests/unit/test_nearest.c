@@ -37,6 +37,17 @@ static void test_a_word_that_was_not_written_to_its_end_is_near(void **state)
 	assert_string_equal(nearest("en"), "env");
 }
 
+static void test_of_two_as_near_the_one_with_the_same_first_letter_is_meant(void **state)
+{
+	struct kh_nearest found;
+	(void)state;
+	kh_nearest_init(&found, KH_SLICE("nmp"));
+	kh_nearest_offer(&found, "amp");
+	kh_nearest_offer(&found, "npm");
+	kh_nearest_offer(&found, "nap");
+	assert_string_equal(found.best, "npm");
+}
+
 static void test_what_is_far_is_no_guess(void **state)
 {
 	char far[200];
@@ -93,6 +104,7 @@ int main(void)
 		cmocka_unit_test(test_a_slip_of_the_fingers_is_one_edit),
 		cmocka_unit_test(test_another_word_counts_as_it_stands),
 		cmocka_unit_test(test_a_word_that_was_not_written_to_its_end_is_near),
+		cmocka_unit_test(test_of_two_as_near_the_one_with_the_same_first_letter_is_meant),
 		cmocka_unit_test(test_what_is_far_is_no_guess),
 		cmocka_unit_test(test_a_word_of_one_letter_is_not_guessed),
 		cmocka_unit_test(test_the_hint_is_a_part_of_a_sentence),
