@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -84,6 +85,16 @@ class Agent:
             pass
         out, err = self.process.communicate(timeout=PATIENCE)
         return out.decode().strip(), self.process.returncode, err.decode()
+
+
+def line_of_stopped(process):
+    """What its command says. If the command has ended, only a launcher that goes on ends the stream."""
+    go_on = threading.Timer(PATIENCE, process.send_signal, [signal.SIGCONT])
+    go_on.start()
+    try:
+        return process.stdout.readline()
+    finally:
+        go_on.cancel()
 
 
 def test_git_config_on_the_host_opens_nothing(sandbox, workspace):
@@ -233,7 +244,7 @@ def test_what_the_agent_puts_under_a_name_that_the_host_removed_is_set_aside(san
     shutil.rmtree(os.path.join(workspace, ".claude"))
     shutil.rmtree(os.path.join(workspace, ".git/hooks"))
     os.unlink(os.path.join(workspace, ".envrc"))
-    line = process.stdout.readline()
+    line = line_of_stopped(process)
     process.send_signal(signal.SIGCONT)
     said = process.communicate(timeout=PATIENCE)[1].decode()
     # gVisor's process may hold the agent's file open, so that it can't be protected again.
@@ -391,7 +402,7 @@ def test_neither_a_link_nor_a_harmless_file_shields_what_a_hook_leads_to(sandbox
     process.send_signal(signal.SIGSTOP)
     assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
     shutil.rmtree(os.path.join(workspace, "shared" if how == "link" else "shared/hooks"))
-    assert process.stdout.readline() == b'"done"\n'
+    assert line_of_stopped(process) == b'"done"\n'
     process.send_signal(signal.SIGCONT)
     said = process.communicate(timeout=PATIENCE)[1].decode()
     assert f"{workspace}/shared{'' if how == 'link' else '/hooks'} was set aside" in said, said
@@ -654,8 +665,8 @@ def test_a_flood_of_changes_keeps_the_launcher_from_nothing_else(sandbox, worksp
 
 TAKES = """
 import array, os, socket, time
-say("up")
 before, end, fd = open(".envrc").read(), time.monotonic() + 20, None
+say("up")
 while fd is None and time.monotonic() < end:
     try: fd = os.open(".envrc", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     except OSError: pass
@@ -698,7 +709,7 @@ def test_content_of_before_counts_when_the_last_who_could_change_it_has_ended(sa
     first.send_signal(signal.SIGSTOP)
     assert os.WIFSTOPPED(os.waitpid(first.pid, os.WUNTRACED)[1])
     os.unlink(path)
-    taken = first.stdout.readline()
+    taken = line_of_stopped(first)
     first.send_signal(signal.SIGCONT)
     assert taken == b'"taken"\n', taken
     second = sandbox.start(PYTHON, "-I", "-c", HEAD + GETS, workspace=workspace)
