@@ -21,9 +21,10 @@ enum { FOUND_BYTES = 160 };
 
 struct look {
 	const struct kh_exchange *x;
-	bool goes; /* this text leaves */
-	bool any, foreign, own;
-	struct kh_mark mark;			      /* the first that is not to be there */
+	bool goes;	/* this text leaves */
+	bool misplaced; /* `mark` is one that is not to be there */
+	bool foreign, own;
+	struct kh_mark mark;
 	struct kh_mark held[KH_RULE_CREDENTIALS + 1]; /* the sandbox's own */
 	size_t n_held;
 };
@@ -80,13 +81,13 @@ static bool look_for_marks(struct kh_slice text, void *arg)
 
 	for (size_t at = 0; kh_marks_find(look->x->gen->recogniser.marks, text, &at, &mark);) {
 		bool own = is_own(look->x, &mark);
-		look->any = true;
 		if (own && !look->goes) {
 			if (look->n_held < sizeof(look->held) / sizeof(look->held[0]))
 				look->held[look->n_held++] = mark;
 			continue;
 		}
 		look->mark = mark;
+		look->misplaced = true;
 		return false;
 	}
 	return true;
@@ -99,10 +100,10 @@ static bool look_at(struct look *look, struct kh_slice text, bool goes, const ch
 	char what[128];
 
 	look->goes = goes;
-	look->any = false;
+	look->misplaced = false;
 	if (kh_recognise_each_reading(text, look_for_marks, look))
 		return true;
-	if (!look->any)
+	if (!look->misplaced)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to look into the request");
 	const struct kh_exchange *x = look->x;
 	return kh_err_set(
