@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <keyhole/base/buf.h>
@@ -23,7 +24,10 @@ char *kh_program_find(const char *name)
 		kh_auto_free char *entry = kh_strf("%.*s", (int)len, path);
 		kh_auto_free char *program = kh_strf("%.*s/%s", (int)len, path, name);
 
+		struct stat st;
+
 		if (entry && program && entry[0] == '/' && access(program, X_OK) == 0 &&
+		    stat(program, &st) == 0 && S_ISREG(st.st_mode) &&
 		    !kh_writable_is(program, KH_WRITABLE_FOR_PROGRAMS))
 			return kh_steal_ptr(&program);
 		path += len + (path[len] == ':');

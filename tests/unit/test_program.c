@@ -99,6 +99,21 @@ static void test_a_program_in_a_sandboxs_folder_is_not_found(void **state)
 	assert_false(kh_writable_add(at("not-there"), "it", KH_WRITABLE_FOR_ALL));
 }
 
+/* As a shell: one goes on to the next folder of PATH. */
+static void test_a_folder_is_no_program(void **state)
+{
+	char path[512];
+
+	(void)state;
+	assert_int_equal(mkdir(at("ours/tools"), 0755), 0);
+	put("theirs/bin/tools");
+	(void)snprintf(path, sizeof path, "%s:%s", at("ours"), at("theirs/bin"));
+	assert_int_equal(setenv("PATH", path, 1), 0);
+	expect("tools", "theirs/bin/tools");
+	assert_int_equal(unlink(at("theirs/bin/tools")), 0);
+	assert_int_equal(rmdir(at("ours/tools")), 0);
+}
+
 static void expect_path(char *const *given, const char *path)
 {
 	char **environment = kh_program_environment(given);
@@ -162,6 +177,7 @@ static void test_no_program_gets_a_path_with_a_link_to_a_sandboxs_folder(void **
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_folder_is_no_program),
 		cmocka_unit_test(test_a_program_in_a_sandboxs_folder_is_not_found),
 		cmocka_unit_test(test_no_program_gets_a_path_with_a_sandboxs_folder),
 		cmocka_unit_test(test_no_program_gets_a_path_with_a_link_to_a_sandboxs_folder),
