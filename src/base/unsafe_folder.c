@@ -24,6 +24,7 @@ struct way {
 	uid_t user;
 	struct stat home; /* the user's own; st_ino 0: none is known */
 	unsigned links;
+	bool no_memory;
 	enum kh_unsafe worst;
 	char *folder; /* the first that is as bad */
 };
@@ -83,16 +84,18 @@ static void judge(struct way *way, const char *folder)
 	way->worst = found;
 }
 
-/* What the link at `path` leads to, with `rest` after it. NULL: it can't be read. */
-static char *target_of(const char *path, size_t parent_len, const char *rest)
+/* What the link at `path` leads to, with `rest` after it. NULL: it can't be read, or no memory. */
+static char *target_of(struct way *way, const char *path, size_t parent_len, const char *rest)
 {
 	char target[PATH_MAX];
 	ssize_t n = readlink(path, target, sizeof(target) - 1);
 	if (n <= 0)
 		return NULL;
 	target[n] = '\0';
-	return target[0] == '/' ? kh_strf("%s%s", target, rest)
-				: kh_strf("%.*s%s%s", (int)parent_len, path, target, rest);
+	char *all = target[0] == '/' ? kh_strf("%s%s", target, rest)
+				     : kh_strf("%.*s%s%s", (int)parent_len, path, target, rest);
+	way->no_memory = way->no_memory || !all;
+	return all;
 }
 
 /* `path` is absolute. Return: where to go on, on the heap. NULL: this was all. */
@@ -100,6 +103,7 @@ static char *walk(struct way *way, const char *path)
 {
 	kh_auto_free char *part = strdup(path);
 	struct stat st;
+	way->no_memory = way->no_memory || !part;
 	judge(way, "/");
 	for (size_t at = strspn(path, "/"); part && path[at];) {
 		size_t end = at + strcspn(path + at, "/");
@@ -107,7 +111,8 @@ static char *walk(struct way *way, const char *path)
 		if (lstat(part, &st) != 0)
 			return NULL;
 		if (S_ISLNK(st.st_mode))
-			return way->links++ < LINKS_MOST ? target_of(part, at, path + end) : NULL;
+			return way->links++ < LINKS_MOST ? target_of(way, part, at, path + end)
+							 : NULL;
 		if (!S_ISDIR(st.st_mode))
 			return NULL;
 		judge(way, part);
@@ -148,7 +153,7 @@ enum kh_unsafe kh_unsafe_folder(const char *path, uid_t user, struct kh_err *err
 {
 	kh_auto_free char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
 	char *next = here ? kh_path_join(here, path) : strdup(path);
-	struct way way = { .user = user };
+	struct way way = { .user = user, .no_memory = !next };
 	if (next && next[0] == '/' && user == (uid_t)-1)
 		way.user = owner_of_folder(next);
 	find_home(&way);
@@ -158,11 +163,16 @@ enum kh_unsafe kh_unsafe_folder(const char *path, uid_t user, struct kh_err *err
 		struct way part = { .user = way.user, .home = way.home, .links = way.links };
 		next = walk(&part, now);
 		way.links = part.links;
+		way.no_memory = way.no_memory || part.no_memory;
 		add(&way, &part);
 	}
 	free(next);
-	if (way.worst != KH_UNSAFE_NOT)
+	if (way.no_memory) {
+		kh_err_set(err, KH_ERR_NO_MEMORY, "no memory to look at its folders");
+		way.worst = KH_UNSAFE_OWNER;
+	} else if (way.worst != KH_UNSAFE_NOT) {
 		describe(&way, err);
+	}
 	free(way.folder);
 	return way.worst;
 }

@@ -19,7 +19,7 @@ enum kh_unsafe {
  * that user may have no number. Folders above the user's own home (HOME) do not count, as for sshd:
  * who may exchange the home needs no more. What does not exist is safe: whoever makes it owns it.
  * Return: the worst, with `err` (which may be NULL), a clause on the first such folder that also
- * says what to do.
+ * says what to do; KH_UNSAFE_OWNER without memory.
  */
 enum kh_unsafe kh_unsafe_folder(const char *path, uid_t user, struct kh_err *err);
 
