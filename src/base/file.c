@@ -198,16 +198,10 @@ bool kh_file_write_all(int fd, struct kh_slice content, struct kh_err *err)
  */
 static bool sync_folder_of(const char *path, struct kh_err *err)
 {
-	kh_auto_free char *folder = kh_slice_dup(kh_slice_str(path));
+	kh_auto_free char *folder = kh_path_folder(path);
 	if (!folder)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "no memory for a path");
-	char *slash = strrchr(folder, '/');
-	if (slash && slash != folder)
-		*slash = 0;
-	kh_auto_close int fd = open(slash == folder ? "/"
-				    : slash	    ? folder
-						    : ".",
-				    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	kh_auto_close int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
 		return kh_err_sys(err, KH_ERR_SYSTEM, errno, "%s: its folder can't be synced",
 				  kh_esc_str(path));
@@ -384,6 +378,14 @@ char *kh_path_join(const char *folder, const char *path)
 		return kh_strf("%s", path);
 	size_t len = strlen(folder);
 	return kh_strf("%s%s%s", folder, folder[len - 1] == '/' ? "" : "/", path);
+}
+
+char *kh_path_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return !slash	      ? strdup(".")
+	       : slash > path ? kh_slice_dup(kh_slice_of(path, (size_t)(slash - path)))
+			      : strdup("/");
 }
 
 char *kh_strf(const char *fmt, ...)

@@ -74,10 +74,7 @@ static bool list_folder(const char *folder, const char *base, struct kh_audit_se
 bool kh_audit_segments_find(const char *file, struct kh_audit_segments *out, struct kh_err *err)
 {
 	const char *slash = strrchr(file, '/');
-	kh_auto_free char *folder =
-		!slash		? strdup(".")
-		: slash == file ? strdup("/")
-				: kh_slice_dup(kh_slice_of(file, (size_t)(slash - file)));
+	kh_auto_free char *folder = kh_path_folder(file);
 	bool ok = folder ? list_folder(folder, slash ? slash + 1 : file, out, err)
 			 : kh_err_set(err, KH_ERR_NO_MEMORY, "no memory");
 

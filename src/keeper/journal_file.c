@@ -29,13 +29,6 @@
 
 #include "keeper_internal.h"
 
-/* Heap; NULL without memory. */
-static char *folder_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return kh_slice_dup(slash ? kh_slice_of(path, (size_t)(slash - path) + 1) : KH_SLICE("."));
-}
-
 /* A handover that was killed between two steps leaves a segment with two names of its own, PATH
  * and PATH.N. Return: how many names PATH.* are this file's. */
 static nlink_t names_beside(const char *path, const struct stat *st)
@@ -43,7 +36,7 @@ static nlink_t names_beside(const char *path, const struct stat *st)
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
 	size_t len = strlen(name);
-	kh_auto_free char *folder = folder_of(path);
+	kh_auto_free char *folder = kh_path_folder(path);
 	DIR *dir = folder ? opendir(folder) : NULL;
 	nlink_t n = 0;
 	struct stat other;
@@ -94,7 +87,7 @@ static bool judge(const char *path, const struct stat *st, uid_t user, struct kh
 
 static bool judge_folder(const char *path, uid_t user, struct kh_err *err)
 {
-	kh_auto_free char *folder = folder_of(path);
+	kh_auto_free char *folder = kh_path_folder(path);
 
 	if (!folder)
 		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
@@ -154,7 +147,7 @@ static enum kh_journal_verdict look_at_file(const char *path, struct kh_err *err
 /* A folder's group is known as its owner's own only to that user, but a sticky bit to all. */
 static bool is_open_to_all(const char *path)
 {
-	kh_auto_free char *folder = folder_of(path);
+	kh_auto_free char *folder = kh_path_folder(path);
 	struct stat st;
 
 	return folder && stat(folder, &st) == 0 && (st.st_mode & S_IWOTH) &&

@@ -6,7 +6,7 @@
  * process finds it there by its inode. PATH.handover is the next one, until it is in use. In a
  * sticky folder another user may have a file of that name, which would stop every later worker:
  * then it gets a name that nobody can know before. The old segment first gets the second name by
- * link(2); then the new one is renamed to PATH. So there is a journal at PATH at every moment, for
+ * link(2), then the new one is renamed to PATH. So there is a journal at PATH at every moment, for
  * a daemon that starts and for readers that follow it by name.
  */
 
@@ -62,14 +62,6 @@ static bool failed(const char *path, struct kh_err *err)
 
 /* ---- the names beside it ---- */
 
-static char *folder_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return !slash	      ? strdup(".")
-	       : slash > path ? kh_slice_dup(kh_slice_of(path, (size_t)(slash - path)))
-			      : strdup("/");
-}
-
 /* Calls `use` with all names in the folder of `path` that begin with `stem` (a path in the same
  * folder), until it says that this was enough. */
 static void each_name(const char *path, const char *stem,
@@ -77,7 +69,7 @@ static void each_name(const char *path, const char *stem,
 {
 	const char *slash = strrchr(stem, '/'), *base = slash ? slash + 1 : stem;
 	size_t len = strlen(base);
-	kh_auto_free char *folder = folder_of(path);
+	kh_auto_free char *folder = kh_path_folder(path);
 	DIR *dir = folder ? opendir(folder) : NULL;
 	const struct dirent *entry;
 	bool enough = false;
@@ -203,7 +195,7 @@ int kh_segment_open(const char *path, int before, int *lock, struct kh_err *err)
 
 static bool sync_folder_of(const char *path)
 {
-	kh_auto_free char *folder = folder_of(path);
+	kh_auto_free char *folder = kh_path_folder(path);
 	kh_auto_close int dir = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	return dir >= 0 && fsync(dir) == 0;
 }
@@ -221,10 +213,10 @@ static bool take_place(const char *path, const char *fresh, const char *old, str
 	return true;
 }
 
-/* Which may be taken: by a segment that continued the same line, or by another user's file in a
+/* A name may be taken: by a segment that continued the same line, or by another user's file in a
  * sticky folder. The next name is not where `keyhole audit verify` looks; of the first it then says
- * that it does not fit. After a few the numbers are
- * drawn: in a sticky folder others may have taken all that they can guess. Return: NULL, errno. */
+ * that it does not fit. After a few, numbers are drawn: in a sticky folder others may have taken
+ * all that they can guess. Return: NULL, errno. */
 static char *link_aside(const char *path, int before, uint64_t cut)
 {
 	enum { COUNTED = 1000, NAMES_MOST = COUNTED + 3 };
@@ -243,38 +235,43 @@ static char *link_aside(const char *path, int before, uint64_t cut)
 	return NULL;
 }
 
-bool kh_segment_move(const char *path, int before, uint64_t cut, struct kh_err *err)
+/* The journal at `path` gets its other name, and the next segment its place. Return: that other
+ * name, on the heap; NULL with `err`: nothing has changed. */
+static char *move(const char *path, int before, uint64_t cut, struct kh_err *err)
 {
 	kh_auto_free char *fresh = new_name(path);
-	kh_auto_free char *name = kh_segment_name(path, cut);
-	if (!fresh || !name)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
-	if (!is_at(path, before))
-		return kh_err_set(err, KH_ERR_SYSTEM, "journal %s: another file took its place",
-				  kh_esc_str(path));
+	if (!fresh) {
+		kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
+		return NULL;
+	}
+	if (!is_at(path, before)) {
+		kh_err_set(err, KH_ERR_SYSTEM, "journal %s: another file took its place",
+			   kh_esc_str(path));
+		return NULL;
+	}
 	kh_auto_free char *old = link_aside(path, before, cut);
 	if (!old)
-		return failed(name, err);
-	if (strcmp(old, name) != 0)
+		(void)failed(path, err);
+	return old && take_place(path, fresh, old, err) ? kh_steal_ptr(&old) : NULL;
+}
+
+bool kh_segment_move(const char *path, int before, uint64_t cut, struct kh_err *err)
+{
+	kh_auto_free char *name = kh_segment_name(path, cut);
+	kh_auto_free char *old = move(path, before, cut, err);
+	if (old && name && strcmp(old, name) != 0)
 		kh_log_warn("%s: there is another file of that name: the journal's segment before "
 			    "is %s (verify that one by its name)",
 			    kh_esc_str(name), kh_esc_str(old));
-	return take_place(path, fresh, old, err);
+	return old != NULL;
 }
 
 bool kh_segment_set_aside(const char *path, int before, uint64_t cut, struct kh_err *err)
 {
-	kh_auto_free char *fresh = new_name(path);
-	if (!fresh)
-		return kh_err_set(err, KH_ERR_NO_MEMORY, "journal: no memory");
-	if (!is_at(path, before))
-		return kh_err_set(err, KH_ERR_SYSTEM, "journal %s: another file took its place",
-				  kh_esc_str(path));
-	kh_auto_free char *old = link_aside(path, before, cut);
-	if (!old)
-		return failed(path, err);
-	kh_log_error("journal %s: set aside as %s", kh_esc_str(path), kh_esc_str(old));
-	return take_place(path, fresh, old, err);
+	kh_auto_free char *old = move(path, before, cut, err);
+	if (old)
+		kh_log_error("journal %s: set aside as %s", kh_esc_str(path), kh_esc_str(old));
+	return old != NULL;
 }
 
 void kh_segment_restore(const char *path, int before, uint64_t cut)

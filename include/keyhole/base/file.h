@@ -99,6 +99,9 @@ bool kh_file_set_nonblock(int fd, bool on);
 char *kh_file_state_home(struct kh_err *err);
 /* `folder` "/" `path`, or `path` alone if it is absolute. On the heap; NULL without memory. */
 char *kh_path_join(const char *folder, const char *path);
+/* The folder that `path` is in: "." if it names none, "/" of a path in the root. On the heap; NULL
+ * without memory. */
+char *kh_path_folder(const char *path);
 /* A formatted text on the heap. Return: NULL without memory. */
 char *kh_strf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
